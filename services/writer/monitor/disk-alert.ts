@@ -16,6 +16,7 @@ import {
 } from "../../../shared/runtime/disk-space.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
+import { AlertOccasion } from "./alert-occasion.ts";
 import { newestAlert } from "./earlier-alert.ts";
 
 const TYPE = "DISK_NEARLY_FULL";
@@ -39,47 +40,31 @@ export function startDiskMonitor(context: DiskContext): Stop {
   });
 }
 
-/** The id of an alert contains the position of the earlier one, so that all writers of the machine give it the same id. */
 export function createDiskCheck(context: DiskContext): () => Promise<void> {
-  const { disk, metrics } = context;
-  const known = new Map<string, Occasion>();
+  const { clock, disk, metrics } = context;
+  const occasions = new Map<string, AlertOccasion>();
   return async () => {
     for (const state of disk.disks()) {
       for (const use of state.uses) metrics.diskFreeBytes.set({ disk_of: use }, state.freeBytes);
-      const occasion = known.get(state.path) ?? { isAlerted: false, earlierSeq: null };
-      known.set(state.path, occasion);
-      await check(context, state, occasion);
+      const occasion = occasions.get(state.path) ?? occasionOf(context.backgroundBus, state.path);
+      occasions.set(state.path, occasion);
+      if (isDiskRelieved(state)) await occasion.relieve();
+      else if (isDiskLow(state) && !disk.isExhausted("bus"))
+        await occasion.alertOnce(
+          (earlierSeq) => raise(context, state, earlierSeq),
+          (earlierAtMs) => clock.now() - earlierAtMs > SAME_OCCASION_MS,
+        );
     }
   };
 }
 
-interface Occasion {
-  isAlerted: boolean;
-  /** The newest alert when the disk was last seen relieved. null: not seen since the last alert. */
-  earlierSeq: number | null;
-}
-
-async function check(context: DiskContext, state: DiskState, occasion: Occasion): Promise<void> {
-  const { backgroundBus, disk, clock } = context;
-  const newest = () =>
-    newestAlert(backgroundBus.stream(STREAMS.alerts), {
-      type: TYPE,
-      severity: "critical",
-      matches: ({ host, path }) => host === hostname() && path === state.path,
-    });
-  if (isDiskRelieved(state)) {
-    occasion.isAlerted = false;
-    occasion.earlierSeq ??= (await newest()).seq;
-  } else if (isDiskLow(state) && !occasion.isAlerted && !disk.isExhausted("bus")) {
-    const earlier = await newest();
-    const isNew =
-      occasion.earlierSeq === null
-        ? clock.now() - earlier.atMs > SAME_OCCASION_MS
-        : earlier.seq <= occasion.earlierSeq;
-    if (isNew) await raise(context, state, earlier.seq);
-    occasion.isAlerted = true;
-    occasion.earlierSeq = null;
-  }
+function occasionOf(bus: Bus, path: string): AlertOccasion {
+  const kind = {
+    type: TYPE,
+    severity: "critical",
+    matches: (data: { host: string; path: string }) => data.host === hostname() && data.path === path,
+  } as const;
+  return new AlertOccasion(() => newestAlert(bus.stream(STREAMS.alerts), kind));
 }
 
 async function raise(

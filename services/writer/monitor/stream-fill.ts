@@ -10,7 +10,8 @@ import { fillRatio, isNearlyFull, isRelieved } from "../../../shared/protocol/st
 import { STREAMS } from "../../../shared/protocol/subjects.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
-import { type EarlierAlert, newestAlert } from "./earlier-alert.ts";
+import { AlertOccasion } from "./alert-occasion.ts";
+import { newestAlert } from "./earlier-alert.ts";
 
 const TYPE = "STREAM_NEARLY_FULL";
 const CHECK_EVERY_MS = 5_000;
@@ -30,55 +31,41 @@ export function startFillMonitor(context: FillContext): Stop {
   });
 }
 
-/**
- * The id of an alert contains the position of the earlier alert of its stream, so that all writers give it the
- * same id. A writer that has not seen the stream below 70 % since it started takes the earlier alert for the
- * current one, unless all messages in the stream are newer.
- */
-export function createFillCheck(
-  { backgroundBus: bus, clock, log, metrics }: FillContext,
-  stream: string,
-): () => Promise<void> {
+/** A writer that has not seen the stream below 70 % takes the earlier alert for the current one, unless all messages in the stream are newer. */
+export function createFillCheck(context: FillContext, stream: string): () => Promise<void> {
+  const { backgroundBus: bus, metrics } = context;
   const view = bus.stream(stream);
-  const alerts = bus.stream(STREAMS.alerts);
-  let isAlerted = false;
-  /** The newest alert when the stream was last seen below 70 %. null: not seen since the last alert. */
-  let earlierSeq: number | null = null;
-
-  const newest = () =>
-    newestAlert(alerts, {
-      type: TYPE,
-      severity: "warning",
-      matches: (data) => data.stream === stream,
-    });
-
-  const raise = async (state: StreamState, earlier: EarlierAlert): Promise<void> => {
-    const { messages, bytes, bytesMax } = state;
-    const alert = alertOf(TYPE, "warning", {
-      tenant: DEFAULT_TENANT,
-      task: NO_TASK,
-      occasion: `nearly-full-${stream}-${earlier.seq}`,
-      nowMs: clock.now(),
-      data: { stream, messages, bytes, bytesMax },
-    });
-    await publishAlert({ bus, metrics, log }, alert);
-  };
+  const kind = {
+    type: TYPE,
+    severity: "warning",
+    matches: (data: { stream: string }) => data.stream === stream,
+  } as const;
+  const occasion = new AlertOccasion(() => newestAlert(bus.stream(STREAMS.alerts), kind));
 
   return async () => {
     const state = await view.state();
     metrics.streamFillRatio.set({ stream }, fillRatio(state));
-    if (isRelieved(state)) {
-      isAlerted = false;
-      if (earlierSeq !== null) return;
-      const { seq } = await newest();
-      // Another writer may have alerted in between.
-      if (isRelieved(await view.state())) earlierSeq = seq;
-    } else if (isNearlyFull(state) && !isAlerted) {
-      const earlier = await newest();
-      const isNew = earlierSeq === null ? (state.oldestAt ?? 0) > earlier.atMs : earlier.seq <= earlierSeq;
-      if (isNew) await raise(state, earlier);
-      isAlerted = true;
-      earlierSeq = null;
-    }
+    if (isRelieved(state)) await occasion.relieve(async () => isRelieved(await view.state()));
+    else if (isNearlyFull(state))
+      await occasion.alertOnce(
+        (earlierSeq) => raise(context, stream, state, earlierSeq),
+        (earlierAtMs) => (state.oldestAt ?? 0) > earlierAtMs,
+      );
   };
+}
+
+async function raise(
+  { backgroundBus: bus, clock, log, metrics }: FillContext,
+  stream: string,
+  { messages, bytes, bytesMax }: StreamState,
+  earlierSeq: number,
+): Promise<void> {
+  const alert = alertOf(TYPE, "warning", {
+    tenant: DEFAULT_TENANT,
+    task: NO_TASK,
+    occasion: `nearly-full-${stream}-${earlierSeq}`,
+    nowMs: clock.now(),
+    data: { stream, messages, bytes, bytesMax },
+  });
+  await publishAlert({ bus, metrics, log }, alert);
 }
