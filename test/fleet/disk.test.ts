@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, type TestContext, test } from "vitest";
 import type { FleetClient } from "../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
+import { exitReport } from "../harness/records/exit-reports.ts";
 
 const MIB = 1024 * 1024;
 const RESERVE = "8MiB";
@@ -54,20 +55,8 @@ const create = (client: FleetClient, taskId: string, deadlineMs = 20_000) =>
   });
 
 function reportCrash(client: FleetClient, task: string, fence: number): Promise<void> {
-  const now = new Date().toISOString();
-  return client.reportExit({
-    agent_id: "tester",
-    agent_type: "qa",
-    task_id: task,
-    fence,
-    class: "crash",
-    exit_code: 1,
-    signal: null,
-    started_at: now,
-    ended_at: now,
-    host: "here",
-    details: "a checkpoint was refused",
-  });
+  const details = "a checkpoint was refused";
+  return client.reportExit(exitReport({ agent_id: "tester", task_id: task, fence, details }));
 }
 
 const readyz = async (fleet: TestFleet) => {

@@ -9,6 +9,7 @@ import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
 import type { RecoveryPage } from "../../../shared/protocol/queries.ts";
 import type { FleetClient, Handoff, Task } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { exitReport } from "../../harness/records/exit-reports.ts";
 import { callCli } from "../../services/cli/call.ts";
 import type { Result } from "../../services/cli/process.ts";
 
@@ -77,19 +78,8 @@ async function report(
   failureClass: ExitReport["class"],
   type = "implementation",
 ): Promise<void> {
-  await agent.reportExit({
-    agent_id: "agent-7",
-    agent_type: type,
-    task_id: task,
-    fence: 1,
-    class: failureClass,
-    exit_code: 1,
-    signal: null,
-    started_at: new Date().toISOString(),
-    ended_at: new Date().toISOString(),
-    host: "here",
-    details: "exit code 1",
-  });
+  const failed = { agent_id: "agent-7", agent_type: type, task_id: task, class: failureClass };
+  await agent.reportExit(exitReport({ ...failed, details: "exit code 1" }));
 }
 
 const stateOf = async (task: string) =>

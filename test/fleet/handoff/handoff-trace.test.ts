@@ -3,7 +3,7 @@
  * offer, the runner and the process of the next agent. All of them are real processes, and so is the collector.
  */
 import { mkdtempSync, writeFileSync } from "node:fs";
-import { hostname, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { trace } from "@opentelemetry/api";
 import { NodeTracerProvider } from "@opentelemetry/sdk-trace-node";
@@ -12,6 +12,7 @@ import { type FleetClient, type FleetEvent, runAgent } from "../../../shared/sdk
 import { type Collector, startCollector } from "../../harness/processes/collector.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { EXAMPLE, startRunner } from "../../harness/processes/runner-process.ts";
+import { exitReport } from "../../harness/records/exit-reports.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -125,20 +126,8 @@ test("after a failure the next agent receives the trace of the report, also when
     metadata: { agent_type: "qa" },
     execution_state: { phase: "testing", pending_items: ["test"] },
   });
-  const now = new Date().toISOString();
   const traceId = await trace.getTracer("runner").startActiveSpan("the end of an agent", async (span) => {
-    await source.reportExit({
-      agent_id: "source",
-      agent_type: "qa",
-      task_id: task,
-      fence,
-      class: "crash",
-      exit_code: 1,
-      signal: null,
-      started_at: now,
-      ended_at: now,
-      host: hostname(),
-    });
+    await source.reportExit(exitReport({ agent_id: "source", task_id: task, fence }));
     span.end();
     return span.spanContext().traceId;
   });

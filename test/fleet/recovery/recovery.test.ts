@@ -13,6 +13,7 @@ import type { Task } from "../../../shared/protocol/task.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import { TestAgents } from "../../harness/processes/agents.ts";
 import { TestCluster } from "../../harness/processes/cluster.ts";
+import { exitReport } from "../../harness/records/exit-reports.ts";
 import { input } from "../../harness/records/records.ts";
 
 const TYPE = "implementation";
@@ -55,20 +56,15 @@ function report(
   tenant = "default",
   { agentType = TYPE, details }: { agentType?: string; details?: string } = {},
 ) {
-  const at = new Date().toISOString();
-  const body = {
+  const body = exitReport({
     agent_id: agent,
     agent_type: agentType,
     task_id: task,
     fence,
     class: failureClass,
     exit_code: null,
-    signal: null,
-    started_at: at,
-    ended_at: at,
-    host: "test",
     ...(details !== undefined && { details }),
-  };
+  });
   return cluster.bus.publishDurable(
     SUBJECTS.exit(tenant, agent, task),
     { body: Buffer.from(JSON.stringify(body)) },

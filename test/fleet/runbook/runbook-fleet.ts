@@ -17,6 +17,7 @@ import { openStore } from "../../../shared/store/open.ts";
 import { administratorBus } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
+import { exitReport } from "../../harness/records/exit-reports.ts";
 import { callCli } from "../../services/cli/call.ts";
 import { cli, environment, type Result } from "../../services/cli/process.ts";
 import { plainWords } from "./runbook-steps.ts";
@@ -129,20 +130,10 @@ export class RunbookFleet {
     { fence = 1, name = "agent-7", task = TASK } = {},
   ): Promise<void> {
     const agent = await this.agent(tenant, name);
-    const now = new Date().toISOString();
-    await agent.reportExit({
-      agent_id: name,
-      agent_type: TYPE,
-      task_id: task,
-      fence,
-      class: failure,
-      exit_code: 1,
-      signal: null,
-      started_at: now,
-      ended_at: now,
-      host: "here",
-      details: "no space left on device",
-    });
+    const details = "no space left on device";
+    await agent.reportExit(
+      exitReport({ agent_id: name, agent_type: TYPE, task_id: task, fence, class: failure, details }),
+    );
   }
 
   /** Resolves when the recovery of the task has reached the state. */

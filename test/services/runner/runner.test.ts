@@ -10,6 +10,7 @@ import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
 import { connect } from "../../../shared/sdk/sdk.ts";
 import { EVIL, FORGERIES, forged, intercepted, publishOffer } from "../../harness/forged-offers.ts";
+import { exitReport } from "../../harness/records/exit-reports.ts";
 import { offeredTask } from "../../harness/records/handoffs.ts";
 import { send } from "../../harness/records/records.ts";
 import { processEnded } from "./launcher-bench.ts";
@@ -340,18 +341,7 @@ describe("a runner that was killed", () => {
 
   test("after the exit and before the report: the exit is reported once", async () => {
     const runner = bench.runner({ qa: {} });
-    const report = {
-      agent_id: "qa-work-unreported",
-      agent_type: "qa",
-      task_id: "work-unreported",
-      fence: 1,
-      class: "crash",
-      exit_code: 1,
-      signal: null,
-      started_at: new Date().toISOString(),
-      ended_at: new Date().toISOString(),
-      host: "here",
-    } as const;
+    const report = exitReport({ agent_id: "qa-work-unreported", task_id: "work-unreported" });
     const ended = agentRecord(uuidv7(), "work-unreported", { state: "ended", fence: 1, report });
     for (let times = 0; times < 2; times += 1) {
       runner.writeRecord(ended, PROMPT);

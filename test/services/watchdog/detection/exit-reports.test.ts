@@ -21,6 +21,7 @@ import type { Stop } from "../../../../shared/runtime/process/service.ts";
 import { knownAgentTypes } from "../../../../shared/service-host/policy-file.ts";
 import { creation, type InProcessFleet, openInProcessWriter } from "../../../harness/in-process-fleet.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
+import { exitReport } from "../../../harness/records/exit-reports.ts";
 import { acknowledge, offer } from "../../../harness/records/handoffs.ts";
 
 const SLOWLY = { timeout: 25_000 };
@@ -109,19 +110,7 @@ describe("exit reports", () => {
   }
 
   async function report(task: string, failureClass: FailureClass): Promise<void> {
-    const at = new Date().toISOString();
-    const body = {
-      agent_id: "agent-1",
-      agent_type: "qa",
-      task_id: task,
-      fence: 1,
-      class: failureClass,
-      exit_code: null,
-      signal: null,
-      started_at: at,
-      ended_at: at,
-      host: "test",
-    };
+    const body = exitReport({ agent_id: "agent-1", task_id: task, class: failureClass, exit_code: null });
     await writer.publish(SUBJECTS.exit("default", "agent-1", task), {
       body: Buffer.from(JSON.stringify(body)),
     });
