@@ -137,7 +137,10 @@ export const contextSummarySchema = section({
 });
 
 export const metricsSchema = section({
+  /** The tokens that the model has processed for this iteration, as a running total. */
   tokens_consumed: count.default(0),
+  /** The tokens in the context now. */
+  context_tokens: count.optional(),
   context_limit: count.optional(),
   context_utilization: z.number().min(0).max(1, "a fraction from 0 to 1").optional(),
   tools_invoked: count.default(0),
@@ -148,7 +151,16 @@ export const metricsSchema = section({
     skipped: count.default(0),
     coverage_percent: z.number().min(0).max(100).optional(),
   }).optional(),
-  cost: section({}).optional(),
+  /** The model that works now, by its vendor's name. */
+  model: text.optional(),
+  /** The money that this iteration has cost, as a running total. Without a currency: US dollars. */
+  cost: section({
+    amount: z.number().min(0).optional(),
+    currency: z
+      .string()
+      .regex(/^[A-Z]{3}$/, "a currency of ISO 4217, such as USD")
+      .optional(),
+  }).optional(),
   /** The agent's own count of failures since its start: of tools, of requests, of its own attempts. */
   error_count: count.optional(),
   /** Present while the vendor of the model refuses requests. */

@@ -71,10 +71,11 @@ function passed(
   fired.push({ reason, threshold, value });
 }
 
-/** The utilization for agents that report only their tokens and the size of the window. */
+/** The utilization for agents that report only tokens and the size of the window. The total stands in for a missing `context_tokens`. */
 function derivedUtilization({
   context_limit: limit = 0,
-  tokens_consumed: consumed,
+  tokens_consumed: total,
+  context_tokens: used = total,
 }: UnsealedCheckpoint["metrics"]): number | undefined {
-  return limit > 0 ? Math.min(1, consumed / limit) : undefined;
+  return limit > 0 ? Math.min(1, used / limit) : undefined;
 }

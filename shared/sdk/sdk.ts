@@ -40,5 +40,6 @@ export type { Fallback } from "./delivery/command-delivery.ts";
 export type { HeartbeatSender, HeartbeatState } from "./heartbeat.ts";
 export type { ReceivedOffer } from "./offers.ts";
 export type { PendingCommands } from "./spool/spool.ts";
+export { type Money, type Segment, type Spending, spendingBy, taskSegments } from "./task-cost.ts";
 export { compareWorkspace } from "./workspace/comparison.ts";
 export { takeWorkspace } from "./workspace/snapshot.ts";

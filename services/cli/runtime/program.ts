@@ -23,6 +23,7 @@ import { addUp } from "../commands/operations/up.ts";
 import { addVersion } from "../commands/operations/version.ts";
 import { addRecovery } from "../commands/recovery/recovery.ts";
 import { addSpool } from "../commands/spool/spool.ts";
+import { addCost } from "../commands/tasks/cost.ts";
 import { addTask } from "../commands/tasks/task.ts";
 import { addGlobalOptions } from "../config.ts";
 import { fullCall } from "../input/spelling.ts";
@@ -39,7 +40,7 @@ type AddCommand = (program: Command, action: ActionFactory) => void;
 const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
   Commands: [addUp, addStatus, addVersion, addCompletion],
   Checkpoints: [addCheckpoints, addResume],
-  "Tasks, agents and handoffs": [addTask, addAgents, addFence, addHandoffs],
+  "Tasks, agents and handoffs": [addTask, addCost, addAgents, addFence, addHandoffs],
   "Failures and alerts": [addRecovery, addAlerts],
   "Store and bus": [addAccess, addAudit, addScrub, addSearchIndex, addQueue, addSpool, addEvents],
 };

@@ -27,12 +27,18 @@ import { sameItem, type WorkItem, type WorkState } from "./state.ts";
 import { TriggerMonitor } from "./trigger-monitor.ts";
 
 export interface Usage {
-  /** Tokens in the context now. With `contextLimit` they give its utilization. */
+  /** The tokens that the model has processed since the run began. */
   readonly tokensConsumed?: number;
+  /** The tokens in the context now; absent: `tokensConsumed`. With `contextLimit` they give its utilization. */
+  readonly contextTokens?: number;
   readonly contextLimit?: number;
   /** The utilization of the context, from 0 to 1, if the agent knows it. */
   readonly contextUtilization?: number;
   readonly toolsInvoked?: number;
+  /** The model, by its vendor's name. */
+  readonly model?: string;
+  /** The money spent since the run began. Absent currency: US dollars. */
+  readonly cost?: { readonly amount: number; readonly currency?: string };
 }
 
 export interface RunParts {
@@ -177,7 +183,7 @@ export class AgentRun {
     await this.#pass("error", {}, {}, limit.details ?? "the vendor refuses requests");
   }
 
-  /** Records the usage of the context. It is evaluated at the next point, so that the current step can finish. */
+  /** Records the usage of context, tokens and money. It is evaluated at the next point, so that the current step can finish. */
   usage(usage: Usage): void {
     Object.assign(this.state.metrics, toSnake(usage));
     this.#policy.changed();

@@ -89,6 +89,7 @@ describe("the trigger values of a checkpoint", () => {
   test.each<[string, CheckpointInput["metrics"], number | undefined]>([
     ["as reported", { context_utilization: 0.5, tokens_consumed: 9, context_limit: 10 }, 0.5],
     ["or else tokens divided by the limit", { tokens_consumed: 150, context_limit: 200 }, 0.75],
+    ["or the tokens in the context", { context_tokens: 50, tokens_consumed: 900, context_limit: 200 }, 0.25],
     ["at most 1", { tokens_consumed: 500, context_limit: 200 }, 1],
     ["nothing without a limit", { tokens_consumed: 500 }, undefined],
     ["nothing for a limit of zero", { tokens_consumed: 500, context_limit: 0 }, undefined],

@@ -2,7 +2,7 @@
 
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import { bulletList, field } from "../terminal/fields.ts";
-import { count, percentText, plain, principalText, shownId } from "../terminal/text.ts";
+import { count, moneyText, percentText, plain, principalText, shownId } from "../terminal/text.ts";
 import { exactly } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 import { renderMission } from "./mission.ts";
@@ -117,13 +117,15 @@ function thinking({ context_summary: context }: Checkpoint, view: View): string[
 }
 
 function measures({ metrics }: Checkpoint, view: View): string[] {
-  const { tests_status: tests, context_utilization: used } = metrics;
+  const { tests_status: tests, context_utilization: used, cost = {}, model } = metrics;
   const limit = metrics.context_limit === undefined ? "" : ` of ${count(metrics.context_limit)}`;
   const part = used === undefined ? "" : `, ${Math.round(used * 100)}% of the context`;
   return [
     ...(metrics.tokens_consumed === 0
       ? []
       : ["", field("Tokens", `${count(metrics.tokens_consumed)}${limit}${part}`, view)]),
+    ...(model === undefined ? [] : [field("Model", plain(model), view)]),
+    ...(cost.amount === undefined ? [] : [field("Cost", moneyText(cost.amount, cost.currency), view)]),
     ...(tests === undefined
       ? []
       : [
