@@ -39,6 +39,16 @@ async function dump(store: Store): Promise<string[]> {
 }
 
 describe("lmdb on disk", () => {
+  it("tells a directory that cannot be used from one that another process has", async () => {
+    const file = join(root, "a-file");
+    await writeFile(file, "");
+    await expect(openLmdb({ path: join(file, "store") })).rejects.toMatchObject({
+      code: "unavailable",
+      message: "the store directory cannot be used",
+      details: { problem: expect.stringContaining("ENOTDIR") },
+    });
+  });
+
   it("keeps its data and its commit counter when it is closed and opened", async () => {
     const path = await directory();
     const stamp = () =>

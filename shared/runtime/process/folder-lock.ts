@@ -6,7 +6,7 @@
  * between containers on one machine, where process ids mean nothing. The process id beside it is for operators.
  * A Node without SQLite sees only the claims of the holders, so every holder adds one.
  */
-import { accessSync, constants, readFileSync, writeFileSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
@@ -37,11 +37,13 @@ const HOLDER = "lock.pid";
 
 const sqlite = loadSqlite();
 
-/** Undefined while the lock is held elsewhere. Throws when the folder is missing or cannot be written. */
+/** Undefined while the lock is held elsewhere. Throws when the folder is missing, or it or its lock may not be written. */
 export function lockFolder(folder: string, options: FolderLockOptions = {}): FolderLock | undefined {
   const { sharing = "exclusive", waitMs = WAIT_MS } = options;
-  // SQLite's own error names no cause.
+  // SQLite's own error names no cause, and looks like that of a broken file.
   accessSync(folder, constants.W_OK);
+  const path = join(folder, LOCK);
+  if (existsSync(path)) accessSync(path, constants.R_OK | constants.W_OK);
   const database = sqlite === undefined ? null : lockDatabase(sqlite, folder, { sharing, waitMs });
   if (database === undefined) return undefined;
   const close = () => void (database?.isOpen && database.close());

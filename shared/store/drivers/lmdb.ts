@@ -45,16 +45,15 @@ const DEAD_READERS_MS = 10_000;
 
 /**
  * Opens the directory, for this process alone or shared with others that open it as shared.
- * @throws StoreError `unavailable` when another process has it (`details` {path, pid}) or it cannot be
- *   opened. StartupError when the package `lmdb` is not installed.
+ * @throws StoreError `unavailable` when another process has it (`details` {path, pid}), when it is not permitted or
+ *   cannot be made (`details` {path, problem}), or when it cannot be opened. StartupError when the package `lmdb` is not installed.
  */
 export async function openLmdb(options: LmdbOptions): Promise<Store> {
   const path = resolve(options.path);
   const clock = options.clock ?? systemClock;
   const environment = { path, mapSizeBytes: options.mapSizeBytes ?? MAP_SIZE_BYTES };
-  await mkdir(path, { recursive: true, mode: 0o700 });
   const sharing = options.sharing ?? "exclusive";
-  const lock = lockFolder(path, { sharing });
+  const lock = await lockDirectory(path, sharing);
   if (lock === undefined) {
     throw new StoreError("unavailable", "the store directory is in use by another process", {
       details: { path, pid: lockHolder(path) },
@@ -71,6 +70,20 @@ export async function openLmdb(options: LmdbOptions): Promise<Store> {
     if (cause instanceof StartupError) throw cause;
     throw new StoreError("unavailable", "the store directory could not be opened", {
       details: { path },
+      cause,
+    });
+  }
+}
+
+/** Undefined while another process has the directory. */
+async function lockDirectory(path: string, sharing: Sharing): Promise<FolderLock | undefined> {
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+    return lockFolder(path, { sharing });
+  } catch (cause) {
+    const problem = cause instanceof Error ? cause.message : String(cause);
+    throw new StoreError("unavailable", "the store directory cannot be used", {
+      details: { path, problem },
       cause,
     });
   }

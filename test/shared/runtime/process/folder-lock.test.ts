@@ -1,8 +1,8 @@
 // The lock of a folder: one holder among processes and threads, which loses it when it dies, in any way.
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -136,4 +136,21 @@ test("a process that wrote no id holds it as well", () => {
   expect(lock(path)).toBeDefined();
   rmSync(join(path, "lock.pid"));
   expect([lock(path), lockHolder(path)]).toEqual([undefined, null]);
+});
+
+test("a lock of another user is not permitted, which is an error and no holder", () => {
+  const path = folder();
+  lock(path)?.release();
+  chmodSync(path, 0o777);
+  chmodSync(join(path, "lock.sqlite"), 0o400);
+  // Root may write everything, so the process becomes another user once it has loaded its code.
+  const code = `import { lockFolder } from ${JSON.stringify(module.href)};
+    if (process.getuid() === 0) process.setuid(65534);
+    try {
+      console.log(lockFolder(${JSON.stringify(path)}) === undefined ? "held" : "locked");
+    } catch (error) {
+      console.log(error.code);
+    }`;
+  const { stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", code], { encoding: "utf8" });
+  expect(stdout).toBe("EACCES\n");
 });
