@@ -1,9 +1,9 @@
 // The options that every command has. They stand beside the settings of the environment and win over them. FLEET_URL,
 // FLEET_TENANT and FLEET_AGENT_ID are the SDK's own fields, so that a command and an agent on one machine agree.
 
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { integer, optional, text } from "../../shared/runtime/settings/config.ts";
-import { parseDuration } from "../../shared/runtime/settings/duration.ts";
+import { optionDuration } from "./input/duration.ts";
 
 /** The settings of `fleet up`. */
 export const upFields = {
@@ -51,17 +51,11 @@ function globalOptions(): GlobalOption[] {
     new GlobalOption("--person <name>", "act as this person (FLEET_PERSON, else the name of your account)"),
     new GlobalOption("--agent <id>", "act as this agent (FLEET_AGENT_ID), in place of a person"),
     new GlobalOption("--timeout <time>", "how long to wait for an answer: 500ms, 5s, 1m (5s)").argParser(
-      duration,
+      optionDuration,
     ),
     new GlobalOption("--json", "print one JSON document, and errors as JSON on standard error"),
     new GlobalOption("--no-color", "print without colours (also NO_COLOR)"),
   ];
-}
-
-function duration(text: string): number {
-  const ms = parseDuration(text);
-  if (ms === undefined || ms === 0) throw new InvalidArgumentError("Give a time with its unit, such as 5s.");
-  return ms;
 }
 
 /** Adds the global options to `command` and all its subcommands, so that they may stand anywhere in the call. */

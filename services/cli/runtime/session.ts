@@ -50,6 +50,11 @@ export class Session {
     return timeout === undefined ? {} : { deadlineMs: timeout };
   }
 
+  /** The view of standard output now: a terminal may have changed its size. */
+  freshView(): View {
+    return this.#viewOf(this.context.stdout);
+  }
+
   /** Connects at the first call. `agentId` is used if no option or variable names the caller. */
   async client(agentId?: string): Promise<FleetClient> {
     this.#client ??= await this.#connect(this.settings.tenant, agentId);

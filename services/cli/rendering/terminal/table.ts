@@ -42,8 +42,8 @@ function padded(cell: string, width: number, isRight: boolean): string {
   return isRight ? padding + text : text + padding;
 }
 
-/** Colours are kept to the end, so that the rest of the line does not take them. */
-function cut(text: string, width: number): string {
+/** The text in a width. Colours are kept to the end, so that the rest of the line does not take them. */
+export function cut(text: string, width: number): string {
   if (stringWidth(text) <= width) return text;
   let shown = "";
   let room = width - 1;
