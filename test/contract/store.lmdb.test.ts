@@ -43,7 +43,7 @@ describe("lmdb on disk", () => {
     const file = join(root, "a-file");
     await writeFile(file, "");
     await expect(openLmdb({ path: join(file, "store") })).rejects.toMatchObject({
-      code: "unavailable",
+      kind: "unavailable",
       message: "the store directory cannot be used",
       details: { problem: expect.stringContaining("ENOTDIR") },
     });
