@@ -1,51 +1,14 @@
 /** A whole fleet on small disks that fill up: it reports it, keeps everything acknowledged, and continues without a restart. */
-import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, type TestContext, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { FleetClient } from "../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
 import { exitReport } from "../harness/records/exit-reports.ts";
+import { clear, fill, smallDisk } from "../harness/small-disk.ts";
 
-const MIB = 1024 * 1024;
 const RESERVE = "8MiB";
 const SOON = { timeout: 30_000, interval: 100 };
 const GREETING = /^(Fleet is up|In another terminal| {2}(bus|operations|data) )/;
-
-/** A file system of its own. Skips the test where none can be mounted. */
-function smallDisk(sizeMib: number, { skip }: TestContext): string {
-  const path = mkdtempSync(join(tmpdir(), "fleet-disk-"));
-  try {
-    execFileSync("mount", ["-t", "tmpfs", "-o", `size=${sizeMib}m`, "tmpfs", path], { stdio: "ignore" });
-  } catch {
-    rmSync(path, { recursive: true });
-    skip("a small file system cannot be mounted here");
-  }
-  onTestFinished(() => {
-    execFileSync("umount", ["-l", path]);
-    rmSync(path, { recursive: true, force: true });
-  });
-  return path;
-}
-
-/** Fills the disk until so much is free. */
-function fill(disk: string, leftMib: number): void {
-  for (let part = 0; ; part += 1) {
-    const { bavail, bsize } = statfsSync(disk);
-    const bytes = bavail * bsize - leftMib * MIB;
-    if (bytes <= 0) return;
-    mkdirSync(join(disk, "ballast"), { recursive: true });
-    try {
-      writeFileSync(join(disk, "ballast", `${leftMib}-${part}`), Buffer.alloc(Math.min(bytes, 32 * MIB)));
-    } catch (error) {
-      expect(error).toMatchObject({ code: "ENOSPC" });
-      return;
-    }
-  }
-}
-
-const clear = (disk: string) => rmSync(join(disk, "ballast"), { recursive: true });
 
 const create = (client: FleetClient, taskId: string, deadlineMs = 20_000) =>
   client.createCheckpoint({

@@ -7,7 +7,9 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
 import { projectRoot } from "../../harness/project-root.ts";
+import { clear, fill, smallDisk } from "../../harness/small-disk.ts";
 import { findNode, type Installation, installPackage } from "./installation.ts";
+import { example, Newcomer } from "./newcomer.ts";
 
 const MB = 1_000_000;
 /** A program of a user: everything that it imports must have types. */
@@ -123,4 +125,135 @@ describe.each([20, 24])("under Node %i", (major) => {
       fleet.kill("SIGKILL");
     }
   }, 120_000);
+});
+
+/** An agent that kills itself in its second item on demand, and notes each item that it has finished. */
+const CRASHING_AGENT = `import { appendFileSync } from "node:fs";
+import { runAgent } from "fleet";
+
+const ended = await runAgent({
+  type: "implementation",
+  task: "crash",
+  begin: { goal: "Survive a crash", pending_items: ["a", "b", "c"] },
+  checkpoints: { items: 1 },
+  async work(run) {
+    for (const item of run.items()) {
+      if (item.title === "b" && process.argv[2] === "crash") process.kill(process.pid, "SIGKILL");
+      appendFileSync("finished.txt", item.title);
+      await run.done(item);
+    }
+  },
+});
+console.log(ended.outcome);
+`;
+
+/** An agent without a library: it takes a task, saves its work and ends. */
+const SHELL_AGENT = `set -e
+fence=$(fleet fence take notes --quiet)
+fleet checkpoint --task notes --type documentation --phase implementing --pending "write the notes" --fence "$fence"
+fleet resume notes
+`;
+
+describe("a newcomer's hour, under Node 20", () => {
+  const node = findNode(20);
+  let newcomer: Newcomer;
+
+  beforeAll(() => {
+    if (installed.unreachable !== undefined || node === undefined) return;
+    const nats = findNatsServer({ root: projectRoot });
+    newcomer = new Newcomer({
+      project: installed.folder,
+      node,
+      natsServer: "path" in nats ? nats.path : "",
+    });
+  });
+  afterAll(() => newcomer?.leave());
+
+  const skipWithoutNode = (context: TestContext): void => {
+    skipOffline(context);
+    context.skip(node === undefined, "there is no Node 20 on PATH");
+  };
+
+  test("an own agent, a crash, a shell agent and a second fleet", async (context) => {
+    skipWithoutNode(context);
+    const [mine, other] = [newcomer.folder("mine"), newcomer.folder("other")];
+    const fleet = await newcomer.up(mine);
+    newcomer.compile(mine, "agent", example("README.md", "Use it from code"));
+    expect(newcomer.type(mine, "node agent.js")).toMatchObject({
+      exit: 0,
+      out: expect.stringMatching(/^completed [0-9a-f-]+\n$/),
+    });
+
+    newcomer.compile(mine, "crashing", CRASHING_AGENT);
+    expect(newcomer.type(mine, "node crashing.js crash").exit).toBe(137);
+    expect(newcomer.type(mine, "node crashing.js")).toMatchObject({ exit: 0, out: "completed\n" });
+    expect(readFileSync(join(mine, "finished.txt"), "utf8")).toBe("abc");
+
+    writeFileSync(join(mine, "agent.sh"), SHELL_AGENT);
+    expect(newcomer.type(mine, "sh agent.sh").out).toContain("write the notes");
+
+    // The fleet of the folder is meant, also while another one runs and this one does not.
+    const second = await newcomer.up(other);
+    const tasksIn = (folder: string) =>
+      newcomer.json(folder, "fleet tasks").tasks.map(({ task_id }: { task_id: string }) => task_id);
+    expect(tasksIn(other)).toEqual([]);
+    expect(tasksIn(mine)).toEqual(["crash", "dark-mode", "notes"]);
+    expect(await fleet.stop()).toBe(0);
+    const late = newcomer.type(mine, "fleet checkpoint --task late --type qa --phase testing --timeout 2s");
+    expect(late.out + late.err).toMatch(/spool/i);
+    expect(tasksIn(other)).toEqual([]);
+    const again = await newcomer.up(mine);
+    expect(newcomer.type(mine, "fleet spool flush --timeout 20s")).toMatchObject({ exit: 0 });
+    expect(newcomer.json(mine, "fleet task show late")).toMatchObject({ task_id: "late" });
+    expect([await again.stop(), await second.stop()]).toEqual([0, 0]);
+  }, 300_000);
+
+  test("the manual's test of an agent", (context) => {
+    skipWithoutNode(context);
+    const folder = newcomer.folder("tested");
+    newcomer.compile(folder, "agent.test", example("shared/sdk/README.md", "Tests of an agent"));
+    const { exit, out } = newcomer.type(folder, "node --test agent.test.js");
+    expect({ exit, out }).toMatchObject({ exit: 0, out: expect.stringContaining("# pass 1") });
+  }, 180_000);
+
+  test("a full disk refuses commands and loses none", async (context) => {
+    skipWithoutNode(context);
+    const disk = smallDisk(256, context);
+    const folder = newcomer.folder("disk");
+    const home = join(disk, "home");
+    const fleet = await newcomer.up(folder, `--home ${home}`);
+    const save = (task: string) =>
+      newcomer.type(
+        folder,
+        `FLEET_HOME=${home} fleet checkpoint --task ${task} --type qa --phase testing --timeout 20s`,
+      );
+    expect(save("before")).toMatchObject({ exit: 0 });
+    fill(disk, 0);
+    await expect
+      .poll(() => newcomer.type(folder, `FLEET_HOME=${home} fleet status`).out, { timeout: 60_000 })
+      .toMatch(/full/);
+    const refused = save("refused");
+    expect(refused.exit).toBe(69);
+    expect(refused.err).toContain("the disk is full");
+    clear(disk);
+    await expect.poll(() => save("after").exit, { timeout: 60_000 }).toBe(0);
+    const tasks = newcomer.type(folder, `FLEET_HOME=${home} fleet tasks --json`);
+    expect(JSON.parse(tasks.out).tasks).toMatchObject([{ task_id: "after" }, { task_id: "before" }]);
+    expect(await fleet.stop()).toBe(0);
+  }, 300_000);
+
+  test("without a network and without nats-server, the first fleet says what to do", (context) => {
+    skipWithoutNode(context);
+    const folder = newcomer.folder("offline");
+    const bin = newcomer.folder("bin");
+    for (const program of ["sh", "node", "fleet"])
+      newcomer.type(bin, `ln -s "$(readlink -f "$(command -v ${program})")" ${program}`);
+    const isolated = spawnSync("unshare", ["-n", "true"]).status === 0;
+    context.skip(!isolated, "a network cannot be taken away here");
+    const env = { FLEET_NATS_SERVER: "", PATH: bin };
+    const unshare = execFileSync("/bin/sh", ["-c", "command -v unshare"], { encoding: "utf8" }).trim();
+    const started = newcomer.type(folder, `${unshare} -n fleet up`, env);
+    expect(started).toMatchObject({ exit: 69, out: "" });
+    expect(started.err).toContain("export FLEET_NATS_SERVER=/path/to/nats-server");
+  }, 180_000);
 });
