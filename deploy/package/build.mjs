@@ -16,9 +16,9 @@ const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
 /** Files that the compiled code reads or imports, and that the compiler does not copy. */
 const ASSETS = [
   ...names("deploy/local", ".mjs"),
-  ...names("deploy/local/npm", ".mjs"),
   "deploy/nats/nats.conf",
   ...names("shared/protocol/schemas", ".json"),
+  ...names("services/cli/templates", ".txt"),
 ];
 
 if (existsSync(compiler)) process.exitCode = build();
@@ -50,7 +50,7 @@ function declarationEntries() {
 }
 
 function names(folder, ending) {
-  return readdirSync(join(root, folder))
+  return readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(ending))
     .map((name) => `${folder}/${name}`);
 }

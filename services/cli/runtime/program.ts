@@ -22,6 +22,7 @@ import { addStatus } from "../commands/operations/status.ts";
 import { addUp } from "../commands/operations/up.ts";
 import { addVersion } from "../commands/operations/version.ts";
 import { addWatch } from "../commands/operations/watch.ts";
+import { addProjectInit } from "../commands/projects/init.ts";
 import { addRecovery } from "../commands/recovery/recovery.ts";
 import { addSpool } from "../commands/spool/spool.ts";
 import { addCost } from "../commands/tasks/cost.ts";
@@ -39,7 +40,7 @@ type AddCommand = (program: Command, action: ActionFactory) => void;
 
 /** The commands, by their headings in the help. The first is the default heading, which the help command has too. */
 const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
-  Commands: [addUp, addStatus, addWatch, addVersion, addCompletion],
+  Commands: [addUp, addProjectInit, addStatus, addWatch, addVersion, addCompletion],
   Checkpoints: [addCheckpoints, addResume],
   "Tasks, agents and handoffs": [addTask, addCost, addAgents, addFence, addHandoffs],
   "Failures and alerts": [addRecovery, addAlerts],

@@ -15,16 +15,16 @@ interface Answer {
   readonly err: string;
 }
 
-interface RunningFleet {
-  readonly pid: number;
+interface Running {
   readonly output: () => string;
+  /** Resolves with the exit code. */
   readonly stop: () => Promise<number | null>;
 }
 
 export class Newcomer {
   readonly #project: string;
   readonly #env: Record<string, string>;
-  readonly #fleets: ChildProcess[] = [];
+  readonly #running: ChildProcess[] = [];
 
   /** @param project the folder in which the package is installed. */
   constructor({ project, node, natsServer }: { project: string; node: string; natsServer: string }) {
@@ -63,22 +63,36 @@ export class Newcomer {
   }
 
   /** `fleet up` in a folder, on free ports. */
-  async up(folder: string, options = ""): Promise<RunningFleet> {
-    const env = { ...this.#env, FLEET_NATS_PORT: "-1", FLEET_OPS_PORT: "0", FLEET_DISK_MIN_FREE: "8MiB" };
-    const child = spawn("/bin/sh", ["-c", `exec fleet up ${options}`], { cwd: folder, env });
-    this.#fleets.push(child);
+  up(folder: string, options = ""): Promise<Running> {
+    const env = { FLEET_NATS_PORT: "-1", FLEET_DISK_MIN_FREE: "8MiB" };
+    return this.start(folder, `exec fleet up ${options}`, "Fleet is up", env);
+  }
+
+  /** Starts a program, and resolves when it has printed that it is ready. */
+  async start(
+    folder: string,
+    line: string,
+    ready: string,
+    env: Record<string, string> = {},
+  ): Promise<Running> {
+    const child = spawn("/bin/sh", ["-c", line], {
+      cwd: folder,
+      env: { ...this.#env, FLEET_OPS_PORT: "0", ...env },
+      detached: true,
+    });
+    this.#running.push(child);
     const ended = once(child, "exit");
     let output = "";
     for (const stream of [child.stdout, child.stderr])
       stream.on("data", (chunk: Buffer) => {
         output += chunk.toString();
       });
-    await expect.poll(() => output, UP).toContain("Fleet is up");
+    await expect.poll(() => output, UP).toContain(ready);
     const stop = async () => {
       child.kill("SIGTERM");
       return (await ended)[0] as number | null;
     };
-    return { pid: child.pid ?? 0, output: () => output, stop };
+    return { output: () => output, stop };
   }
 
   /** Compiles a TypeScript program in a folder with the settings that the manual names. */
@@ -94,8 +108,17 @@ export class Newcomer {
 
   /** Ends what a failed test has left. */
   leave(): void {
-    for (const child of this.#fleets) child.kill("SIGKILL");
+    for (const { pid } of this.#running) killGroup(pid!);
     rmSync(join(this.#project, "newcomer"), { recursive: true, force: true });
+  }
+}
+
+/** The program and all that it has started. */
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // It has ended.
   }
 }
 

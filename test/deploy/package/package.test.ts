@@ -2,7 +2,7 @@
 
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
@@ -215,6 +215,44 @@ describe("a newcomer's hour, under Node 20", () => {
     const { exit, out } = newcomer.type(folder, "node --test agent.test.js");
     expect({ exit, out }).toMatchObject({ exit: 0, out: expect.stringContaining("# pass 1") });
   }, 180_000);
+
+  test("the projects of `fleet init` run", async (context) => {
+    skipWithoutNode(context);
+    const own = newcomer.folder("own");
+    const fleet = await newcomer.up(own);
+    const made = (kind: string) => {
+      expect(newcomer.type(own, `fleet init ${kind} ${kind}`)).toMatchObject({ exit: 0, err: "" });
+      symlinkSync(join(installed.folder, "node_modules"), join(own, kind, "node_modules"));
+      return join(own, kind);
+    };
+    const compiler = join(installed.folder, "node_modules/.bin/tsc");
+    symlinkSync(join(projectRoot, "node_modules/typescript/bin/tsc"), compiler);
+
+    const agent = made("agent");
+    const tested = newcomer.type(agent, "npm test");
+    expect({ exit: tested.exit, out: tested.out }).toMatchObject({
+      exit: 0,
+      out: expect.stringContaining("# pass 1"),
+    });
+    expect(newcomer.type(agent, "npm start").out).toMatch(/read\nwrite\ntest\ncompleted\n$/);
+    const again = newcomer.type(own, "fleet init agent agent");
+    expect(again).toMatchObject({ exit: 64, out: "" });
+    expect(again.err).toContain("README.md, package.json, src/agent.ts");
+
+    const orchestrator = await newcomer.start(made("orchestrator"), "npm start", "waiting for offers");
+    await newcomer.start(made("runner"), "npm start", "runner started");
+    for (const [task, type] of [
+      ["demo", "implementation"],
+      ["notes", "documentation"],
+    ]) {
+      const created = `fleet checkpoint --task ${task} --type ${type} --phase implementing --pending "write the text"`;
+      newcomer.type(own, `${created} --timeout 20s && fleet handoff create ${task} --timeout 20s`);
+    }
+    await expect.poll(orchestrator.output, { timeout: 60_000 }).toContain("> - write the text");
+    const state = () => newcomer.json(own, "fleet task show notes").state;
+    await expect.poll(state, { timeout: 60_000 }).toBe("completed");
+    expect(await fleet.stop()).toBe(0);
+  }, 300_000);
 
   test("a full disk refuses commands and loses none", async (context) => {
     skipWithoutNode(context);
