@@ -1,7 +1,7 @@
 // `fleet watch`: a live view of tasks, handoffs, agents and alerts.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
 import { optionDuration } from "../../input/duration.ts";
 import { wholeNumber } from "../../input/number.ts";
@@ -29,11 +29,10 @@ export function addWatch(program: Command, action: ActionFactory): void {
     .description(
       "Watch open tasks, handoffs and alerts, and agents, in a view that refreshes itself until q or Ctrl-C. Without a terminal the view is printed once.",
     )
-    .option(
-      "-i, --interval <time>",
-      "the time between two views: 500ms, 5s, 1m (2s)",
-      optionDuration,
-      INTERVAL_MS,
+    .addOption(
+      new Option("-i, --interval <time>", "the time between two views: 500ms, 5s, 1m")
+        .argParser(optionDuration)
+        .default(INTERVAL_MS, "2s"),
     )
     .option("-n, --count <n>", "end after so many views", wholeNumber(1))
     .action(action(watch));
