@@ -8,6 +8,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -31,7 +32,10 @@ const UNREACHABLE =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED|E50\d|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)\b/;
 const NPM_MS = 240_000;
 /** Without a network npm would wait for minutes for each package. */
-const QUICKLY = ["--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-timeout=20000"];
+const QUICKLY = [
+  ...["--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-timeout=20000"],
+  ...["--no-audit", "--no-fund"],
+];
 
 /** Packs the package, which builds it, and installs the tarball. Throws if npm fails for another reason than the network. */
 export function installPackage(): Installation {
@@ -42,15 +46,9 @@ export function installPackage(): Installation {
   mkdirSync(folder);
   writeFileSync(join(folder, "package.json"), '{ "name": "project", "private": true, "type": "module" }\n');
   const unpackedBytes = packed!.unpackedSize;
-  try {
-    const tarball = join(scratch, packed!.filename);
-    npm(["install", "--prefer-offline", "--no-audit", "--no-fund", ...QUICKLY, tarball], folder);
-  } catch (error) {
-    const { code, stderr } = error as { code?: string; stderr?: string };
-    const output = String(stderr);
-    if (code !== "ETIMEDOUT" && !UNREACHABLE.test(output)) throw error;
-    return { folder, unpackedBytes, installedBytes: 0, unreachable: output };
-  }
+  const tarball = join(scratch, packed!.filename);
+  const unreachable = reaching(() => npm(["install", "--prefer-offline", ...QUICKLY, tarball], folder));
+  if (unreachable !== undefined) return { folder, unpackedBytes, installedBytes: 0, unreachable };
   const installedBytes = bytesBelow(join(folder, "node_modules"));
   // The user's own development packages.
   mkdirSync(join(folder, "node_modules", "@types"), { recursive: true });
@@ -63,6 +61,12 @@ export function installPackage(): Installation {
  * `dist` is built, so that other tests never see a half-built one.
  */
 function checkoutIn(scratch: string): string {
+  const folder = copyOfFiles(scratch);
+  symlinkSync(join(projectRoot, "node_modules"), join(folder, "node_modules"));
+  return folder;
+}
+
+function copyOfFiles(scratch: string): string {
   const folder = join(scratch, "checkout");
   const list = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
     cwd: projectRoot,
@@ -70,7 +74,6 @@ function checkoutIn(scratch: string): string {
   });
   for (const path of list.split("\0").filter((one) => one !== "" && existsSync(join(projectRoot, one))))
     cpSync(join(projectRoot, path), join(folder, path));
-  symlinkSync(join(projectRoot, "node_modules"), join(folder, "node_modules"));
   return folder;
 }
 
@@ -89,6 +92,33 @@ function npm(args: readonly string[], cwd: string): string {
     maxBuffer: 64 * 1024 * 1024,
     timeout: NPM_MS,
   });
+}
+
+/** The size of the packages that a service of a checkout needs, in bytes; undefined if the registry cannot be reached. */
+export function productionBytes(): number | undefined {
+  const scratch = mkdtempSync(join(tmpdir(), "fleet-production-"));
+  try {
+    const folder = copyOfFiles(scratch);
+    const ended = reaching(() =>
+      npm(["ci", "--omit=dev", "--prefer-offline", "--ignore-scripts", ...QUICKLY], folder),
+    );
+    return ended === undefined ? bytesBelow(join(folder, "node_modules")) : undefined;
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+/** The output of a command that cannot reach the registry; undefined for one that succeeds. Throws other failures. */
+function reaching(command: () => unknown): string | undefined {
+  try {
+    command();
+    return undefined;
+  } catch (error) {
+    const { code, stderr } = error as { code?: string; stderr?: string };
+    const output = String(stderr);
+    if (code !== "ETIMEDOUT" && !UNREACHABLE.test(output)) throw error;
+    return output;
+  }
 }
 
 /** The sum of the sizes of all files below a folder. */

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, type TestContext, test } from "v
 import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
 import { projectRoot } from "../../harness/project-root.ts";
 import { clear, fill, smallDisk } from "../../harness/small-disk.ts";
-import { findNode, type Installation, installPackage } from "./installation.ts";
+import { findNode, type Installation, installPackage, productionBytes } from "./installation.ts";
 import { example, Newcomer } from "./newcomer.ts";
 
 const MB = 1_000_000;
@@ -69,6 +69,14 @@ test("the package has at most 3 MB, and 40 MB with its dependencies", (context) 
   skipOffline(context);
   expect(installed.installedBytes).toBeLessThan(40 * MB);
 });
+
+test("the services of a checkout need less than 120 MB of packages", (context) => {
+  skipOffline(context);
+  const bytes = productionBytes();
+  if (bytes === undefined) return context.skip("the registry of npm cannot be reached");
+  expect(bytes).toBeGreaterThan(40 * MB);
+  expect(bytes).toBeLessThan(120 * MB);
+}, 300_000);
 
 test.for([
   ["nodenext", "nodenext"],
