@@ -77,35 +77,36 @@ async function live(
   };
   const screen = new LiveScreen(session.context, draw);
   const ending = new AbortController();
+  const { signal } = ending;
   const end = () => ending.abort();
   void screen.quit.then(end);
   void untilInterrupted().then(end);
   try {
     draw();
     for (let shown = 1; shown < count; shown += 1) {
-      await sleep(interval, undefined, { signal: ending.signal });
-      const answer = await Promise.race([pictureOf(client, session), aborted(ending.signal)]).catch(
-        (error: unknown) => error,
-      );
-      ending.signal.throwIfAborted();
+      await sleep(interval, undefined, { signal });
+      const answer = await pictureOf(client, session, signal).catch((error: unknown) => error);
+      signal.throwIfAborted();
       if (answer instanceof Error) problem = answer.message;
       else [picture, problem] = [answer as FleetPicture, null];
       draw();
     }
   } catch (error) {
-    if (!ending.signal.aborted) throw error;
+    if (!signal.aborted) throw error;
   } finally {
     screen.close();
   }
 }
 
-const aborted = (signal: AbortSignal): Promise<never> =>
-  new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
-
-async function pictureOf(client: FleetClient, { deadline, context }: Session): Promise<FleetPicture> {
-  const query = { ...deadline, limit: ENTRIES };
+async function pictureOf(
+  client: FleetClient,
+  { deadline, context }: Session,
+  signal?: AbortSignal,
+): Promise<FleetPicture> {
+  const call = { ...deadline, ...(signal !== undefined && { signal }) };
+  const query = { ...call, limit: ENTRIES };
   const [status, alerts, handoffs, agents, ...tasks] = await Promise.all([
-    client.admin.status(deadline),
+    client.admin.status(call),
     client.admin.listAlerts({ ...query, acknowledged: false, resolved: false }),
     client.handoffs(query),
     client.admin.agents(query),
