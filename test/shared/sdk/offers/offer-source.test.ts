@@ -125,7 +125,7 @@ test("waiting clients take offers again after a removed consumer and a killed se
 }, async () => {
   const { tasks, stop } = await taker(await fleet.client("patient"), "restarted");
   await offeredTask(fleet.records, "restarted-1", "restarted");
-  await expect.poll(() => tasks).toEqual(["restarted-1"]);
+  await expect.poll(() => left("restarted")).toBe(0);
   const nats = await connect({ servers: fleet.nats.url });
   await (await jetstreamManager(nats)).consumers.delete(
     STREAMS.offers,
@@ -133,10 +133,14 @@ test("waiting clients take offers again after a removed consumer and a killed se
   );
   await nats.close();
   await offeredTask(fleet.records, "restarted-2", "restarted");
-  await expect.poll(() => tasks, { timeout: 5_000 }).toEqual(["restarted-1", "restarted-2"]);
+  await expect.poll(() => left("restarted"), { timeout: 5_000 }).toBe(0);
+  expect(tasks).toEqual(["restarted-1", "restarted-2"]);
   await fleet.nats.kill9();
   await fleet.nats.restart();
   await offeredTask(fleet.records, "restarted-3", "restarted");
-  await expect.poll(() => tasks, { timeout: 20_000 }).toEqual(["restarted-1", "restarted-2", "restarted-3"]);
+  // A settlement that the kill took from the server's memory is repeated: an offer is delivered at least once.
+  await expect
+    .poll(() => [...new Set(tasks)], { timeout: 20_000 })
+    .toEqual(["restarted-1", "restarted-2", "restarted-3"]);
   await stop();
 });
