@@ -2,7 +2,7 @@
 
 import { availableParallelism } from "node:os";
 import { tlsFields } from "../../shared/bus/tls-settings.ts";
-import { type ConfigOf, integer, optional, text } from "../../shared/runtime/settings/config.ts";
+import { type ConfigOf, integer, list, optional, text } from "../../shared/runtime/settings/config.ts";
 import { HOME_DEFAULT, homeField } from "../../shared/sdk/fleet-home.ts";
 import { clusterFields, platformFields } from "../../shared/service-host/service-settings.ts";
 import { watchdogFields } from "../watchdog/config.ts";
@@ -29,7 +29,8 @@ export const standaloneFields = {
   }),
   natsCert: optional(
     text("FLEET_NATS_SERVER_CERT", {
-      description: "Certificate of the standalone fleet's bus, with the certificates between (PEM)",
+      description:
+        "Certificate of the standalone fleet's bus, with the certificates between (PEM), or `auto`: the fleet makes its own authority and certificate, and renews it",
     }),
   ),
   natsKey: optional(text("FLEET_NATS_SERVER_KEY", { description: "Key of that certificate (PEM)" })),
@@ -40,6 +41,12 @@ export const standaloneFields = {
       defaultNote: "`FLEET_NATS_HOST` if it is a name, else `localhost`",
     }),
   ),
+  natsNames: list("FLEET_NATS_SERVER_NAMES", {
+    default: [],
+    defaultNote: "none",
+    description:
+      "Further host names and IP addresses in the certificate that the fleet makes, beside those of loopback and of this machine",
+  }),
   tlsCa: tlsFields.tlsCa,
   auth: clusterFields.auth,
   threads: integer("FLEET_THREADS", {

@@ -146,6 +146,7 @@ async function operationsHolder({ host, port }: Place): Promise<Holder> {
 }
 
 /** An address for all interfaces is reached through loopback. */
-const reachable = (host: string): string => (host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host);
+export const reachable = (host: string): string =>
+  host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
 
 const addressOf = ({ host, port }: Place): string => `${host}:${port}`;

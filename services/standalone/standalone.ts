@@ -3,6 +3,7 @@
  * folder. It stops in the reverse order of its start, and a kill loses nothing.
  */
 import { join, relative } from "node:path";
+import { ACCESS_FOLDER } from "../../shared/bus/access/local-credentials.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { mergedMetrics } from "../../shared/runtime/observability/metrics.ts";
 import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
@@ -10,6 +11,7 @@ import { packageRoot } from "../../shared/runtime/process/installation.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { type Closers, createClosers } from "../../shared/runtime/process/shutdown.ts";
 import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
+import { CLIENT_FOLDER, RECORD_FILE } from "../../shared/sdk/fleet-home.ts";
 import type { PlatformOptions } from "../../shared/service-host/platform.ts";
 import { absoluteStoreUrl } from "../../shared/service-host/service-settings.ts";
 import { readWatchdogConfig } from "../watchdog/config.ts";
@@ -18,9 +20,11 @@ import { keepOthersOut, openAccess } from "./access.ts";
 import type { StandaloneConfig } from "./config.ts";
 import { requireUsableFolder } from "./folder-check.ts";
 import { openIdentity } from "./identity.ts";
-import { readListener } from "./nats/listener.ts";
+import { type Listener, type OwnListener, readListener, readOwnListener } from "./nats/listener.ts";
 import { superviseNatsServer } from "./nats/supervisor.ts";
-import { requirePorts } from "./ports.ts";
+import { reachable, requirePorts } from "./ports.ts";
+import { writeClientFolder } from "./remote/client-folder.ts";
+import { keepRenewed, openOwnCertificate } from "./remote/own-certificate.ts";
 import type { ServiceRules } from "./services.ts";
 import { lockStore } from "./store-lock.ts";
 import { createThreadCount } from "./thread-count.ts";
@@ -44,7 +48,7 @@ export async function start(
   log.level = config.logLevel;
   const rules = { ...readWriterConfig(config), watchdog: readWatchdogConfig(config) };
   // Before anything is written: a fleet that would listen without walls leaves no trace.
-  const listener = readListener(config);
+  const planned = readOwnListener(config) ?? readListener(config);
   await requirePorts(config);
   const home = requireUsableFolder(config.home);
   const closers = createClosers(log, context.clock);
@@ -59,6 +63,7 @@ export async function start(
     const fleet = openIdentity(home);
     const access = config.auth === "off" ? undefined : await openAccess(home);
     if (access === undefined) log.warn("FLEET_AUTH is off: every local user may act as any agent");
+    const listener = withCertificate(planned, home);
     const server = await superviseNatsServer({
       root: packageRoot(),
       env: process.env,
@@ -71,6 +76,8 @@ export async function start(
       claims: access?.claims,
     });
     closers.add("nats-server", () => server.stop());
+    const reload = () => server.current().kill("SIGHUP");
+    closers.add("certificate", renewal(planned, home, { clock: context.clock, log, reload }));
     const opsPort = await startAll(context, closers, rules, {
       ...config,
       inThreads: lock !== null && config.threads !== 1,
@@ -87,13 +94,11 @@ export async function start(
     });
     const addresses = {
       busUrl: server.url,
-      opsUrl: `http://${config.opsHost}:${opsPort}`,
+      opsUrl: `http://${reachable(config.opsHost)}:${opsPort}`,
       storeUrl,
       home,
     };
-    // Clients on this machine find the fleet by this file, and recognise it by its identity.
-    const file = { ...addresses, fleet, busCa: listener.tls?.caFile, pid: process.pid };
-    writeWhole(join(home, "addresses.json"), `${JSON.stringify(file)}\n`, READABLE);
+    recordAddresses(addresses, { fleet, listener, hasKeys: access !== undefined, isOwn: "hosts" in planned });
     return { ...addresses, stop };
   } catch (error) {
     await stop().catch((second: unknown) =>
@@ -101,6 +106,39 @@ export async function start(
     );
     throw error;
   }
+}
+
+const tlsFolder = (home: string): string => join(home, "tls");
+
+/** Makes the fleet's own certificate, if it has none of the user. */
+function withCertificate(planned: Listener | OwnListener, home: string): Listener {
+  if (!("hosts" in planned)) return planned;
+  const { host, name, hosts } = planned;
+  return { host, tls: { name, ...openOwnCertificate(tlsFolder(home), hosts) } };
+}
+
+function renewal(
+  planned: Listener | OwnListener,
+  home: string,
+  parts: Parameters<typeof keepRenewed>[2],
+): Stop {
+  return "hosts" in planned ? keepRenewed(tlsFolder(home), planned.hosts, parts) : async () => {};
+}
+
+/** Clients on this machine find the fleet by its record, and recognise it by its identity. */
+function recordAddresses(
+  { busUrl, opsUrl, storeUrl, home }: Omit<Standalone, "stop">,
+  o: { fleet: string; listener: Listener; hasKeys: boolean; isOwn: boolean },
+): void {
+  const { fleet, listener } = o;
+  const busCa = listener.tls?.caFile;
+  if (o.isOwn && busCa !== undefined) {
+    const keys = o.hasKeys ? join(home, ACCESS_FOLDER) : undefined;
+    writeClientFolder(join(home, CLIENT_FOLDER), { busUrl, opsUrl, fleet, caFile: busCa, keys });
+  }
+  // Last: where the record is, the rest is.
+  const record = { busUrl, opsUrl, storeUrl, home, fleet, busCa, pid: process.pid };
+  writeWhole(join(home, RECORD_FILE), `${JSON.stringify(record)}\n`, READABLE);
 }
 
 type Options = StandaloneConfig &

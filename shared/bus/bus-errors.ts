@@ -17,9 +17,21 @@ export function busError(error: unknown, details: Readonly<Record<string, unknow
   if (error instanceof BusError) return error;
   return new BusError(
     kindOf(error),
-    { ...details, reason: error instanceof Error ? error.message : String(error) },
+    {
+      ...details,
+      ...certificateProblem(error),
+      reason: error instanceof Error ? error.message : String(error),
+    },
     error,
   );
+}
+
+/** Node's codes for a certificate of the server that is not trusted, has ended or is for another name. */
+const CERTIFICATE_CODE = /^(?:CERT_|ERR_TLS_CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
+
+function certificateProblem(error: unknown): { readonly certificate?: string } {
+  const { code } = error as { code?: unknown };
+  return typeof code === "string" && CERTIFICATE_CODE.test(code) ? { certificate: code } : {};
 }
 
 function kindOf(error: unknown): BusErrorKind {

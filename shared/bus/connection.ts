@@ -95,9 +95,10 @@ export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
   });
 }
 
-/** Another fleet refuses the credentials of the expected one, which would look like wrong credentials. */
+/** Another fleet refuses the credentials of the expected one, or has another authority, which would look like wrong settings. */
 async function explained(error: unknown, o: ConnectBusOptions): Promise<unknown> {
-  if (o.expected === undefined || !(error instanceof BusError) || error.kind !== "permission") return error;
+  if (o.expected === undefined || !(error instanceof BusError)) return error;
+  if (error.kind !== "permission" && error.details.certificate === undefined) return error;
   const name = await greetedName(o.url, o.connectTimeoutMs ?? CONNECT_MS);
   try {
     if (name !== undefined) requireExpected(name, o);

@@ -16,7 +16,12 @@ import {
 } from "../runtime/settings/config.ts";
 
 export const HOME_DEFAULT = ".fleet";
-const RECORD_FILE = "addresses.json";
+/**
+ * The part of a home for programs outside of the fleet's container. Copied to a folder `.fleet` that exists, it stays a folder in it, and
+ * counts if no fleet was ever started there.
+ */
+export const CLIENT_FOLDER = "client";
+export const RECORD_FILE = "addresses.json";
 const OTHERS_WRITE = 0o022;
 const OTHERS_ENTER = 0o011;
 const ROOT = 0;
@@ -62,9 +67,11 @@ export function trustedHome(env: Environment): string | undefined {
 /** The nearest home with a record, from a folder up to the root of the file system. Absolute. Throws as {@link homeOf} does. */
 export function nearestHome(folder: string): string | undefined {
   for (let at = resolve(folder); ; at = dirname(at)) {
-    const home = join(at, HOME_DEFAULT);
-    if (hasRecord(home)) {
+    const usual = join(at, HOME_DEFAULT);
+    const home = [usual, join(usual, CLIENT_FOLDER)].find(hasRecord);
+    if (home !== undefined) {
       requireOwn(home);
+      if (home !== usual) requireOwnFolder(usual);
       return home;
     }
     if (dirname(at) === at) return undefined;
@@ -90,7 +97,8 @@ export function readRecord(home: string): FleetRecord | undefined {
     home,
     url: busUrl,
     path,
-    caFile: typeof busCa === "string" ? busCa : undefined,
+    // In a copy for clients, the path is relative to the record.
+    caFile: typeof busCa === "string" ? resolve(home, busCa) : undefined,
     fleet: isFleetId(fleet) ? fleet : undefined,
     isRunning: isAlive(pid),
   };
@@ -148,11 +156,18 @@ function requireOwn(home: string): void {
   const path = join(home, RECORD_FILE);
   const folder = statsOf(home);
   const isClosed = folder !== undefined && (folder.mode & OTHERS_ENTER) === 0;
-  const record = isOwn(home, OTHERS_WRITE) ? isOwn(path, isClosed ? 0 : OTHERS_WRITE) : false;
-  if (record) return;
-  const { uid, mode } = folder ?? {};
+  requireOwnFolder(home);
+  if (!isOwn(path, isClosed ? 0 : OTHERS_WRITE)) throw foreign(home);
+}
+
+function requireOwnFolder(home: string): void {
+  if (!isOwn(home, OTHERS_WRITE)) throw foreign(home);
+}
+
+function foreign(home: string): ConfigError {
+  const { uid, mode } = statsOf(home) ?? {};
   const owner = uid === undefined ? "" : `, of user ${uid} with mode ${((mode ?? 0) & 0o777).toString(8)}`;
-  throw new ConfigError([
+  return new ConfigError([
     {
       name: homeField.name,
       expected: "a path, because the nearest fleet is in a folder that another user may write (chmod go-w)",

@@ -100,7 +100,12 @@ test(
     expect(await exit({ ...credentials, FLEET_NATS_CA: file("ca.pem") })).toBe(0);
     expect(await exit({ FLEET_NATS_CA: file("ca.pem") })).not.toBe(0);
     expect(await exit(credentials)).not.toBe(0);
-    expect(await exit({ ...credentials, FLEET_NATS_CA: file("stranger.pem") })).not.toBe(0);
+    const stranger = { ...credentials, FLEET_NATS_CA: file("stranger.pem") };
+    const refused = await fleet("status", { ...elsewhere, ...stranger });
+    expect(refused).toMatchObject({
+      exit: 69,
+      err: expect.stringMatching(/certificate .*is not trusted.*FLEET_NATS_CA/s),
+    });
   },
   PROCESSES_MS,
 );

@@ -155,6 +155,9 @@ function unavailable({ details }: FleetError, call: HintContext): string {
   if (details.bus === undefined)
     return `The fleet is overloaded or its store is unavailable: try again, and see \`${fleet} status\`.`;
   const where = atAddress(call);
+  if (details.certificate !== undefined) {
+    return `Set FLEET_NATS_CA to the authority of the fleet${where}, and use a host name that its certificate covers (${details.certificate}).`;
+  }
   if (details.bus === "no_responders") {
     return `NATS answers${where}, but no Fleet service does: start the fleet with \`${fleet} up\`, or set FLEET_URL or --url.`;
   }

@@ -1,10 +1,11 @@
 /**
  * The listener of the standalone fleet's bus. On loopback it needs no TLS. Beyond loopback other machines can reach
- * it, so without TLS or without credentials the fleet does not start.
+ * it, so without TLS or without credentials the fleet does not start. The certificate is in files of the user, or the fleet makes it.
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
+import { hostname } from "node:os";
 import { resolve } from "node:path";
 import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
 
@@ -13,6 +14,7 @@ export interface ListenerSettings {
   readonly natsCert?: string | undefined;
   readonly natsKey?: string | undefined;
   readonly natsName?: string | undefined;
+  readonly natsNames?: readonly string[];
   readonly tlsCa?: string | undefined;
   readonly auth: "on" | "off";
 }
@@ -32,29 +34,74 @@ export interface Listener {
   readonly tls: ListenerTls | undefined;
 }
 
+/** The listener of a fleet that makes its own certificate, before it is made. */
+export interface OwnListener {
+  readonly host: string;
+  /** The host name for clients of this machine. */
+  readonly name: string;
+  /** The host names and addresses that the certificate must cover. */
+  readonly hosts: readonly string[];
+}
+
+/** The value of the setting of the certificate with which the fleet makes its own. */
+export const OWN_CERTIFICATE = "auto";
+const LOOPBACK_HOSTS = ["localhost", "127.0.0.1", "::1"];
+/** Labels of letters, digits and hyphens; an underscore is usual in the names of containers. */
+const HOST_NAME =
+  /^(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/i;
 const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet("127.0.0.0", 8, "ipv4");
 LOOPBACK.addAddress("::1", "ipv6");
 /** `localhost` reaches a listener with one of these addresses. */
 const REACHED_BY_LOCALHOST = new Set(["127.0.0.1", "::1", "0.0.0.0", "::"]);
 
-/** Throws StartupError. */
+/** Throws StartupError. Not for a fleet that makes its own certificate. */
 export function readListener(settings: ListenerSettings): Listener {
-  const host = settings.natsHost.replace(/^\[(.*)\]$/, "$1");
+  const host = hostOf(settings);
   const tls = readTls(host, settings);
-  if (!isLoopback(host)) {
-    const details = { host };
-    if (tls === undefined) {
-      const hint =
-        "set FLEET_NATS_SERVER_CERT and FLEET_NATS_SERVER_KEY, or leave FLEET_NATS_HOST at 127.0.0.1";
-      throw refused("a bus beyond loopback needs TLS", details, hint);
-    }
-    if (settings.auth === "off") {
-      const hint = "remove FLEET_AUTH=off, or leave FLEET_NATS_HOST at 127.0.0.1";
-      throw refused("a bus beyond loopback needs credentials", details, hint);
-    }
+  if (tls === undefined && !isLoopback(host)) {
+    const hint =
+      "set FLEET_NATS_SERVER_CERT and FLEET_NATS_SERVER_KEY, or FLEET_NATS_SERVER_CERT=auto for a certificate of the fleet's own, or leave FLEET_NATS_HOST at 127.0.0.1";
+    throw refused("a bus beyond loopback needs TLS", { host }, hint);
   }
+  requireCredentials(host, settings);
   return { host, tls };
+}
+
+/** undefined: the settings name a certificate, or none. Throws StartupError. */
+export function readOwnListener(settings: ListenerSettings): OwnListener | undefined {
+  if (settings.natsCert !== OWN_CERTIFICATE) return undefined;
+  const host = hostOf(settings);
+  requireCredentials(host, settings);
+  if (settings.natsKey !== undefined) {
+    const hint = "remove FLEET_NATS_SERVER_KEY, or set FLEET_NATS_SERVER_CERT to the certificate of that key";
+    throw refused("the key is not that of the fleet's own certificate", {}, hint);
+  }
+  const name = settings.natsName ?? usualName(host);
+  if (name === undefined || isIP(name) !== 0) {
+    const hint = "set FLEET_NATS_SERVER_NAME to a host name of this machine";
+    throw refused("the certificate of the bus needs a host name", { host, name }, hint);
+  }
+  // Listeners for all addresses have no address of their own.
+  const given = [name, ...(isIP(host) === 0 || REACHED_BY_LOCALHOST.has(host) ? [] : [host])];
+  const further = settings.natsNames ?? [];
+  const wrong = [...given, ...further].find((each) => isIP(each) === 0 && !HOST_NAME.test(each));
+  if (wrong !== undefined) {
+    const hint = "give host names and IP addresses in FLEET_NATS_SERVER_NAME and FLEET_NATS_SERVER_NAMES";
+    throw refused("a name for the certificate of the bus is not a host name", { name: wrong }, hint);
+  }
+  const machine = HOST_NAME.test(hostname()) ? [hostname()] : [];
+  return { host, name, hosts: [...new Set([...LOOPBACK_HOSTS, ...machine, ...given, ...further])] };
+}
+
+function hostOf({ natsHost }: ListenerSettings): string {
+  return natsHost.replace(/^\[(.*)\]$/, "$1");
+}
+
+function requireCredentials(host: string, { auth }: ListenerSettings): void {
+  if (auth === "on" || isLoopback(host)) return;
+  const hint = "remove FLEET_AUTH=off, or leave FLEET_NATS_HOST at 127.0.0.1";
+  throw refused("a bus beyond loopback needs credentials", { host }, hint);
 }
 
 /** A name other than `localhost` may have any address, also at a later time. */
@@ -94,14 +141,18 @@ function readTls(host: string, settings: ListenerSettings): ListenerTls | undefi
 
 /** The client library compares the certificate with a host name only, not with an IP address. */
 function coveredName(host: string, given: string | undefined, certificate: X509Certificate): string {
-  const usual = isIP(host) === 0 ? host : REACHED_BY_LOCALHOST.has(host) ? "localhost" : undefined;
-  const name = given ?? usual;
+  const name = given ?? usualName(host);
   if (name !== undefined && isIP(name) === 0 && certificate.checkHost(name) !== undefined) return name;
   throw refused(
     "the certificate of the bus does not cover its host name",
     { host, name, names: certificate.subjectAltName },
     "set FLEET_NATS_SERVER_NAME to a host name of this machine that the certificate covers",
   );
+}
+
+function usualName(host: string): string | undefined {
+  if (isIP(host) === 0) return host;
+  return REACHED_BY_LOCALHOST.has(host) ? "localhost" : undefined;
 }
 
 function parsed<T>(setting: string, path: string, parse: (pem: Buffer) => T): T {

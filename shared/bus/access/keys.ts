@@ -6,10 +6,10 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { createAccount, createCurve, createOperator, createUser, type KeyPair } from "@nats-io/jwt";
-import { ROLES, type Role } from "../../protocol/permissions.ts";
+import { CLIENT_ROLES, ROLES, type Role } from "../../protocol/permissions.ts";
 import { StartupError } from "../../runtime/process/startup.ts";
-import { writeOnce } from "../../runtime/process/whole-file.ts";
-import { hasKeys, REGISTER_FILE } from "./access-files.ts";
+import { writeOnce, writeWhole } from "../../runtime/process/whole-file.ts";
+import { ACCOUNT_NAME_FILE, hasClientKeys, hasKeys, REGISTER_FILE } from "./access-files.ts";
 import { keyPairOf } from "./key-pair.ts";
 
 /** The name of a key's file, without its ending. */
@@ -75,6 +75,13 @@ function openKey(folder: string, name: KeyName, create: () => KeyPair): KeyPair 
  * making the keys.
  */
 function refuseLostKeys(folder: string): void {
+  if (hasClientKeys(folder)) {
+    throw new StartupError("the keys in the folder are a copy for clients of a fleet that runs elsewhere", {
+      exitCode: 78,
+      details: { folder },
+      hint: "start that fleet where it runs, such as with docker compose; for a new fleet, set FLEET_HOME to another folder",
+    });
+  }
   let hasLater = ROLES.some((role) => existsSync(keyPath(folder, `role-${role}`)));
   for (const name of ["system", "account", "operator"] as const) {
     const path = keyPath(folder, name);
@@ -95,9 +102,31 @@ export function readRoleKey(folder: string, role: Role): KeyPair | undefined {
   return readKey(keyPath(folder, `role-${role}`));
 }
 
-/** The public name of the fleet's account; undefined without its key. */
+/** The public name of the fleet's account; undefined without its key and without its name in {@link copyClientKeys}. */
 export function readAccountName(folder: string): string | undefined {
-  return readKey(keyPath(folder, "account"))?.getPublicKey();
+  return readKey(keyPath(folder, "account"))?.getPublicKey() ?? readName(join(folder, ACCOUNT_NAME_FILE));
+}
+
+/**
+ * Copies what the programs of the fleet's user need in order to make their credentials on another machine: the keys of the roles of
+ * clients, and the name of the account. A holder can neither revoke credentials nor act as a service.
+ */
+export function copyClientKeys(from: string, to: string): void {
+  mkdirSync(to, { recursive: true, mode: FOLDER_MODE });
+  for (const role of CLIENT_ROLES) {
+    const key = readRoleKey(from, role);
+    if (key !== undefined) writeWhole(keyPath(to, `role-${role}`), Buffer.from(key.getSeed()));
+  }
+  const account = readAccountName(from);
+  if (account !== undefined) writeWhole(join(to, ACCOUNT_NAME_FILE), `${account}\n`);
+}
+
+function readName(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch {
+    return undefined;
+  }
 }
 
 function keyPath(folder: string, name: KeyName): string {

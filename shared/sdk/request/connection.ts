@@ -79,7 +79,7 @@ export class PersistentConnection implements ClientConnection {
   get bus(): Bus {
     if (this.#refusal !== undefined) throw this.#refusal;
     if (this.#bus !== undefined) return this.#bus;
-    throw noAnswer("unavailable", this.#details.url);
+    throw noAnswer("unavailable", this.#details);
   }
 
   /**

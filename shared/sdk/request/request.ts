@@ -119,8 +119,18 @@ export const operationOf = (subject: string): string => subject.split(".").slice
 export const NO_ANSWER = "no Fleet service answers";
 
 /** The error of a call that no Fleet service answered. A program that ends with it prints the next step. */
-export function noAnswer(bus: BusErrorKind, url: unknown, cause?: BusError): FleetError {
-  const details = { bus, ...(url !== undefined && { url }) };
+export function noAnswer(
+  bus: BusErrorKind,
+  { url, certificate }: BusError["details"],
+  cause?: BusError,
+): FleetError {
+  const details = {
+    bus,
+    ...(url !== undefined && { url }),
+    ...(certificate !== undefined && { certificate }),
+  };
+  if (certificate !== undefined)
+    return new FleetError("UNAVAILABLE", "the certificate of the bus is not trusted", { details, cause });
   const next = "start a fleet (npm start), or set FLEET_URL to the address of a running one";
   return new FleetError("UNAVAILABLE", `${NO_ANSWER}; ${next}`, { details, cause });
 }
@@ -155,6 +165,6 @@ export function toFleetError(error: BusError): FleetError {
     case "timeout":
       return new FleetError("TIMEOUT", "no answer in time; the outcome is not known", options);
     default:
-      return noAnswer(error.kind, url, error);
+      return noAnswer(error.kind, error.details, error);
   }
 }

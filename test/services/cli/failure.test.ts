@@ -55,7 +55,7 @@ describe("without an answer", () => {
     expect(callFailureOf(new FleetError("UNAVAILABLE", "busy")).hint).toContain("try again");
   });
   test("the message has no second next step beside the hint", () => {
-    const failure = callFailureOf(noAnswer("unavailable", "nats://h:1"), { url: "nats://h:1" });
+    const failure = callFailureOf(noAnswer("unavailable", { url: "nats://h:1" }), { url: "nats://h:1" });
     expect(failureData(failure)).toMatchObject({ code: "UNAVAILABLE", message: "no Fleet service answers" });
   });
   test("a refusal by the bus has its own exit code", () =>

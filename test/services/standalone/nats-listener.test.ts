@@ -1,13 +1,14 @@
 // The listener of the standalone fleet's bus: its addresses, its certificate, and the settings with which it does not start.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   isLoopback,
   type ListenerSettings,
   readListener,
+  readOwnListener,
 } from "../../../services/standalone/nats/listener.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
@@ -27,7 +28,7 @@ const pair = (name = "server") => ({ natsCert: file(`${name}.pem`), natsKey: fil
 
 function refusal(more: Partial<ListenerSettings>): string {
   try {
-    readListener(settings(more));
+    if (readOwnListener(settings(more)) === undefined) readListener(settings(more));
   } catch (error) {
     if (error instanceof StartupError) return `${error.exitCode} ${error.message}; ${error.hint}`;
     throw error;
@@ -113,6 +114,38 @@ test.each([
   ["a missing authority", () => ({ ...pair(), tlsCa: file("none.pem") }), /cannot be used/],
 ])("%s is refused", (_, more, message) => {
   expect(refusal(more())).toMatch(message);
+});
+
+describe("a fleet that makes its own certificate", () => {
+  const own = (more: Partial<ListenerSettings> = {}) =>
+    readOwnListener(settings({ natsHost: "0.0.0.0", natsCert: "auto", ...more }));
+  test("covers loopback, this machine and the names of the settings", () => {
+    const usual = ["localhost", "127.0.0.1", "::1", hostname()];
+    expect(own()).toEqual({ host: "0.0.0.0", name: "localhost", hosts: usual });
+    const names = { natsName: "fleet.example", natsNames: ["10.0.0.9", "localhost", "my_fleet"] };
+    expect(own(names)).toMatchObject({
+      name: "fleet.example",
+      hosts: [...usual, "fleet.example", "10.0.0.9", "my_fleet"],
+    });
+    expect(own({ natsHost: LAN, natsName: "fleet.example" })?.hosts).toEqual([
+      ...usual,
+      "fleet.example",
+      LAN,
+    ]);
+  });
+  test("is one only with its setting", () => {
+    expect(readOwnListener(settings(pair()))).toBeUndefined();
+    expect(readOwnListener(settings())).toBeUndefined();
+  });
+  test.each([
+    ["without credentials", { auth: "off" }, /needs credentials/],
+    ["with a key", { natsKey: "server.key" }, /key is not that of the fleet's own/],
+    ["without a host name", { natsHost: LAN }, /needs a host name.*FLEET_NATS_SERVER_NAME/],
+    ["with an address as its name", { natsName: LAN }, /needs a host name/],
+    ["with a wrong name", { natsNames: ["two words"] }, /not a host name.*FLEET_NATS_SERVER_NAMES/],
+  ] as const)("%s does not start", (_, more, message) => {
+    expect(refusal({ natsHost: "0.0.0.0", natsCert: "auto", ...more })).toMatch(message);
+  });
 });
 
 test("a server with a certificate accepts only programs that trust it", async () => {

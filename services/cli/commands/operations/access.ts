@@ -158,9 +158,15 @@ async function homeOf({ context }: Session): Promise<string> {
 
 async function existingFolder(session: Session): Promise<string> {
   const { ACCESS_FOLDER } = await import("../../../../shared/bus/access/local-credentials.ts");
-  const { hasKeys } = await import("../../../../shared/bus/access/access-files.ts");
+  const { hasClientKeys, hasKeys } = await import("../../../../shared/bus/access/access-files.ts");
   const folder = join(await homeOf(session), ACCESS_FOLDER);
   if (hasKeys(folder)) return folder;
+  if (hasClientKeys(folder)) {
+    throw new UsageError(
+      `${folder} has keys of clients only`,
+      `Run this where the fleet runs, such as \`docker compose exec fleet node deploy/local/fleet.mjs access\`.`,
+    );
+  }
   throw new UsageError(
     `there are no keys of a fleet in ${folder}`,
     `Run this in the folder of the fleet, or set FLEET_HOME; \`${session.programName} up\` and \`${session.programName} access init\` make the keys.`,
