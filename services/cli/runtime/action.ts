@@ -3,6 +3,7 @@
 
 import type { Command } from "commander";
 import { settingsOf } from "../config.ts";
+import { withWholeIds } from "../input/elided-id.ts";
 import type { ProcessContext } from "./process-context.ts";
 import { Session } from "./session.ts";
 
@@ -21,7 +22,7 @@ export function createActionFactory(
       const command = args.at(-1) as Command;
       const session = new Session(context, settingsOf(command));
       try {
-        await handler(session, ...args.slice(0, -1));
+        await handler(session, ...(await withWholeIds(command, args.slice(0, -1), () => session.client())));
       } catch (error) {
         await session.fail(error, { commandId: command.opts().commandId, taskId: taskOf(command) });
       } finally {

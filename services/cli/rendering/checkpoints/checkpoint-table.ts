@@ -1,7 +1,8 @@
 // A page of checkpoints as a table, in the order of the answer.
 
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
-import { pageEnd, tableLines } from "../terminal/table.ts";
+import { briefIds } from "../terminal/elision.ts";
+import { pageEnd, tableLines, titleLine } from "../terminal/table.ts";
 import { counted, plain, principalText, progressText, shownId } from "../terminal/text.ts";
 import { ago, brieflyAgo } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
@@ -17,16 +18,16 @@ export interface CheckpointTable {
   readonly none?: string | undefined;
 }
 
-/** In the order of the heads below. The task distinguishes the rows, so it may be cut but never left out. */
+/** In the order of the heads below. Agent and task distinguish the rows, so they may be cut but never left out. */
 const FIT = [
-  undefined,
+  { id: briefIds },
   { brief: brieflyAgo },
   { leaves: 1 },
-  { leaves: 4 },
-  { leaves: 5 },
   { leaves: 3 },
+  { leaves: 4 },
   { leaves: 2 },
-  { least: 8 },
+  { least: 12, names: true },
+  { least: 12, names: true },
 ] as const;
 
 export function renderCheckpointTable(
@@ -56,7 +57,7 @@ export function renderCheckpointTable(
     ...(withTask ? [plain(metadata.task_id)] : []),
   ]);
   return [
-    title,
+    titleLine(title, view),
     "",
     ...tableLines(rows, { heads, view, fit: FIT }),
     "",

@@ -1,7 +1,8 @@
 // The history of a task as a chain: each checkpoint with its parents.
 
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
-import { pageEnd, tableLines } from "../terminal/table.ts";
+import { briefIds } from "../terminal/elision.ts";
+import { pageEnd, tableLines, titleLine } from "../terminal/table.ts";
 import { counted, plain, principalText, progressText, shownId } from "../terminal/text.ts";
 import { ago, brieflyAgo } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
@@ -24,21 +25,25 @@ export function renderHistory({ task, order, checkpoints, next }: TaskHistory, v
     const last = i === checkpoints.length - 1;
     return [rows[i]!, ...parentLines(checkpoint, { last: last && next === undefined }, view)];
   });
-  return [title, "", ...lines, "", ...pageEnd(counted(checkpoints.length, "checkpoint"), next, view)].join(
-    "\n",
-  );
+  return [
+    titleLine(title, view),
+    "",
+    ...lines,
+    "",
+    ...pageEnd(counted(checkpoints.length, "checkpoint"), next, view),
+  ].join("\n");
 }
 
 /** In the order of {@link row}. */
 const FIT = [
   undefined,
-  undefined,
+  { id: briefIds },
   { brief: brieflyAgo },
   { leaves: 1 },
-  { leaves: 4 },
-  { leaves: 5 },
   { leaves: 3 },
+  { leaves: 4 },
   { leaves: 2 },
+  { least: 12, names: true },
 ] as const;
 
 function row({ metadata, execution_state: state }: Checkpoint, { colors, now }: View): string[] {

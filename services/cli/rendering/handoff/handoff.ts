@@ -2,6 +2,7 @@
 
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import type { HandoffState } from "../../../../shared/protocol/handoff-states.ts";
+import { briefIds } from "../terminal/elision.ts";
 import { field, optionalField } from "../terminal/fields.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
 import { counted, plain, principalText, shownId } from "../terminal/text.ts";
@@ -28,15 +29,15 @@ export interface HandoffTable {
   readonly next: string | undefined;
 }
 
-/** In the order of the heads below. Operators copy the id, and the task distinguishes the rows. */
+/** In the order of the heads below. The previous owner and the task distinguish the rows. */
 const FIT = [
-  undefined,
+  { id: briefIds },
   { brief: brieflyAgo },
   undefined,
+  { least: 12, names: true },
   { leaves: 2 },
-  { leaves: 3 },
-  { leaves: 1 },
-  { least: 8 },
+  { least: 12, names: true, leaves: 1 },
+  { least: 12, names: true },
 ] as const;
 
 export function renderHandoffs({ handoffs, next }: HandoffTable, view: View): string {

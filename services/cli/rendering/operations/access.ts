@@ -11,15 +11,7 @@ export interface ListedGrant extends RegisteredGrant {
 }
 
 const HEADS = ["ID", "NAME", "ROLE", "TENANT", "STATE", "ISSUED", "UNTIL"];
-const FIT = [
-  { least: 12 },
-  { least: 8 },
-  undefined,
-  { leaves: 1 },
-  undefined,
-  { brief: brieflyAgo },
-  undefined,
-];
+const NO_END = "no end";
 const ID_CHARS = 12;
 
 export function renderGrants(grants: readonly ListedGrant[], view: View): string {
@@ -31,7 +23,16 @@ export function renderGrants(grants: readonly ListedGrant[], view: View): string
     plain(tenant),
     state === "valid" ? view.colors.green(state) : view.colors.yellow(state),
     ago(issued_at, view.now),
-    expires_at === null ? "no end" : expires_at,
+    expires_at === null ? NO_END : expires_at,
   ]);
-  return tableLines(rows, { heads: HEADS, view, fit: FIT }).join("\n");
+  const fit = [
+    undefined,
+    { least: 12, names: true },
+    undefined,
+    { leaves: 1 },
+    undefined,
+    { brief: brieflyAgo },
+    { brief: (until: string) => (until === NO_END ? until : brieflyAgo(ago(until, view.now))) },
+  ] as const;
+  return tableLines(rows, { heads: HEADS, view, fit }).join("\n");
 }

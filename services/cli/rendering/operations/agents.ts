@@ -8,9 +8,9 @@ import { ago, brieflyAgo, span } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
 const FIT = [
-  { least: 8 },
+  { least: 12, names: true },
   { leaves: 3 },
-  { least: 8 },
+  { least: 12, names: true },
   undefined,
   undefined,
   { brief: brieflyAgo },
@@ -46,7 +46,7 @@ export function renderAgents(page: AgentPage, next: string | undefined, view: Vi
       ? [
           "",
           view.colors.yellow(
-            `The reader has listened for ${span(listenedMs)} only, so agents may be missing; try again in a moment.`,
+            `The reader has listened for only ${span(listenedMs)}: agents may be missing, so try again.`,
           ),
         ]
       : []),

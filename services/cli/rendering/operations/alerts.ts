@@ -33,8 +33,15 @@ export interface AlertTable {
   readonly fleet: string;
 }
 
-/** In the order of the heads below. Operators copy the id, so it is never shortened. */
-const FIT = [undefined, { brief: brieflyAgo }, undefined, undefined, { leaves: 1 }, { least: 24 }] as const;
+/** In the order of the heads below. */
+const FIT = [
+  { least: 20, names: true },
+  { brief: brieflyAgo },
+  undefined,
+  undefined,
+  { leaves: 1 },
+  { least: 24 },
+] as const;
 const FIT_OPEN = FIT.filter((_, column) => column !== 3 && column !== 4);
 
 export function renderAlerts({ alerts, all, next, fleet }: AlertTable, view: View): string {
@@ -58,7 +65,7 @@ export function renderAlerts({ alerts, all, next, fleet }: AlertTable, view: Vie
     ...tableLines(rows, { heads, view, fit: all ? FIT : FIT_OPEN }),
     "",
     ...pageEnd(counted(alerts.length, "alert"), next, view),
-    `Next step: \`${fleet} alerts show <id>\`. Acknowledge: \`${fleet} alerts ack <id>\`.`,
+    `Next: \`${fleet} alerts show <id>\`. Acknowledge: \`${fleet} alerts ack <id>\`.`,
   ].join("\n");
 }
 

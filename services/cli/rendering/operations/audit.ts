@@ -1,7 +1,8 @@
 // The audit trail for operators: one line for each transition, and the result of recomputing the chain.
 
 import { objectOf } from "../../input/checkpoint.ts";
-import { pageEnd, tableLines } from "../terminal/table.ts";
+import { briefIds } from "../terminal/elision.ts";
+import { pageEnd, tableLines, titleLine } from "../terminal/table.ts";
 import { count, counted, plain, principalText, short, shownId } from "../terminal/text.ts";
 import { ago } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
@@ -44,16 +45,16 @@ export function renderAudit({ task, entries, next }: AuditTable, view: View): st
     undefined,
     { brief: (at: string) => ago(at, view.now) },
     { least: 8 },
-    { least: 8 },
+    { least: 12, names: true },
     // Failures matter more than checkpoint ids, which `checkpoint list` shows too.
-    hasAbout ? { leaves: 4 } : undefined,
+    hasAbout ? { leaves: 4 } : { id: briefIds },
     { leaves: 1 },
     { leaves: 3 },
     { leaves: 2 },
     { least: 12 },
-  ];
+  ] as const;
   return [
-    `Audit trail of task ${plain(task)}`,
+    titleLine(`Audit trail of task ${plain(task)}`, view),
     "",
     ...tableLines(
       rows.map((row) => row.slice(0, columns)),

@@ -20,7 +20,7 @@ export function renderSegments(
     count(spent.tokens),
     costText(spent),
   ]);
-  const fit = [undefined, { least: 8 }, undefined, { least: 8 }, undefined, undefined];
+  const fit = [undefined, { least: 8, names: true }, undefined, { least: 8, names: true }] as const;
   const lines = tableLines(rows, { heads, view, right: [4, 5], fit });
   return [...lines, "", `${counted(segments.length, "segment")}: ${totalText(total)}`].join("\n");
 }
@@ -41,7 +41,7 @@ export function renderSpending({ by, rows, total }: Grouped, view: View): string
     count(spent.tokens),
     costText(spent),
   ]);
-  const lines = tableLines(cells, { heads, view, right: [1, 2, 3], fit: [{ least: 8 }] });
+  const lines = tableLines(cells, { heads, view, right: [1, 2, 3], fit: [{ least: 8, names: true }] });
   return [...lines, "", totalText(total)].join("\n");
 }
 

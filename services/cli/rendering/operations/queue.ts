@@ -37,11 +37,11 @@ export interface LetterTable {
 const FIT = [
   undefined,
   { brief: brieflyAgo },
+  { least: 10, names: true },
   { leaves: 1 },
-  { leaves: 2 },
-  { least: 8 },
+  { least: 10, names: true },
   undefined,
-  { least: 20 },
+  { least: 16 },
 ] as const;
 
 export function renderLetters({ letters, next, fleet }: LetterTable, view: View): string {
@@ -62,7 +62,8 @@ export function renderLetters({ letters, next, fleet }: LetterTable, view: View)
     ...tableLines(rows, { heads, view, right: [0], fit: FIT }),
     "",
     ...pageEnd(counted(letters.length, "letter"), next, view),
-    `Retry: \`${fleet} queue dead retry <number>\`. Drop: \`${fleet} queue dead drop <number>\`.`,
+    `Retry: \`${fleet} queue dead retry <number>\``,
+    `Drop: \`${fleet} queue dead drop <number>\``,
   ].join("\n");
 }
 

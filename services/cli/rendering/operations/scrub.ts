@@ -7,6 +7,7 @@ import type {
   ScrubPass,
   ScrubStatus,
 } from "../../../../shared/protocol/scrub.ts";
+import { briefIds } from "../terminal/elision.ts";
 import { field } from "../terminal/fields.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
 import { bytesText, count, counted, percentText, plain, shownId } from "../terminal/text.ts";
@@ -104,7 +105,13 @@ function damageLines(page: ScrubFindingPage, status: ScrubStatus, fleet: string,
 const ADVICE =
   "A quarantined checkpoint is passed over: agents continue from the one before it. For any other finding, keep the store as it is and restore the task from a backup.";
 
-const FIT = [undefined, { leaves: 2 }, { leaves: 1 }, { brief: brieflyAgo }, { least: 24 }] as const;
+const FIT = [
+  undefined,
+  { least: 12, names: true },
+  { id: briefIds, leaves: 1 },
+  { brief: brieflyAgo },
+  { least: 24 },
+] as const;
 
 function findingLines(findings: readonly ScrubFinding[], view: View): string[] {
   const heads = ["KIND", "TASK", "CHECKPOINT", "FOUND", "WHAT"];

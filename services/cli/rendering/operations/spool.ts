@@ -29,14 +29,14 @@ export function renderSpools(
   ]);
   const fit = [
     { least: 8, leaves: 3 },
-    { least: 8 },
+    { least: 12, names: true },
     { leaves: 2 },
     undefined,
     { leaves: 1 },
     { brief: brieflyAgo },
     { least: 8, leaves: 3 },
     { least: 8 },
-  ];
+  ] as const;
   const kept = spools.filter(({ aside }) => aside > 0).map(({ path }) => `  ${path}/aside`);
   return [
     ...tableLines(rows, { heads, view, right: [3, 4], fit }),

@@ -24,9 +24,9 @@ export interface TaskTable {
 
 /** In the order of the heads below. Operators copy the task. */
 const FIT = [
-  { least: 12 },
+  { least: 12, names: true },
   undefined,
-  { least: 8 },
+  { least: 12, names: true },
   { leaves: 2 },
   undefined,
   { brief: brieflyAgo },

@@ -22,11 +22,11 @@ export function renderTenantAudit({ entries, next }: Omit<AuditTable, "task">, v
   const fit = [
     undefined,
     { brief: (at: string) => ago(at, view.now) },
-    { least: 8 },
-    { least: 8 },
-    { least: 12 },
+    { least: 18 },
+    { least: 12, names: true },
+    { least: 12, names: true },
     { leaves: 1 },
-  ];
+  ] as const;
   return [
     "Audit trail of the tenant's operators",
     "",

@@ -20,7 +20,7 @@ export type RetryResult = { readonly taskId: string } & (
 );
 
 /** Operators copy the task. */
-const FIT = [{ least: 12 }, undefined, { brief: brieflyAgo }, undefined, { leaves: 2 }] as const;
+const FIT = [{ least: 12, names: true }, undefined, { brief: brieflyAgo }, undefined, { leaves: 2 }] as const;
 
 export const needsCheckpoint = ({ latest_id }: Task): boolean => latest_id === null;
 

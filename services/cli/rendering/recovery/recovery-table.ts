@@ -19,7 +19,7 @@ export interface RecoveryTable {
 
 /** In the order of the heads below. Operators copy the task. */
 const FIT = [
-  { least: 12 },
+  { least: 12, names: true },
   undefined,
   undefined,
   { leaves: 2 },

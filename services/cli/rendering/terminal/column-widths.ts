@@ -1,6 +1,6 @@
 // Making a table fit a terminal. Shorter forms of the cells come first, then whole columns are left out, the least
-// important one first, and only then are cells cut with "…". Half an id is useless, and a column that is left out can be
-// read with --json. A column that must never be shortened, such as an id that operators copy, has no rule here.
+// important one first, then ids get a form that commands accept, and only then are cells cut with "…": texts at their end,
+// names in their middle. A column that is left out can be read with --json. A column without a rule is never shortened.
 
 import stringWidth from "string-width";
 
@@ -8,8 +8,12 @@ import stringWidth from "string-width";
 export interface ColumnFit {
   /** The shorter form of a cell. */
   readonly brief?: (cell: string) => string;
+  /** The form of its ids that commands accept, if leaving columns out is not enough. */
+  readonly id?: (cell: string) => string;
   /** The width that it needs at least; absent: its cells are never cut. */
   readonly least?: number;
+  /** Its cells are names. They are cut after the texts and in the middle, the longest column first. */
+  readonly names?: true;
   /** The order in which columns are left out, from 1; absent: it always stays. */
   readonly leaves?: number;
 }
@@ -40,22 +44,26 @@ export function fitTable(
   const all = (rows[0] ?? []).map((_, column) => column);
   const whole = layOut(rows, all, space);
   if (whole.over <= 0) return whole;
-  const brief = rows.map((row, r) =>
-    r < space.heads ? row : row.map((cell, column) => fit[column]?.brief?.(cell) ?? cell),
-  );
+  const inForm = (form: (cell: string, column: number) => string): Rows =>
+    rows.map((row, r) => (r < space.heads ? row : row.map(form)));
+  const brief = inForm((cell, column) => fit[column]?.brief?.(cell) ?? cell);
+  const briefest = inForm((cell, column) => fit[column]?.id?.(cell) ?? fit[column]?.brief?.(cell) ?? cell);
   const optional = all
     .filter((column) => fit[column]?.leaves !== undefined)
     .sort((a, b) => fit[a]!.leaves! - fit[b]!.leaves!);
-  for (let left = 0; ; left += 1) {
+  const without = (form: Rows, left: number): Layout => {
     const omitted = new Set(optional.slice(0, left));
-    const found = layOut(
-      brief,
-      all.filter((column) => !omitted.has(column)),
-      space,
-    );
-    if (found.over <= 0) return found;
-    if (left === optional.length) return { ...found, widths: cutWidths(found, fit) };
+    const columns = all.filter((column) => !omitted.has(column));
+    return layOut(form, columns, space);
+  };
+  for (const form of [brief, briefest]) {
+    for (let left = 0; left <= optional.length; left += 1) {
+      const found = without(form, left);
+      if (found.over <= 0) return found;
+    }
   }
+  const least = without(briefest, optional.length);
+  return { ...least, widths: cutWidths(least, fit) };
 }
 
 interface Layout extends FittedTable {
@@ -70,16 +78,24 @@ function layOut(rows: Rows, columns: readonly number[], { width, gap }: TableSpa
   return { rows: picked, columns, widths, over };
 }
 
-/** Cuts from the right, because the first columns identify the row. */
+/** Texts are cut from the right, because the first columns identify the row. Of the names, the owner stays whole if it is short. */
 function cutWidths({ columns, widths, over }: Layout, fit: readonly (ColumnFit | undefined)[]): number[] {
+  const cut = [...widths];
+  const leastOf = (place: number): number => fit[columns[place]!]?.least ?? cut[place]!;
+  const isName = (place: number): boolean => fit[columns[place]!]?.names === true;
   let rest = over;
-  const fromTheRight = columns.toReversed().map((column, i) => {
-    const width = widths.at(-1 - i)!;
-    const taken = Math.min(rest, Math.max(0, width - (fit[column]?.least ?? width)));
+  for (const place of [...columns.keys()].reverse()) {
+    if (isName(place)) continue;
+    const taken = Math.min(rest, Math.max(0, cut[place]! - leastOf(place)));
     rest -= taken;
-    return width - taken;
-  });
-  return fromTheRight.reverse();
+    cut[place]! -= taken;
+  }
+  for (; rest > 0; rest -= 1) {
+    const places = cut.flatMap((width, place) => (isName(place) && width > leastOf(place) ? [place] : []));
+    if (places.length === 0) break;
+    cut[places.reduce((a, b) => (cut[b]! > cut[a]! ? b : a))]! -= 1;
+  }
+  return cut;
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);

@@ -1,7 +1,8 @@
 // Tables without lines: columns two spaces apart, aligned by their width in a terminal, not by the length of the text.
 
 import stringWidth from "string-width";
-import { type ColumnFit, fitTable, type Rows } from "./column-widths.ts";
+import { type ColumnFit, type FittedTable, fitTable, type Rows } from "./column-widths.ts";
+import { elided, elidedColumn } from "./elision.ts";
 import type { View } from "./view.ts";
 
 const GAP = "  ";
@@ -28,13 +29,35 @@ export function tableLines(
     heads: heads === undefined ? 0 : 1,
   });
   // The last column needs no padding: it would wrap on a narrow terminal and be copied along.
-  return fitted.rows.map((row) =>
+  return withNames(fitted, fit, heads === undefined ? 0 : 1).map((row) =>
     row
       .map((cell, place) => padded(cell, fitted.widths[place]!, right.includes(fitted.columns[place]!)))
       .join(GAP)
       .trimEnd(),
   );
 }
+
+/** The rows with their names in the widths of their columns. */
+function withNames(
+  { rows, columns, widths }: FittedTable,
+  fit: readonly (ColumnFit | undefined)[],
+  heads: number,
+): string[][] {
+  const shown = rows.map((row) => [...row]);
+  for (const [place, column] of columns.entries()) {
+    if (fit[column]?.names !== true) continue;
+    const names = elidedColumn(
+      rows.slice(heads).map((row) => row[place]!),
+      widths[place]!,
+    );
+    for (const [i, name] of names.entries()) shown[heads + i]![place] = name;
+  }
+  return shown;
+}
+
+/** A title that names a task of any length. */
+export const titleLine = (title: string, { width }: View): string =>
+  width === undefined ? title : elided(title, width);
 
 function padded(cell: string, width: number, isRight: boolean): string {
   const text = cut(cell, width);

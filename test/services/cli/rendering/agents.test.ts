@@ -58,7 +58,7 @@ describe("the table of agents", () => {
   test("warns if the reader has just started to listen", () => {
     const text = renderAgents(page([], { listening_since: at(1_000) }), undefined, view);
     expect(text).toBe(
-      "No agents.\n\nThe reader has listened for 1s only, so agents may be missing; try again in a moment.",
+      "No agents.\n\nThe reader has listened for only 1s: agents may be missing, so try again.",
     );
   });
 });

@@ -37,7 +37,7 @@ test("a list names the cause and the next step", () => {
     `default/auth/17  5m ago  critical  ${WHAT}`,
     "",
     "1 alert",
-    "Next step: `fleet alerts show <id>`. Acknowledge: `fleet alerts ack <id>`.",
+    "Next: `fleet alerts show <id>`. Acknowledge: `fleet alerts ack <id>`.",
   ]);
   expect(renderAlerts({ ...text, alerts: [] }, view)).toBe(
     "No open alerts; `fleet alerts list --all` shows the others.",
@@ -60,7 +60,7 @@ test("a list of all shows resolutions and acknowledgements, without control char
     "",
     "3 alerts; more with:",
     "  fleet alerts list --all --cursor x",
-    "Next step: `fleet alerts show <id>`. Acknowledge: `fleet alerts ack <id>`.",
+    "Next: `fleet alerts show <id>`. Acknowledge: `fleet alerts ack <id>`.",
   ]);
 });
 

@@ -1,10 +1,11 @@
-// Tables on a narrow terminal: no line is wider than it, and no id is ever cut.
+// Tables on a narrow terminal: no line is wider than it, and each id is whole or in the form that commands accept.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { renderCheckpointTable } from "../../../../services/cli/rendering/checkpoints/checkpoint-table.ts";
 import { renderHistory } from "../../../../services/cli/rendering/checkpoints/history.ts";
 import { renderAudit } from "../../../../services/cli/rendering/operations/audit.ts";
+import { briefIds, elidedColumn } from "../../../../services/cli/rendering/terminal/elision.ts";
 import { tableLines } from "../../../../services/cli/rendering/terminal/table.ts";
 import { createView, type View } from "../../../../services/cli/rendering/terminal/view.ts";
 import {
@@ -23,7 +24,10 @@ function terminal(columns: number | undefined): View {
   return createView(output, { color: false, env: {}, now: NOW });
 }
 
-const token = fc.stringMatching(/^[A-Za-z0-9_-]{1,64}$/);
+const token = fc.oneof(
+  fc.stringMatching(/^[A-Za-z0-9_-]{1,64}$/),
+  fc.stringMatching(/^[A-Za-z0-9_-]{30,64}$/),
+);
 
 const checkpoints: fc.Arbitrary<Checkpoint> = fc
   .record({
@@ -65,7 +69,8 @@ const page = fc.array(checkpoints, { minLength: 1, maxLength: 4 });
 function expectToFit(text: string, rows: number): void {
   const lines = text.split("\n").slice(1);
   for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(80);
-  expect(lines.filter((line) => line.includes(`chk-${ID}`)).length).toBeGreaterThanOrEqual(rows);
+  const isNamed = (line: string) => line.includes(`chk-${ID}`) || line.includes("chk-01a20034…77977f");
+  expect(lines.filter(isNamed).length).toBeGreaterThanOrEqual(rows);
 }
 
 describe("at 80 columns nothing wraps", () => {
@@ -144,6 +149,20 @@ describe("a table that is too wide", () => {
     [5, "an-id  5m  a lon…"],
   ])("with %d columns", (columns, text) => expect(shown(columns)).toBe(text));
 
+  test.each([
+    [70, "a-task-of-the-team  an-owner  chk-01a20034-080b-7e0f-afff-92b62777977f"],
+    [69, "a-task-of-the-team  an-owner  chk-01a20034…77977f"],
+    [49, "a-task-of-the-team  an-owner  chk-01a20034…77977f"],
+    [46, "a-task-…he-team  an-owner  chk-01a20034…77977f"],
+    [31, "a-…m  an…r  chk-01a20034…77977f"],
+  ])("with %d columns shortens ids before names, and the longest name first", (columns, text) => {
+    const names = [undefined, undefined, { id: briefIds }].map(
+      (fit) => fit ?? ({ least: 4, names: true } as const),
+    );
+    const cells = [["a-task-of-the-team", "an-owner", `chk-${ID}`]];
+    expect(tableLines(cells, { view: terminal(columns), fit: names })[0]).toBe(text);
+  });
+
   test("a terminal without a known width has 80 columns, and a pipe has no limit", () => {
     expect([terminal(undefined).width, terminal(0).width, view.width]).toEqual([80, 80, undefined]);
   });
@@ -173,4 +192,18 @@ describe("a table that is too wide", () => {
       ),
     ).toEqual(["    1  a", "1,000  b"]);
   });
+});
+
+test("cut names keep the ends that distinguish them", () => {
+  const shown = (...names: string[]) => elidedColumn(names, 9);
+  expect(shown("implementer-1", "implementer-2")).toEqual(["impl…er-1", "impl…er-2"]);
+  expect(shown("a-implementer", "b-implementer")).toEqual(["a-im…nter", "b-im…nter"]);
+  expect(shown("implementer-17-main", "implementer-18-main", "short")).toEqual([
+    "im…7-main",
+    "im…8-main",
+    "short",
+  ]);
+  expect(shown("task-17-implementer", "task-18-implementer")).toEqual(["task-17…r", "task-18…r"]);
+  // They differ where neither end reaches.
+  expect(shown("implement-1-the-feature", "implement-2-the-feature")).toEqual(["impl…ture", "impl…ture"]);
 });
