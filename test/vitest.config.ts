@@ -13,24 +13,41 @@ process.env.NODE_COMPILE_CACHE ??= join(root, ".fleet", "compile-cache");
 process.env.XDG_STATE_HOME = mkdtempSync(join(tmpdir(), "fleet-state-"));
 process.on("exit", () => rmSync(process.env.XDG_STATE_HOME ?? "", { recursive: true, force: true }));
 
-/** Runs the tests of whole fleets first: they take longest, and the last of them would otherwise run alone at the end. */
-class FleetsFirst extends BaseSequencer {
+/** Starts the tests that take longest first: the last of them would otherwise run alone at the end. */
+class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const isFleet = ({ moduleId }: TestSpecification) => moduleId.includes("/test/fleet/");
-    return [...sorted.filter(isFleet), ...sorted.filter((file) => !isFleet(file))];
+    const group = ({ moduleId, project }: TestSpecification) =>
+      moduleId.includes("/test/fleet/") || moduleId.includes("/test/deploy/package/")
+        ? 0
+        : project.config.isolate
+          ? 1
+          : 2;
+    return sorted.toSorted((a, b) => group(a) - group(b));
   }
 }
+
+/** Tests in one process, one file after the other: they start no process of their own and change nothing of the process. */
+const IN_ONE_PROCESS = [
+  "test/shared/{integrity,protocol,prompts,records,runtime,store}/**/*.test.ts",
+  "test/services/{cli,coordinator,reader,watchdog}/**/*.test.ts",
+  "test/fleet/faults/*/**/*.test.ts",
+  "test/load/**/*.test.ts",
+];
 
 // Forks instead of threads: the native store drivers must not be loaded twice into one process.
 export default defineConfig({
   root,
   test: {
-    include: ["test/**/*.test.ts"],
+    // Most of the time of a small test is the start of a process and the import of its modules.
+    projects: [
+      { extends: true, test: { name: "alone", include: ["test/**/*.test.ts"], exclude: IN_ONE_PROCESS } },
+      { extends: true, test: { name: "together", include: IN_ONE_PROCESS, isolate: false } },
+    ],
     pool: "forks",
     // Three workers even on two cores, because the tests of whole fleets mostly wait.
     maxWorkers: Math.max(3, availableParallelism() - 1),
-    sequence: { sequencer: FleetsFirst },
+    sequence: { sequencer: LongestFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,
     // A poll ends when its condition holds; the default of one second would measure the load of the machine.
