@@ -29,7 +29,7 @@ class LongestFirst extends BaseSequencer {
 
 /** Tests in one process, one file after the other: they start no process of their own and change nothing of the process. */
 const IN_ONE_PROCESS = [
-  "test/shared/{integrity,protocol,prompts,records,runtime,store}/**/*.test.ts",
+  "test/shared/{integrity,protocol,records,runtime,store}/**/*.test.ts",
   "test/services/{cli,coordinator,reader,watchdog}/**/*.test.ts",
   "test/fleet/faults/*/**/*.test.ts",
   "test/load/**/*.test.ts",
