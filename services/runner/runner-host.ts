@@ -1,6 +1,7 @@
 /** The base of a runner's process: tracing, the bus connection and the operations port, closed in the reverse order. */
 import { type Bus, BusError } from "../../shared/bus/bus.ts";
 import { type BusCredentials, connectBus } from "../../shared/bus/connection.ts";
+import { SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import { startTracing } from "../../shared/runtime/observability/tracing.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
@@ -42,6 +43,7 @@ export async function openRunnerHost(
     const credentials = await findCredentials(config);
     const bus = await connected(config, credentials, log);
     closers.add("bus", () => bus.close());
+    await requireRights(bus, config);
     const ops = await serveOps({
       host: config.opsHost,
       port: config.opsPort,
@@ -84,6 +86,8 @@ async function connected(
     });
   } catch (error) {
     if (error instanceof StartupError) throw error;
+    if (isRefused(error))
+      throw refused(credentials === undefined ? "without credentials" : "with these credentials", error);
     const isOther = error instanceof BusError && error.kind === "other_fleet";
     throw new StartupError(isOther ? error.message : "the bus cannot be reached", {
       exitCode: exitCodes.unavailable,
@@ -94,4 +98,26 @@ async function connected(
       cause: error,
     });
   }
+}
+
+/** A runner with the credentials of another role would accept no offer, and its agents would send no heartbeat. */
+async function requireRights(bus: Bus, { tenant, runnerName }: RunnerConfig): Promise<void> {
+  try {
+    // Only a runner may receive the answers to its agents.
+    const stop = await bus.subscribe(`${SUBJECTS.inboxPrefix(tenant, runnerName)}.*`, () => {});
+    await stop();
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    throw refused("with the credentials of another role or tenant", error);
+  }
+}
+
+const isRefused = (error: unknown): boolean => error instanceof BusError && error.kind === "permission";
+
+function refused(what: string, cause: unknown): StartupError {
+  return new StartupError(`the bus refuses a runner ${what}`, {
+    exitCode: exitCodes.config,
+    hint: "run it as the user of the fleet with its FLEET_HOME, or set FLEET_NATS_CREDS to a file from `fleet access issue --role runner`",
+    cause,
+  });
 }

@@ -123,8 +123,9 @@ export class NatsBus implements Bus {
   async subscribe(subject: string, handler: (m: Message) => void): Promise<Stop> {
     const subscription = openSubscription(this.#connection, subject, {
       callback: (error, raw) => {
+        // The server refused the subscription, which is reported as a status of the connection.
+        if (error !== null) return;
         try {
-          if (error !== null) throw error;
           handler(new ReceivedMessage(raw));
         } catch (failure) {
           this.#log.error({ error: failure, subject }, "subscription handler failed");
@@ -307,8 +308,13 @@ export class NatsBus implements Bus {
   }
 
   #refused(error: Error): void {
-    this.#log.warn({ error }, "bus server reported an error");
-    if (!(error instanceof errors.PermissionViolationError) || error.operation !== "publish") return;
+    if (!(error instanceof errors.PermissionViolationError)) {
+      this.#log.warn({ error }, "bus server reported an error");
+      return;
+    }
+    const { operation, subject } = error;
+    this.#log.warn({ operation, subject }, "the bus does not permit this");
+    if (operation !== "publish") return;
     this.#requests.denied(error.subject, error.message);
     this.#directRequests.denied(error.subject, error.message);
   }

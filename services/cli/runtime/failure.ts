@@ -3,7 +3,7 @@
 import { BusError } from "../../../shared/bus/bus.ts";
 import { type ErrorBody, type ErrorCode, FleetError } from "../../../shared/protocol/errors.ts";
 import { exitCodes, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
-import { NO_ANSWER } from "../../../shared/sdk/request/request.ts";
+import { NO_ANSWER, REFUSED_CREDENTIALS } from "../../../shared/sdk/request/request.ts";
 import { USAGE_EXIT, UsageError } from "./usage.ts";
 
 export interface CallFailure {
@@ -59,7 +59,8 @@ export function failureData({ body, hint }: CallFailure): object {
 /** The hint has the next step for an operator; the message has that for a program. */
 function bodyOf(error: FleetError): CallFailure["body"] {
   const body = error.toBody();
-  return error.message.startsWith(NO_ANSWER) ? { ...body, message: NO_ANSWER } : body;
+  const message = [NO_ANSWER, REFUSED_CREDENTIALS].find((problem) => error.message.startsWith(problem));
+  return message === undefined ? body : { ...body, message };
 }
 
 function fromBus(error: BusError): FleetError {

@@ -137,6 +137,8 @@ export function noAnswer(
 
 const OTHER_FLEET = "another fleet answers at the recorded address; nothing was sent to it";
 
+/** The first words of the message; the rest has the next step for a program. */
+export const REFUSED_CREDENTIALS = "the bus refused the credentials";
 const CREDENTIALS_HINT =
   "run as the user of the fleet with its FLEET_HOME, or set FLEET_NATS_CREDS to a file from `fleet access issue`";
 
@@ -151,11 +153,7 @@ export function toFleetError(error: BusError): FleetError {
     case "permission":
       // With an address, the connection itself was refused.
       if (url !== undefined)
-        return new FleetError(
-          "UNAUTHORIZED",
-          `the bus refused the credentials; ${CREDENTIALS_HINT}`,
-          options,
-        );
+        return new FleetError("UNAUTHORIZED", `${REFUSED_CREDENTIALS}; ${CREDENTIALS_HINT}`, options);
       return new FleetError("FORBIDDEN", "the bus does not permit this", options);
     case "other_fleet":
       return new FleetError("CONFLICT", OTHER_FLEET, {
