@@ -11,12 +11,12 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:f
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ServerClaims } from "../../../shared/bus/access/claims.ts";
+import { adoptStreams } from "../../../shared/bus/access/stream-accounts.ts";
 import { natsServerName } from "../../../shared/bus/server-name.ts";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { writeWhole } from "../../../shared/runtime/process/whole-file.ts";
-import { adoptStreams } from "./accounts.ts";
 import { usableNatsServer } from "./binary.ts";
 import { natsConfig } from "./config.ts";
 import { type Listener, listenerUrl } from "./listener.ts";

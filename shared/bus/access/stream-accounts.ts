@@ -1,26 +1,29 @@
 /**
  * The server keeps the streams of each account in a folder of its own. With credentials the fleet's streams belong
  * to its account, and without them to the server's default account. When FLEET_AUTH changes, or a fleet gets its
- * first keys, the folder is renamed before the server starts, so that no queued command is left behind.
+ * first keys, the folder is renamed while the server is stopped, so that no queued command is left behind.
  */
 import { existsSync, readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
-import { StartupError } from "../../../shared/runtime/process/startup.ts";
+import { StartupError } from "../../runtime/process/startup.ts";
 
 const DEFAULT_ACCOUNT = "$G";
 /** The public name of an account key. */
 const ACCOUNT = /^A[A-Z2-7]{55}$/;
 
-/** `account`: that of the fleet; undefined: the default account of the server. */
-export function adoptStreams(storeDir: string, account = DEFAULT_ACCOUNT): void {
+/**
+ * `account`: that of the fleet; undefined: the default account of the server. Returns the account that had the streams, or
+ * undefined if no other one has any. Throws StartupError if several have streams.
+ */
+export function adoptStreams(storeDir: string, account = DEFAULT_ACCOUNT): string | undefined {
   const folder = join(storeDir, "jetstream");
-  if (!existsSync(folder)) return;
+  if (!existsSync(folder)) return undefined;
   const others = readdirSync(folder).filter(
     (name) =>
       name !== account && (name === DEFAULT_ACCOUNT || ACCOUNT.test(name)) && hasStreams(folder, name),
   );
   const [first] = others;
-  if (first === undefined) return;
+  if (first === undefined) return undefined;
   if (others.length > 1 || hasStreams(folder, account)) {
     throw new StartupError("the streams of several accounts are in one folder", {
       exitCode: 78,
@@ -30,6 +33,7 @@ export function adoptStreams(storeDir: string, account = DEFAULT_ACCOUNT): void 
   }
   if (existsSync(join(folder, account))) renameSync(join(folder, account), join(folder, `${account}.empty`));
   renameSync(join(folder, first), join(folder, account));
+  return first;
 }
 
 function hasStreams(folder: string, account: string): boolean {
