@@ -82,6 +82,8 @@ export const taskQuerySchema = z.looseObject({ task_id: tokenSchema });
 
 /** Ordered by task id. A task must match all filters. */
 export const tasksQuerySchema = z.looseObject({
+  /** Only this task, if it matches. */
+  task_id: tokenSchema.optional(),
   state: z.enum(TASK_STATES, { error: `one of ${TASK_STATES.join(", ")}` }).optional(),
   /** The phase of the newest checkpoint. */
   phase: phaseSchema.optional(),

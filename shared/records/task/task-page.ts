@@ -3,7 +3,7 @@ import type { TaskRecord } from "../../lifecycle/task.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { QueryParams, TaskPage } from "../../protocol/queries.ts";
 import type { ListedTask } from "../../protocol/task.ts";
-import type { Reader } from "../../store/store.ts";
+import type { KeyRange, Reader } from "../../store/store.ts";
 import { findInTask } from "../checkpoint/lookup.ts";
 import { openCursor, sealCursor } from "../kv/cursor.ts";
 import { after, parseTask, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
@@ -16,7 +16,7 @@ const PAGE_BYTES = LIMITS.reply_bytes_max / 2;
 /** The number of heads read at once. */
 const SLICE = 100;
 
-type Filter = Omit<QueryParams<"tasks">, "limit" | "cursor">;
+type Filter = Pick<QueryParams<"tasks">, "task_id" | "state" | "phase" | "agent_id" | "agent_type">;
 
 /** A page ends early after a scan of many tasks that do not match. A damaged head is named, so that it does not hide the others. */
 export async function listTasks(
@@ -26,7 +26,7 @@ export async function listTasks(
 ): Promise<TaskPage> {
   const keys = tenantKeys(tenant);
   const kind = `tasks/${tenant}/${filterText(filter)}`;
-  const { begin, end } = keys.tasks();
+  const { begin, end } = rangeOf(keys, filter);
   let last = cursor === undefined ? null : openCursor(kind, cursor);
   const tasks: ListedTask[] = [];
   const corrupt: string[] = [];
@@ -51,6 +51,12 @@ export async function listTasks(
   }
 }
 
+function rangeOf(keys: TenantKeys, { task_id }: Filter): KeyRange {
+  if (task_id === undefined) return keys.tasks();
+  const key = keys.task(task_id);
+  return { begin: key, end: after(key) };
+}
+
 /** undefined: the task does not match; null: its head is damaged. */
 async function listedTask(
   reader: Reader,
@@ -72,5 +78,5 @@ async function listedTask(
   return { ...view, progress_percent: progress ?? null };
 }
 
-const filterText = ({ state, phase, agent_id, agent_type }: Filter): string =>
-  [state, phase, agent_id, agent_type].map((one) => one ?? "").join("/");
+const filterText = ({ task_id, state, phase, agent_id, agent_type }: Filter): string =>
+  [task_id, state, phase, agent_id, agent_type].map((one) => one ?? "").join("/");

@@ -30,9 +30,9 @@ const callOf = (standardInput?: string) => ({
 });
 const start = (args: readonly string[]) => startCli(args, callOf());
 
-async function written(taskId: string): Promise<string> {
+async function written(taskId: string, state = {}): Promise<string> {
   const client = await server.client();
-  return String((await client.createCheckpoint({ taskId, checkpoint: input({}) })).checkpointId);
+  return String((await client.createCheckpoint({ taskId, checkpoint: input(state) })).checkpointId);
 }
 
 beforeAll(async () => {
@@ -104,8 +104,8 @@ describe("streams and signals", { timeout: PROCESSES_MS }, () => {
     const child = start(["tasks", "--follow", "--type", "implementation", "--json"]);
     const changed = printed(child, /^\{.*"task_id":"followed".*\}$/m);
     await printed(child, /Following tasks/);
-    await written("followed");
-    expect(JSON.parse((await changed)[0])).toMatchObject({ state: "active", seq: 1 });
+    await written("followed", { progress_percent: 40 });
+    expect(JSON.parse((await changed)[0])).toMatchObject({ state: "active", seq: 1, progress_percent: 40 });
     child.kill("SIGINT");
     expect(await ended(child)).toBe(0);
   });

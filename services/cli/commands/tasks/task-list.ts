@@ -2,6 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import type { TaskPage } from "../../../../shared/protocol/queries.ts";
 import type { TasksOptions } from "../../../../shared/sdk/client/admin.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
@@ -57,28 +58,31 @@ async function list(session: Session, flags: Flags): Promise<void> {
   const { renderTasks } = await import("../../rendering/operations/task-table.ts");
   if (flags.follow) return follow(session, filter);
   const page = await client.admin.tasks({ ...session.deadline, ...filter, limit, cursor });
-  for (const task_id of page.corrupt) {
+  warnOfCorrupt(session, page);
+  const next = nextPage(session, page.cursor);
+  await session.show(page, () => renderTasks({ tasks: page.tasks, next }, session.view));
+}
+
+function warnOfCorrupt(session: Session, { corrupt }: TaskPage): void {
+  for (const task_id of corrupt) {
     const text = "the record of a task is corrupt and was left out";
     session.warn({ code: "CORRUPT", text, details: { task_id } });
   }
-  const next = nextPage(session, page.cursor);
-  await session.show(page, () => renderTasks({ tasks: page.tasks, next }, session.view));
 }
 
 /** Prints a line for each task that an event names. Several events of one task that wait are one line. */
 async function follow(session: Session, filter: TasksOptions): Promise<void> {
   const client = await session.client();
   const { renderTaskLine } = await import("../../rendering/operations/task-table.ts");
-  const { matchesFilter } = await import("./task-filter.ts");
   const changed = new Set<string>();
   let lines = Promise.resolve();
   const print = async (): Promise<void> => {
     const [id] = changed;
     if (id === undefined) return;
     changed.delete(id);
-    const task = await client.getTask(id, session.deadline);
-    if (task !== null && matchesFilter(task, filter))
-      session.line(task, () => renderTaskLine(task, session.view));
+    const page = await client.admin.tasks({ ...session.deadline, ...filter, taskId: id });
+    warnOfCorrupt(session, page);
+    for (const task of page.tasks) session.line(task, () => renderTaskLine(task, session.view));
   };
   const interrupted = untilInterrupted();
   let failed: (error: unknown) => void = () => {};

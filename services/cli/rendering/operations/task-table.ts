@@ -42,7 +42,7 @@ export function renderTasks({ tasks, next }: TaskTable, view: View): string {
     stateText(task.state, view),
     ownerText(task),
     plain(task.phase ?? "-"),
-    task.progress_percent === null ? "-" : `${task.progress_percent}%`,
+    progressText(task),
     ago(task.updated_at, view.now),
     ago(task.created_at, view.now),
   ]);
@@ -53,10 +53,15 @@ export function renderTasks({ tasks, next }: TaskTable, view: View): string {
   ].join("\n");
 }
 
-export function renderTaskLine(task: Task, view: View): string {
-  return `${task.updated_at}  ${plain(task.task_id)}  ${stateText(task.state, view)}  ${ownerText(task)}  ${plain(task.phase ?? "-")}`;
+export function renderTaskLine(task: ListedTask, view: View): string {
+  const { updated_at, task_id, state, phase } = task;
+  const words = [updated_at, plain(task_id), stateText(state, view), ownerText(task), plain(phase ?? "-")];
+  return [...words, progressText(task)].join("  ");
 }
 
 const stateText = (state: TaskState, { colors }: View): string => colors[COLOR[state]](state);
+
+const progressText = ({ progress_percent }: ListedTask): string =>
+  progress_percent === null ? "-" : `${progress_percent}%`;
 
 const ownerText = ({ owner }: Task): string => (owner === null ? "-" : principalText(owner));

@@ -1,9 +1,12 @@
 // The list of the tasks of a tenant: filters, pages, progress, and a damaged head.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { refusal } from "../../../harness/records/handoffs.ts";
 import { ENGINES, send } from "../../../harness/records/records.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
+
+const WRITE = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const;
 
 describe.each(ENGINES)("the list of tasks on %s", (engine) => {
   let place: TestTasks;
@@ -43,6 +46,9 @@ describe.each(ENGINES)("the list of tasks on %s", (engine) => {
     expect(names(await list({ agent_id: "tester" }))).toEqual(["b", "d"]);
     expect(names(await list({ agent_id: "other", agent_type: "implementation" }))).toEqual(["c"]);
     expect(names(await list({ state: "blocked" }))).toEqual([]);
+    expect((await list({ task_id: "a" })).tasks).toMatchObject([{ task_id: "a", progress_percent: 40 }]);
+    expect(names(await list({ task_id: "a", phase: "testing" }))).toEqual([]);
+    expect(await list({ task_id: "ab" })).toEqual({ tasks: [], corrupt: [] });
     expect(await place.repository.tasks("acme", { limit: 20 })).toEqual({ tasks: [], corrupt: [] });
 
     const first = await list({ limit: 3 });
@@ -52,5 +58,16 @@ describe.each(ENGINES)("the list of tasks on %s", (engine) => {
     expect(second).not.toHaveProperty("cursor");
     const other = { phase: "testing", cursor: first.cursor };
     expect((await refusal(list(other))).fields[0]?.path).toBe("cursor");
+  });
+
+  test("a task with a damaged head is named, and hides no other task", async () => {
+    for (const task of ["a", "b", "c"]) await write(task, "coder", "implementing");
+    await place.store.transact(WRITE, async (tx) =>
+      tx.set(tenantKeys("default").task("b"), Buffer.from("damaged")),
+    );
+    const all = await list();
+    expect([names(all), all.corrupt]).toEqual([["a", "c"], ["b"]]);
+    expect(await list({ task_id: "b" })).toEqual({ tasks: [], corrupt: ["b"] });
+    expect(await list({ task_id: "c" })).toMatchObject({ tasks: [{ task_id: "c" }], corrupt: [] });
   });
 });
