@@ -29,8 +29,8 @@ class LongestFirst extends BaseSequencer {
 
 /** Tests in one process, one file after the other: they start no process of their own and change nothing of the process. */
 const IN_ONE_PROCESS = [
-  "test/shared/{integrity,protocol,records,runtime,store}/**/*.test.ts",
-  "test/services/{cli,coordinator,reader,watchdog}/**/*.test.ts",
+  "test/shared/{bus,integrity,protocol,records,runtime,service-host,store}/**/*.test.ts",
+  "test/services/{cli,coordinator,reader,watchdog,writer}/**/*.test.ts",
   "test/fleet/faults/*/**/*.test.ts",
   "test/load/**/*.test.ts",
 ];
@@ -45,8 +45,8 @@ export default defineConfig({
       { extends: true, test: { name: "together", include: IN_ONE_PROCESS, isolate: false } },
     ],
     pool: "forks",
-    // Three workers even on two cores, because the tests of whole fleets mostly wait.
-    maxWorkers: Math.max(3, availableParallelism() - 1),
+    // Four workers even on two cores, because the tests of whole fleets mostly wait.
+    maxWorkers: Math.max(4, availableParallelism() - 1),
     sequence: { sequencer: LongestFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,

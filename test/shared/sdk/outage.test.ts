@@ -204,13 +204,13 @@ describe("a writer's answers", () => {
     let code = "CONFLICT";
     const stop = await writer(() => ({
       status: "error",
-      error: { code, message: "no", retryable: code !== "CONFLICT" },
+      error: { code, message: "no", retryable: code !== "CONFLICT", retry_after_ms: 60_000 },
     }));
     const one = await client();
     await expect(create(one)).rejects.toMatchObject({ code: "CONFLICT" });
     code = "UNAVAILABLE";
-    // Long enough that no answer is late on a busy machine: after a late answer the command would be queued.
-    await expect(create(one, { deadlineMs: 1_500 })).rejects.toMatchObject({ code: "UNAVAILABLE" });
+    // The pause is longer than the deadline, so there is one attempt: the command is queued if a last attempt gets no answer.
+    await expect(create(one, { deadlineMs: 20_000 })).rejects.toMatchObject({ code: "UNAVAILABLE" });
     await stop();
     expect(await queued()).toEqual([]);
     expect((await one.pending()).commands).toBe(0);
