@@ -3,12 +3,11 @@
 
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { freePort } from "../../harness/free-port.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
@@ -141,11 +140,3 @@ describe("fleet up", { timeout: PROCESSES_MS }, () => {
     }
   });
 });
-
-async function freePort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
-  const { port } = probe.address() as AddressInfo;
-  await new Promise((resolve) => probe.close(resolve));
-  return port;
-}

@@ -305,6 +305,24 @@ test("an alert of a task that is blocked again leads to the newer alert", async 
   expect((await fleet("alerts", "show", second)).out).not.toContain("blocked again");
 }, 120_000);
 
+test.each(["implementation", "qa", "documentation"])(
+  "a dry run and the recovery name the same agent type: %s",
+  async (type) => {
+    const task = `of-${type}`;
+    const handle = await agent.takeTask(task);
+    await handle.checkpoint({ ...state(1), metadata: { agent_type: type } });
+    const typeIn = (text: string, line: string) =>
+      new RegExp(`^${line}: agents of type (\\S+)$`, "m").exec(text)?.[1];
+    const planned = await fleet("recovery", "start", task, "--dry-run", "--force");
+    expect((await fleet("recovery", "start", task, "--force")).exit).toBe(0);
+    await expect.poll(async () => (await agent.handoffOf(task))?.state, SOON).toBe("offered");
+    const shown = await fleet("recovery", "show", task);
+    expect([typeIn(planned.out, "Offered to"), typeIn(shown.out, "Waits for")]).toEqual([type, type]);
+    expect((await agent.handoffOf(task))?.to_agent_type).toBe(type);
+  },
+  120_000,
+);
+
 test("each kind of failure has its exit code", async () => {
   await owned("done");
   const { checkpointId } = await agent.task("done", { fence: 1 }).checkpoint({

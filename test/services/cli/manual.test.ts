@@ -22,7 +22,9 @@ const examples = [...manual.matchAll(/^```sh\n([\s\S]*?)^```/gm)]
   .flatMap(([, block = ""]) => block.replaceAll("\\\n", " ").split("\n"))
   .flatMap((line) => /\bfleet ((?:[^#|)"']|"[^"]*"|'[^']*')*)/.exec(line)?.[1] ?? [])
   .map((call) =>
-    fullCall(call.match(/"[^"]*"|'[^']*'|\S+/g) ?? []).map((word) => word.replace(/^["']|["']$/g, "")),
+    fullCall(call.match(/"[^"]*"|'[^']*'|\S+/g) ?? []).map((word) =>
+      word.replace(/^["']|["']$/g, "").replace("$FENCE", "1"),
+    ),
   );
 
 /** The command of a call and its further words. */

@@ -1,26 +1,21 @@
 /** The fleet of the runbook test: real failures, each in its own tenant, so that its lists show nothing else. */
 
-import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
-import { uuidv7 } from "uuidv7";
 import { expect } from "vitest";
 import type { AlertType } from "../../../shared/protocol/alerts.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
-import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import type { FleetClient, TaskHandle } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
-import { administratorBus } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 import { exitReport } from "../../harness/records/exit-reports.ts";
-import { callCli } from "../../services/cli/call.ts";
-import { cli, environment, type Result } from "../../services/cli/process.ts";
-import { plainWords } from "./runbook-steps.ts";
+import type { Result } from "../../services/cli/process.ts";
+import { runLine, writePrograms } from "./shell.ts";
 
 export const TASK = "billing-42";
 const POLL = { timeout: 60_000, interval: 100 };
@@ -72,10 +67,7 @@ export class RunbookFleet {
       FLEET_SCRUB_EVERY: "off",
     });
     file("mistaken.json", { defaults: { recovery: { silence: 1 } } });
-    mkdirSync(join(folder, "bin"));
-    writeFileSync(join(folder, "bin", "fleet"), `#!/bin/sh\nexec "${process.execPath}" "${cli}" "$@"\n`, {
-      mode: 0o755,
-    });
+    writePrograms(join(folder, "bin"));
     return new RunbookFleet(fleet, folder, webhook);
   }
 
@@ -96,14 +88,7 @@ export class RunbookFleet {
       PATH: [join(this.#folder, "bin"), dirname(process.execPath), process.env.PATH].join(delimiter),
       ...env,
     };
-    const words = plainWords(command);
-    if (words?.[0] === "fleet") return callCli(words.slice(1), { env: own });
-    return new Promise((resolve) => {
-      const options = { cwd: projectRoot, env: environment(own) };
-      const child = execFile("/bin/sh", ["-c", command], options, (_, out, err) => {
-        resolve({ exit: child.exitCode, out, err });
-      });
-    });
+    return runLine(command, { env: own, cwd: projectRoot });
   }
 
   /** The path of a policy with an unknown field. */
@@ -183,25 +168,6 @@ export class RunbookFleet {
       tx.set(key, row);
     });
     await store.close({ drainMs: 1_000 });
-  }
-
-  /** Queues commands that cannot be applied; resolves with their numbers as dead letters. */
-  async makeDeadLetters(tenant: string, count: number): Promise<number[]> {
-    const bus = await administratorBus(this.fleet, "agent-7");
-    for (let n = 0; n < count; n += 1) {
-      const body = { command_id: uuidv7(), checkpoint_id: uuidv7(), patch: { metrics: { error_count: 1 } } };
-      const subject = SUBJECTS.queue(tenant, "agent-7", TASK, "update");
-      await bus.publishDurable(
-        subject,
-        { body: Buffer.from(JSON.stringify(body)) },
-        { messageId: body.command_id, timeoutMs: 5_000 },
-      );
-    }
-    await bus.close();
-    const agent = await this.agent(tenant);
-    const letters = async () => (await agent.admin.deadLetters()).letters.map(({ seq }) => seq);
-    await expect.poll(async () => (await letters()).length, POLL).toBe(count);
-    return letters();
   }
 }
 

@@ -12,8 +12,9 @@ import { TestAgents } from "../../harness/processes/agents.ts";
 import { startNats } from "../../harness/processes/nats.ts";
 import { environmentOf, startService } from "../../harness/processes/services.ts";
 import { projectRoot } from "../../harness/project-root.ts";
-import { RunbookFleet, TASK } from "../runbook/runbook-fleet.ts";
-import { sections } from "../runbook/runbook-steps.ts";
+import { makeDeadLetters } from "./dead-letters.ts";
+import { sections } from "./documented-commands.ts";
+import { RunbookFleet, TASK } from "./runbook-fleet.ts";
 
 /** A situation may need many steps of agents, and a busy machine takes seconds for each. */
 const SECTION_MS = 180_000;
@@ -139,11 +140,11 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     return { tenant: "corrupt", after: () => runbook.damage("corrupt", first, 1) };
   },
   async "A command is a dead letter"() {
-    const [letter = 0, other = 0] = await runbook.makeDeadLetters("letters", 2);
+    const [letter = 0, other = 0] = await deadLetters("letters");
     return { tenant: "letters", ids: { LETTER: letter, OTHER: other } };
   },
   async "Dead letters fill their stream"() {
-    const [letter = 0, other = 0] = await runbook.makeDeadLetters("full", 2);
+    const [letter = 0, other = 0] = await deadLetters("full");
     return { tenant: "full", ids: { LETTER: letter, OTHER: other } };
   },
   async "A stream is nearly full"() {
@@ -227,6 +228,8 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     return { tenant: "default" };
   },
 };
+
+const deadLetters = (tenant: string) => makeDeadLetters(runbook.fleet, { tenant, task: TASK, count: 2 });
 
 /** The next agent accepts the task, writes the given number of completed items, and fails as well. */
 async function failsAgain(tenant: string, completed: number): Promise<void> {

@@ -1,0 +1,196 @@
+// A reader who tries the documents from top to bottom, and then once more: each example works as the text says, on one fleet
+// with one store. API.md and RUNBOOK.md have tests of their own, because their examples need situations of their own.
+
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { freePort } from "../../harness/free-port.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { projectRoot } from "../../harness/project-root.ts";
+import { makeDeadLetters } from "./dead-letters.ts";
+import { commandsOf, type DocumentedCommand } from "./documented-commands.ts";
+import { runLine, runUntilInterrupted, writePrograms } from "./shell.ts";
+
+const DOCUMENT_MS = 300_000;
+
+/** In the order in which a newcomer reads them. */
+const DOCUMENTS = ["README.md", "services/cli/README.md", "shared/sdk/README.md"];
+
+/** What each program prints, in the order of its document. A task that has ended stays ended. */
+const PRINTED: Readonly<Record<string, readonly RegExp[]>> = {
+  "README.md": [/^(completed|already_ended) [0-9a-f-]{36}$/m],
+  "services/cli/README.md": [],
+  "shared/sdk/README.md": [
+    /^(completed|already_ended)$/m,
+    /^. pass 1$/m,
+    /^committed [0-9a-f-]{36}\n$/,
+    /write test\/toggle\.test\.ts/,
+    /^\d+ \d+ \d+\n$/,
+  ],
+};
+
+/** Lines that another test runs, because they need a set-up, a container engine or a certificate. */
+const TRIED_BY: Readonly<Record<string, string>> = {
+  "npm run demo": "test/fleet/demo.test.ts",
+  "docker compose up --build --wait": "test/fleet/compose.test.ts",
+  "docker compose cp fleet:/data/client .fleet": "test/fleet/compose.test.ts",
+  "docker compose exec -T fleet node deploy/local/fleet.mjs access issue --agent coder-7 > coder-7.creds":
+    "test/fleet/compose.test.ts",
+  "FLEET_URL=tls://localhost:4222 FLEET_NATS_CA=.fleet/ca.pem FLEET_NATS_CREDS=coder-7.creds node agent.js":
+    "test/fleet/compose.test.ts",
+  'ln -s "$PWD/deploy/local/fleet.mjs" ~/.local/bin/fleet': "test/fleet/cli/process.test.ts",
+  "fleet access init cluster --streams .fleet/nats": "test/fleet/adopted-streams.test.ts",
+  "FLEET_NATS_HOST=0.0.0.0 FLEET_NATS_SERVER_CERT=fleet.pem FLEET_NATS_SERVER_KEY=fleet.key FLEET_NATS_SERVER_NAME=fleet.example.org FLEET_NATS_CA=ca.pem fleet up":
+    "test/fleet/listener.test.ts",
+  "FLEET_URL=tls://fleet.example.org:4222 FLEET_NATS_CA=ca.pem FLEET_NATS_CREDS=coder-7.creds node agent.js":
+    "test/fleet/listener.test.ts",
+  "npm install ./fleet-0.1.0.tgz": "test/deploy/package/package.test.ts",
+};
+
+interface Block {
+  readonly language: "sh" | "ts";
+  readonly text: string;
+}
+
+let fleet: TestFleet;
+let folder: string;
+const notRun = new Set<string>();
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "fleet-documents-"));
+  // A model's own program, which reads the prompt and changes nothing.
+  writePrograms(join(folder, "bin"), { npx: 'exec "$@"', claude: "cat > /dev/null" });
+  fleet = await startFleet();
+});
+afterAll(async () => {
+  await fleet?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function blocksOf(path: string): Block[] {
+  const page = readFileSync(join(projectRoot, path), "utf8");
+  const found = page.matchAll(/^ *```(sh|ts)\n(.*?)^ *```$/gms);
+  return [...found].map(([, language, text = ""]) => ({ language: language as Block["language"], text }));
+}
+
+/** A reader's terminal: a folder, and the variables that were set in it. */
+class Terminal {
+  readonly #cwd: string;
+  readonly #variables: Record<string, string> = {};
+  readonly #ports = new Map<string, string>();
+
+  constructor(cwd: string) {
+    this.#cwd = cwd;
+    mkdirSync(cwd);
+  }
+
+  get #place() {
+    const path = [join(folder, "bin"), dirname(process.execPath), process.env.PATH].join(delimiter);
+    const own = { FLEET_HOME: fleet.home, XDG_STATE_HOME: join(folder, "state"), PATH: path };
+    return { cwd: this.#cwd, env: { ...own, ...this.#variables } };
+  }
+
+  async run(documented: DocumentedCommand): Promise<void> {
+    const command = await this.#filled(documented.command.replace(/^npx /, ""));
+    const [, name = "", call = command] = /^([A-Z]+)=\$\((.*)\)$/.exec(command) ?? [];
+    const run = documented.isInterrupted ? runUntilInterrupted : runLine;
+    const result = await run(call, this.#place);
+    expect(result.exit, `${command}\n${result.out}${result.err}`).toBe(documented.exit);
+    for (const quoted of documented.prints) expect(`${result.out}${result.err}`, command).toContain(quoted);
+    if (name !== "") this.#variables[name] = result.out.trim();
+    const [, task] = /^fleet recovery (?:start|run|reset) ([a-z]+)(?!.*--dry-run)/.exec(call) ?? [];
+    if (task !== undefined) await offered(task);
+  }
+
+  /** The command with the values of this fleet in place of its address, its variables and the words in capitals. */
+  async #filled(command: string): Promise<string> {
+    let filled = command.replaceAll("nats://127.0.0.1:4222", fleet.url);
+    for (const [port] of filled.matchAll(/\b[59]222\b/g)) {
+      if (!this.#ports.has(port)) this.#ports.set(port, String(await freePort()));
+      filled = filled.replaceAll(port, this.#ports.get(port) ?? "");
+    }
+    for (const [variable, name = ""] of filled.matchAll(/\$([A-Z]+)\b/g))
+      filled = filled.replaceAll(variable, this.#variables[name] ?? variable);
+    for (const [name] of filled.matchAll(/(?<= )(ALERT|LETTER|OTHER|SPOOL)\b/g))
+      filled = filled.replace(name, await VALUES[name as keyof typeof VALUES]());
+    return filled;
+  }
+
+  async runProgram(text: string): Promise<string> {
+    const file = join(projectRoot, `.documented-${process.pid}.ts`);
+    writeFileSync(file, text);
+    try {
+      const { cwd: _, env } = this.#place;
+      const place = { cwd: projectRoot, env: { ...env, FLEET_AGENT_ID: "documented" } };
+      const { exit, out, err } = await runLine(`node ${file}`, place);
+      expect(exit, out + err).toBe(0);
+      return out;
+    } finally {
+      rmSync(file);
+    }
+  }
+}
+
+/** A reader is slower than the watchdog, which makes the attempt. */
+async function offered(task: string): Promise<void> {
+  const client = await fleet.client();
+  const state = async () => (await client.handoffOf(task))?.state;
+  await expect.poll(state, { timeout: 60_000, interval: 50 }).toBe("offered");
+}
+
+/** The values of the words in capitals, as the list before the command shows them. */
+const VALUES = {
+  async ALERT() {
+    const client = await fleet.client();
+    return (await client.admin.listAlerts({ taskId: "pay" })).alerts[0]?.alert.id ?? "no alert";
+  },
+  LETTER: () => letter(),
+  OTHER: () => letter(),
+  SPOOL: () => spoolOfDeletedFleet(),
+};
+
+async function letter(): Promise<string> {
+  const [newest] = await makeDeadLetters(fleet, { tenant: "default", task: "auth", count: 1 });
+  return String(newest);
+}
+
+/** A fleet was asked while it was down, and was then deleted. Its spool has its identity. */
+async function spoolOfDeletedFleet(): Promise<string> {
+  const home = mkdtempSync(join(folder, "home-"));
+  const deleted = await startFleet({}, { home });
+  await deleted.terminate();
+  const env = { FLEET_HOME: home, XDG_STATE_HOME: join(folder, "state") };
+  const state = "--type qa --phase testing --pending all";
+  const { exit, err } = await runLine(`fleet checkpoint -t late ${state}`, { cwd: folder, env });
+  expect(exit, err).toBe(0);
+  const { out } = await runLine("fleet spool status --json", { cwd: folder, env });
+  const { spools } = JSON.parse(out) as { spools: { home: string; fleet: string }[] };
+  rmSync(home, { recursive: true });
+  return spools.find((spool) => spool.home === home)?.fleet ?? "no spool";
+}
+
+describe.each([1, 2])("in pass %i, the examples of", { timeout: DOCUMENT_MS }, (pass) => {
+  test.each(DOCUMENTS)("%s work", async (path) => {
+    const terminal = new Terminal(join(folder, `${pass}-${dirname(path).replaceAll("/", "-")}`));
+    const printed = [...(PRINTED[path] ?? [])];
+    for (const { language, text } of blocksOf(path)) {
+      if (language === "ts") {
+        expect(await terminal.runProgram(text), text).toMatch(
+          printed.shift() ?? /a program without an expectation/,
+        );
+        continue;
+      }
+      for (const documented of commandsOf(text)) {
+        const { command } = documented;
+        if (command in TRIED_BY) notRun.add(command);
+        else await terminal.run(documented);
+      }
+    }
+    expect(printed).toEqual([]);
+  });
+});
+
+test("every line that another test runs is in a document", () => {
+  expect([...notRun].toSorted()).toEqual(Object.keys(TRIED_BY).toSorted());
+});
