@@ -1,7 +1,7 @@
 // A reader who tries the documents from top to bottom, and then once more: each example works as the text says, on one fleet
 // with one store. API.md and RUNBOOK.md have tests of their own, because their examples need situations of their own.
 
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -39,7 +39,7 @@ const TRIED_BY: Readonly<Record<string, string>> = {
     "test/fleet/compose.test.ts",
   "FLEET_URL=tls://localhost:4222 FLEET_NATS_CA=.fleet/ca.pem FLEET_NATS_CREDS=coder-7.creds node agent.js":
     "test/fleet/compose.test.ts",
-  'ln -s "$PWD/deploy/local/fleet.mjs" ~/.local/bin/fleet': "test/fleet/cli/process.test.ts",
+  'ln -s "$PWD/deploy/local/fleet.mjs" ~/.local/bin/fleet': "test/deploy/local/fleet.test.ts",
   "fleet access init cluster --streams .fleet/nats": "test/fleet/adopted-streams.test.ts",
   "FLEET_NATS_HOST=0.0.0.0 FLEET_NATS_SERVER_CERT=fleet.pem FLEET_NATS_SERVER_KEY=fleet.key FLEET_NATS_SERVER_NAME=fleet.example.org FLEET_NATS_CA=ca.pem fleet up":
     "test/fleet/listener.test.ts",
@@ -191,6 +191,7 @@ describe.each([1, 2])("in pass %i, the examples of", { timeout: DOCUMENT_MS }, (
   });
 });
 
-test("every line that another test runs is in a document", () => {
+test("every line that another test runs is in a document, and that test exists", () => {
   expect([...notRun].toSorted()).toEqual(Object.keys(TRIED_BY).toSorted());
+  expect(Object.values(TRIED_BY).filter((path) => !existsSync(join(projectRoot, path)))).toEqual([]);
 });
