@@ -14,6 +14,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { projectRoot } from "../../harness/project-root.ts";
 
 export interface Installation {
@@ -42,9 +43,7 @@ export function installPackage(): Installation {
   const scratch = mkdtempSync(join(tmpdir(), "fleet-package-"));
   const pack = npm(["pack", "--json", "--pack-destination", scratch], checkoutIn(scratch));
   const [packed] = JSON.parse(pack.slice(pack.indexOf("["))) as { filename: string; unpackedSize: number }[];
-  const folder = join(scratch, "project");
-  mkdirSync(folder);
-  writeFileSync(join(folder, "package.json"), '{ "name": "project", "private": true, "type": "module" }\n');
+  const folder = emptyProject(scratch);
   const unpackedBytes = packed!.unpackedSize;
   const tarball = join(scratch, packed!.filename);
   const unreachable = reaching(() => npm(["install", "--prefer-offline", ...QUICKLY, tarball], folder));
@@ -92,6 +91,27 @@ function npm(args: readonly string[], cwd: string): string {
     maxBuffer: 64 * 1024 * 1024,
     timeout: NPM_MS,
   });
+}
+
+/** Installs the package from the address of a git repository, which npm builds itself. Throws like {@link installPackage}. */
+export function installFromGit(): { readonly folder: string; readonly unreachable?: string } {
+  const scratch = mkdtempSync(join(tmpdir(), "fleet-git-"));
+  const repository = copyOfFiles(scratch);
+  const git = (...args: string[]) => execFileSync("git", args, { cwd: repository });
+  git("init", "--quiet");
+  git("add", "--all", "--force");
+  git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "--message", "package");
+  const folder = emptyProject(scratch);
+  const url = `git+${pathToFileURL(repository)}`;
+  const unreachable = reaching(() => npm(["install", "--prefer-offline", ...QUICKLY, url], folder));
+  return { folder, ...(unreachable !== undefined && { unreachable }) };
+}
+
+function emptyProject(scratch: string): string {
+  const folder = join(scratch, "project");
+  mkdirSync(folder);
+  writeFileSync(join(folder, "package.json"), '{ "name": "project", "private": true, "type": "module" }\n');
+  return folder;
 }
 
 /** The size of the packages that a service of a checkout needs, in bytes; undefined if the registry cannot be reached. */
