@@ -29,7 +29,7 @@ export interface LifecycleParts {
   /** The settings of the agent type; undefined: the runner's file no longer has the type. */
   readonly agent: RunnerAgent | undefined;
   readonly launcher: Launcher;
-  readonly specOf: (record: AgentRecord, agent: RunnerAgent) => LaunchSpec;
+  readonly specOf: (record: AgentRecord, agent: RunnerAgent, hasCredentials: boolean) => LaunchSpec;
   readonly credentials: AgentCredentials;
   readonly host: string;
   readonly clock: Clock;
@@ -150,9 +150,12 @@ export class AgentLifecycle {
       return this.#notStarted("the runner's settings no longer have its agent type");
     if (!isNew && !wasStarted && !(await this.#isOwner()))
       return this.#notStarted("another agent took the task while the runner was down");
-    const spec = specOf(this.#record, agent ?? UNKNOWN_AGENT);
+    const specWith = (hasCredentials: boolean) =>
+      specOf(this.#record, agent ?? UNKNOWN_AGENT, hasCredentials);
     try {
-      return await this.#withCredentials(async () => this.#watch(await this.#launch(spec), wasStarted));
+      return await this.#withCredentials(async (hasCredentials) =>
+        this.#watch(await this.#launch(specWith(hasCredentials)), wasStarted),
+      );
     } catch (error) {
       if (this.#detaching.signal.aborted) throw error;
       this.#log.error({ error }, "the launcher failed");
@@ -160,14 +163,16 @@ export class AgentLifecycle {
     }
   }
 
-  async #withCredentials<T>(run: () => Promise<T>): Promise<T> {
-    const { credentials, journal } = this.#parts;
+  async #withCredentials<T>(run: (hasCredentials: boolean) => Promise<T>): Promise<T> {
+    const { agent, credentials, journal } = this.#parts;
+    // A file of this machine is of no use in a pod.
+    if (agent?.launcher === "kubernetes") return run(false);
     const path = journal.paths(this.#record.agent_id).credentials;
     const stopRenewal = await credentials.keep(this.#record, path);
     try {
-      return await run();
+      return await run(stopRenewal !== null);
     } finally {
-      await stopRenewal();
+      await stopRenewal?.();
       // An agent that this runner leaves to the next one needs its file.
       if (!this.#detaching.signal.aborted) credentials.remove(path);
     }

@@ -13,7 +13,7 @@ export interface LaunchContext {
   /** The folder of the agents' spools. */
   readonly spoolDir: string;
   readonly logBytes: number;
-  /** True if the runner keeps credentials for its agents. */
+  /** True if the runner keeps a file with credentials for the agent. */
   readonly hasCredentials: boolean;
   /** The runner's own environment. Its agents inherit it without the runner's settings. */
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -46,9 +46,7 @@ export function launchSpec(
       // An agent trusts the same bus. It does not get the key of the runner's own certificate.
       ...(context.caFile !== undefined &&
         agent.launcher !== "kubernetes" && { FLEET_NATS_CA: resolve(context.caFile) }),
-      // A file of this machine is of no use in a pod.
-      ...(context.hasCredentials &&
-        agent.launcher !== "kubernetes" && { FLEET_NATS_CREDS: paths.credentials }),
+      ...(context.hasCredentials && { FLEET_NATS_CREDS: paths.credentials }),
     },
     cwd: resolve(filled(agent.cwd ?? ".", values)),
     prompt: { channel: invocation.prompt, path: paths.prompt },

@@ -13,7 +13,7 @@ await runMain({
     const host = await openRunnerHost(context, config);
     host.closers.add(
       "runner",
-      await start({ ...context, config, bus: host.bus, hasAgentKeys: host.hasAgentKeys }),
+      await start({ ...context, config, bus: host.bus, credentialsSource: host.credentialsSource }),
     );
     return host.stop;
   },

@@ -9,6 +9,7 @@ import { type Closers, createClosers } from "../../shared/runtime/process/shutdo
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import { tlsFor } from "../../shared/sdk/address.ts";
 import { credentialsOf } from "../../shared/sdk/client/connect.ts";
+import type { CredentialsSource } from "./agent-credentials.ts";
 import type { RunnerConfig } from "./config.ts";
 
 const CHECK_MS = 1_500;
@@ -20,8 +21,7 @@ export const STOP_MS_MAX = 660_000;
 
 export interface RunnerHost {
   readonly bus: Bus;
-  /** True if the keys of the fleet are on this machine. */
-  readonly hasAgentKeys: boolean;
+  readonly credentialsSource: CredentialsSource;
   readonly closers: Closers;
   readonly stop: Stop;
 }
@@ -53,13 +53,19 @@ export async function openRunnerHost(
       takenHint: SECOND_RUNNER_HINT,
     });
     closers.add("operations port", () => ops.stop());
-    return { bus, hasAgentKeys: credentials?.creds !== undefined, closers, stop };
+    return { bus, credentialsSource: sourceOf(credentials), closers, stop };
   } catch (error) {
     await stop().catch((second: unknown) =>
       log.error({ error: second }, "closing after a failed start failed"),
     );
     throw error;
   }
+}
+
+/** A runner that made its own credentials has the fleet's keys on its machine. */
+function sourceOf(credentials: BusCredentials | undefined): CredentialsSource {
+  if (credentials === undefined) return "none";
+  return credentials.creds === undefined ? "signer" : "keys";
 }
 
 function findCredentials(config: RunnerConfig): Promise<BusCredentials | undefined> {

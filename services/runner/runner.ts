@@ -11,7 +11,13 @@ import type { ServiceContext, Stop } from "../../shared/runtime/process/service.
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import { tlsFor } from "../../shared/sdk/address.ts";
 import { spoolFolderOf } from "../../shared/sdk/spool/places.ts";
-import { localAgentCredentials, noAgentCredentials } from "./agent-credentials.ts";
+import {
+  type AgentCredentials,
+  type CredentialsSource,
+  localAgentCredentials,
+  noAgentCredentials,
+  signedAgentCredentials,
+} from "./agent-credentials.ts";
 import { Agents } from "./agents.ts";
 import { launchSpec } from "./command.ts";
 import type { RunnerConfig } from "./config.ts";
@@ -27,8 +33,7 @@ import { SECOND_RUNNER_HINT } from "./runner-host.ts";
 export interface RunnerContext extends ServiceContext {
   readonly bus: Bus;
   readonly config: RunnerConfig;
-  /** True if the keys of the fleet are on this machine, so that the runner issues credentials to its agents. */
-  readonly hasAgentKeys: boolean;
+  readonly credentialsSource: CredentialsSource;
 }
 
 /** Throws StartupError if another runner uses the folder. */
@@ -43,7 +48,6 @@ export async function start(context: RunnerContext): Promise<Stop> {
     caFile: tlsFor(config.busUrl, process.env).tls?.caFile,
     spoolDir: config.spoolDir ?? spoolFolderOf(process.env, bus.fleet, config.busUrl),
     logBytes: settings.log_bytes,
-    hasCredentials: context.hasAgentKeys,
     env: process.env,
   };
   const agents = new Agents({
@@ -54,10 +58,9 @@ export async function start(context: RunnerContext): Promise<Stop> {
     launchers,
     tenant,
     host: runnerName,
-    credentials: context.hasAgentKeys
-      ? localAgentCredentials(config.home, { clock, log })
-      : noAgentCredentials,
-    specOf: (record, agent) => launchSpec(record, agent, journal.paths(record.agent_id), launchContext),
+    credentials: agentCredentialsOf(context),
+    specOf: (record, agent, hasCredentials) =>
+      launchSpec(record, agent, journal.paths(record.agent_id), { ...launchContext, hasCredentials }),
   });
   agents.resume();
   const types = new Map(Object.entries(settings.agents).map(([type, { max_agents }]) => [type, max_agents]));
@@ -70,6 +73,17 @@ export async function start(context: RunnerContext): Promise<Stop> {
     release();
     log.info("runner stopped");
   };
+}
+
+function agentCredentialsOf({ bus, config, credentialsSource, clock, log }: RunnerContext): AgentCredentials {
+  switch (credentialsSource) {
+    case "keys":
+      return localAgentCredentials(config.home, { clock, log });
+    case "signer":
+      return signedAgentCredentials(bus, `runner-${config.runnerName}`, { clock, log });
+    case "none":
+      return noAgentCredentials;
+  }
 }
 
 function launchersOf({

@@ -6,18 +6,23 @@
 import { hostname } from "node:os";
 import { decodeJwt } from "jose";
 import { type Applicant, type SignerGrant, serveCallout } from "../../shared/bus/access/callout.ts";
+import { issueCredentials } from "../../shared/bus/access/claims.ts";
 import { readSignerKeys, type SignerKeys } from "../../shared/bus/access/signer-keys.ts";
+import { type Bus, BusError } from "../../shared/bus/bus.ts";
+import { connectBus } from "../../shared/bus/connection.ts";
 import { tlsOf } from "../../shared/bus/tls-settings.ts";
 import { type Health, serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { createClosers } from "../../shared/runtime/process/shutdown.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import { startTicker } from "../../shared/runtime/ticker.ts";
+import { serveAgentCredentials } from "./agent-credentials.ts";
 import { readIssuers, type SignerConfig } from "./config.ts";
 import { type Issuer, KEYS_EVERY_MS, openIssuer } from "./issuer.ts";
 import { TokenRefusal } from "./refusal.ts";
 
 const KEYS_RETRY_MS = 2_000;
+const CHECK_MS = 1_500;
 
 /** Throws StartupError after closing everything that was opened. */
 export async function start(context: ServiceContext, config: SignerConfig): Promise<Stop> {
@@ -36,13 +41,22 @@ export async function start(context: ServiceContext, config: SignerConfig): Prom
       throw unreachable(config, error);
     });
     closers.add("callout", callout.stop);
+    const bus = keys.service && (await joinFleet(config, { ...context, keys, service: keys.service }));
+    if (bus !== undefined) {
+      closers.add("bus", () => bus.close());
+      await serveAgentCredentials({ ...context, keys }, bus);
+    }
     for (const issuer of issuers) closers.add("keys of an issuer", keepKeys(context, issuer));
     const ops = await serveOps({
       host: config.opsHost,
       port: config.opsPort,
       metrics: metrics.registry,
       log,
-      checks: { bus: () => callout.health(), issuers: async () => issuerHealth(issuers) },
+      checks: {
+        bus: () => callout.health(),
+        ...(bus && { fleet: () => bus.health({ timeoutMs: CHECK_MS }) }),
+        issuers: async () => issuerHealth(issuers),
+      },
     });
     closers.add("operations port", () => ops.stop());
     log.info({ issuers: issuers.map(({ settings }) => settings.issuer) }, "signer started");
@@ -114,6 +128,31 @@ function issuerHealth(issuers: readonly Issuer[]): Health {
   const missing = issuers.filter((issuer) => !issuer.hasKeys()).map(({ settings }) => settings.issuer);
   const ok = missing.length === 0;
   return { ok, detail: ok ? "keys known" : `no keys of ${missing.join(", ")}` };
+}
+
+/** The second connection, in the account of the fleet, for requests of runners. */
+async function joinFleet(
+  config: SignerConfig,
+  {
+    log,
+    keys,
+    service,
+  }: ServiceContext & { readonly keys: SignerKeys; readonly service: NonNullable<SignerKeys["service"]> },
+): Promise<Bus> {
+  const grant = { role: "signer", tenant: "=", name: "=signer" } as const;
+  const { text: creds } = await issueCredentials(grant, { account: keys.account, signer: service });
+  const options = busOptions(config, log);
+  try {
+    return await connectBus({ ...options, service: "signer", credentials: { creds } });
+  } catch (error) {
+    if (!(error instanceof BusError) || error.kind !== "permission") throw unreachable(config, error);
+    throw new StartupError("the bus refuses the signing service in the account of the fleet", {
+      exitCode: exitCodes.config,
+      details: { url: config.busUrl },
+      hint: "repeat `fleet access init --signer DIR`, and restart the nats-server with its files",
+      cause: error,
+    });
+  }
 }
 
 function busOptions(config: SignerConfig, log: ServiceContext["log"]) {

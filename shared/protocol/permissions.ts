@@ -9,8 +9,8 @@ import { COMMAND_OPS, type CommandOp, QUERY_OPS, QUEUED_OPS, type QueryOp, STREA
 export const CLIENT_ROLES = ["agent", "orchestrator", "operator", "observer", "runner"] as const;
 export type ClientRole = (typeof CLIENT_ROLES)[number];
 
-/** The services of the fleet. `standalone` is all of them in one process. */
-export const SERVICE_ROLES = ["writer", "reader", "coordinator", "watchdog", "standalone"] as const;
+/** The services of the fleet. `standalone` is all of the first four in one process. */
+export const SERVICE_ROLES = ["writer", "reader", "coordinator", "watchdog", "standalone", "signer"] as const;
 export type ServiceRole = (typeof SERVICE_ROLES)[number];
 
 export type Role = ClientRole | ServiceRole;
@@ -99,6 +99,7 @@ const RUNNER_ROWS: readonly PermissionRow[] = [
   runnerRow("fleet.query.{tenant}.*.task", "asks whether its agents own their tasks"),
   runnerRow("fleet.heartbeat.{tenant}.*", "heartbeats of its agents"),
   runnerRow("fleet.exit.{tenant}.*.*", "exit reports of its agents"),
+  runnerRow("fleet.access.{tenant}.{name}.agent_credentials", "asks for credentials of its agents"),
   runnerRow("_INBOX.{tenant}.>", "answers for its agents", "subscribe"),
 ];
 
@@ -146,7 +147,8 @@ const CLIENT_ROWS: readonly PermissionRow[] = [
   },
 ];
 
-const SERVICES = SERVICE_ROLES;
+/** The services that own streams. */
+const SERVICES = SERVICE_ROLES.filter((role) => role !== "signer");
 
 function streamRows(
   name: string,
@@ -188,7 +190,7 @@ const service = (
 ): PermissionRow => ({ subject, direction, roles: every(...roles), purpose });
 
 const SERVICE_ROWS: readonly PermissionRow[] = [
-  ...SERVICES.map(
+  ...SERVICE_ROLES.map(
     (role): PermissionRow => ({
       subject: `_INBOX.=${role}.>`,
       direction: "subscribe",
@@ -199,7 +201,13 @@ const SERVICE_ROWS: readonly PermissionRow[] = [
   service("fleet.cmd.*.*.*.*", "subscribe", ["writer"], "commands"),
   service("fleet.query.*.*.*", "subscribe", ["reader"], "queries"),
   service("fleet.heartbeat.*.*", "subscribe", ["watchdog", "reader"], "heartbeats"),
-  service("_INBOX.>", "publish", ["writer", "reader"], "answers to callers"),
+  service("_INBOX.>", "publish", ["writer", "reader", "signer"], "answers to callers"),
+  {
+    subject: "fleet.access.*.*.agent_credentials",
+    direction: "subscribe",
+    roles: ["signer"],
+    purpose: "requests of runners",
+  },
   service("fleet.event.>", "publish", ["writer"], "events out of the outbox"),
   service("fleet.offer.*.*.*", "publish", ["writer"], "offers out of the outbox"),
   service("fleet.dead.>", "publish", ["writer", "coordinator", "watchdog"], "dead letters"),
@@ -208,7 +216,7 @@ const SERVICE_ROWS: readonly PermissionRow[] = [
   {
     subject: "$JS.API.INFO",
     direction: "publish",
-    roles: SERVICES,
+    roles: SERVICE_ROLES,
     purpose: "reads the limits of JetStream",
   },
   {

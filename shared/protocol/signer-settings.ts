@@ -59,7 +59,6 @@ export const issuerSchema = issuerFields.superRefine(({ role: given, roles }, co
 export const signerSettingsSchema = z.strictObject({
   issuers: z
     .array(issuerSchema)
-    .min(1)
     .refine((all) => new Set(all.map(({ issuer }) => issuer)).size === all.length, "each issuer once"),
 });
 

@@ -133,6 +133,10 @@ export const SUBJECTS = {
   query: (tenant: string, caller: string, op: QueryOp): string =>
     `fleet.query.${token("tenant", tenant)}.${principal("caller_id", caller)}.${op}`,
   everyQuery: "fleet.query.*.*.*",
+  /** A runner asks a signing service for the credentials of an agent. */
+  agentCredentials: (tenant: string, runner: string): string =>
+    `fleet.access.${token("tenant", tenant)}.${principal("runner", runner)}.agent_credentials`,
+  everyAgentCredentials: "fleet.access.*.*.agent_credentials",
   event: (tenant: string, type: string, task: string): string =>
     `fleet.event.${token("tenant", tenant)}.${token("type", type)}.${token("task_id", task)}`,
   everyEvent: "fleet.event.>",
@@ -183,7 +187,7 @@ export const STREAMS = {
 } as const;
 
 /** Queue groups: any number of instances serve one subject, and each message reaches one of them. */
-export const QUEUES = { writer: "writer", reader: "reader" } as const;
+export const QUEUES = { writer: "writer", reader: "reader", signer: "signer" } as const;
 
 /**
  * The durable consumer that all clients for one agent type share. No token contains `=`, so no two pairs have
@@ -302,12 +306,18 @@ export function parseQuerySubject(subject: string): QueryAddress {
   return { tenant: token("tenant", tenant), caller: principal("caller_id", caller), op };
 }
 
-const REQUEST_SUBJECT = /^fleet\.(?:cmd|query)\.([^.]+)\.([^.]+)\./;
+const REQUEST_SUBJECT = /^fleet\.(?:cmd|query|access)\.([^.]+)\.([^.]+)\./;
 
-/** The caller that the subject of a command or a query names. undefined: another subject. */
+/** The caller that the subject of a request names. undefined: another subject. */
 export function callerOf(subject: string): CallerAddress | undefined {
   const [, tenant = "", caller = ""] = REQUEST_SUBJECT.exec(subject) ?? [];
   return isToken(tenant) && isPrincipal(caller) ? { tenant, caller } : undefined;
+}
+
+/** True if the reply address is an inbox of the caller that the subject of the request names. */
+export function answersCaller(subject: string, replyTo: string): boolean {
+  const from = callerOf(subject);
+  return from !== undefined && isInboxOf(from, replyTo);
 }
 
 /** Parses `fleet.heartbeat.<tenant>.<agent>`; throws INVALID with the token that is wrong. */

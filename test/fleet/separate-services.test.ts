@@ -1,15 +1,15 @@
 // Services as separate processes with credentials: the files of `fleet access init`, a real nats-server, and an agent
 // whose issued credentials are for its own name only.
 
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { findNatsServer } from "../../deploy/local/nats-binary.mjs";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectBus } from "../../shared/bus/connection.ts";
 import { SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { connect } from "../../shared/sdk/sdk.ts";
+import { startClusterNats } from "../harness/cluster-nats.ts";
 import { testLog } from "../harness/processes/nats.ts";
 import { type Role, startService, type TestService } from "../harness/processes/services.ts";
 import { projectRoot } from "../harness/project-root.ts";
@@ -22,7 +22,7 @@ const folder = mkdtempSync(join(tmpdir(), "fleet-separate-"));
 const home = join(folder, ".fleet");
 const dir = join(folder, "cluster");
 
-let nats: ChildProcess;
+let nats: Awaited<ReturnType<typeof startClusterNats>>;
 let url: string;
 let services: TestService[] = [];
 
@@ -35,14 +35,8 @@ const start = (role: Role, env: Record<string, string> = {}) =>
 beforeAll(async () => {
   const made = await fleet(`access init ${dir} --json`);
   expect({ exit: made.exit, err: made.err }).toEqual({ exit: 0, err: "" });
-  const found = findNatsServer({ root: projectRoot });
-  if ("problem" in found) throw new Error(found.problem);
-  const args = ["-c", join(dir, "nats.conf"), "-p", "-1", "-m", "-1", "--ports_file_dir", folder];
-  nats = spawn(found.path, args, { cwd: folder, stdio: "ignore" });
-  url = await vi.waitFor(() => {
-    const file = readdirSync(folder).find((name) => name.endsWith(".ports"));
-    return JSON.parse(readFileSync(join(folder, file ?? "none"), "utf8")).nats[0] as string;
-  }, 20_000);
+  nats = await startClusterNats(dir, folder);
+  url = nats.url;
   services = await Promise.all(
     ROLES.map((role) => start(role, { FLEET_NATS_CREDS: join(dir, `${role}.creds`) })),
   );
@@ -50,7 +44,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await Promise.all(services.map((service) => service.kill9()));
-  nats?.kill("SIGKILL");
+  nats?.kill();
   rmSync(folder, { recursive: true, force: true });
 });
 

@@ -1,7 +1,6 @@
 // The signing service with a local issuer and a real nats-server: a token gives the rights of its role until it expires, and
 // every other token is refused.
 
-import { type ChildProcess, spawn } from "node:child_process";
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -15,10 +14,10 @@ import {
 } from "@nats-io/transport-node";
 import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { findNatsServer } from "../../deploy/local/nats-binary.mjs";
 import { issueGrant } from "../../shared/bus/access/administration.ts";
 import { writeClusterFiles } from "../../shared/bus/access/cluster.ts";
 import { connect as connectSdk } from "../../shared/sdk/sdk.ts";
+import { startClusterNats } from "../harness/cluster-nats.ts";
 import { probesOf, refusedOf } from "../harness/permission-probes.ts";
 import { startService, type TestService } from "../harness/processes/services.ts";
 import { projectRoot } from "../harness/project-root.ts";
@@ -37,7 +36,7 @@ let pair: Pair;
 let stranger: Pair;
 let issuer: Server;
 let issuerUrl: string;
-let nats: ChildProcess;
+let nats: Awaited<ReturnType<typeof startClusterNats>>;
 let url: string;
 let signer: TestService;
 let opsUrl: string;
@@ -166,14 +165,8 @@ beforeAll(async () => {
     serverConfig: readFileSync(join(projectRoot, "deploy/nats/nats.conf"), "utf8"),
     now: new Date(),
   });
-  const found = findNatsServer({ root: projectRoot });
-  if ("problem" in found) throw new Error(found.problem);
-  const args = ["-c", join(dir, "nats.conf"), "-p", "-1", "-m", "-1", "--ports_file_dir", folder];
-  nats = spawn(found.path, args, { cwd: folder, stdio: process.env.FLEET_TEST_LOG ? "inherit" : "ignore" });
-  url = await vi.waitFor(() => {
-    const ports = readdirSync(folder).find((name) => name.endsWith(".ports"));
-    return JSON.parse(readFileSync(file(ports ?? "none"), "utf8")).nats[0] as string;
-  }, 20_000);
+  nats = await startClusterNats(dir, folder);
+  url = nats.url;
   // An administrator has removed the roles that the service must not issue.
   const all = JSON.parse(readFileSync(join(dir, "signer.keys"), "utf8"));
   const { agent, observer } = all.roles;
@@ -184,7 +177,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await signer?.kill9();
-  nats?.kill("SIGKILL");
+  nats?.kill();
   issuer?.close();
   rmSync(folder, { recursive: true, force: true });
 });

@@ -123,7 +123,7 @@ export async function calloutClaims(keys: FleetKeys, callout: CalloutKeys): Prom
   };
 }
 
-/** The credentials of the signing service: it receives requests and answers each once. */
+/** The credentials of the signing service for the callout: it receives requests and answers each once. */
 export async function signerCredentials({ account, service }: CalloutKeys): Promise<string> {
   const jwt = await encodeUser("=signer", service, account, {
     pub: { deny: [">"] },

@@ -17,6 +17,7 @@ const PKCS8 = Buffer.from("302e020100300506032b657004220420", "hex");
 /** An Ed25519 public key in its standard form is this, then its 32 bytes. */
 const SPKI = Buffer.from("302a300506032b6570032100", "hex");
 const PRIVATE = 15 << 3;
+const USER = 20 << 3;
 
 /** Throws if the text is not a seed. */
 export function keyPairOf(seed: Uint8Array): KeyPair {
@@ -38,6 +39,12 @@ export function withNodeCrypto(pair: KeyPair): KeyPair {
     getPrivateKey: () => Buffer.from(encoded(PRIVATE, Buffer.concat([raw, publicBytes]))),
     sign: (input: Uint8Array) => sign(null, input, key),
   });
+}
+
+/** True if the text is the public name of a user's key, with its checksum. */
+export function isUserKey(publicName: string): boolean {
+  const body = fromBase32(publicName);
+  return body[0] === USER && encoded(USER, body.subarray(1, 1 + KEY_BYTES)) === publicName;
 }
 
 /** True if the holder of the key with this public name signed the input. */

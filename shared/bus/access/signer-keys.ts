@@ -17,6 +17,8 @@ export interface SignerKeys {
   readonly signer: KeyPair;
   readonly curve: KeyPair;
   readonly roles: Readonly<Partial<Record<ClientRole, KeyPair>>>;
+  /** The signing key of the service's own role, for its part in the fleet's account. undefined: it answers no runner. */
+  readonly service: KeyPair | undefined;
 }
 
 interface KeysFile {
@@ -24,6 +26,7 @@ interface KeysFile {
   readonly signer: string;
   readonly curve: string;
   readonly roles: Readonly<Partial<Record<ClientRole, string>>>;
+  readonly service?: string;
 }
 
 const OTHERS = 0o077;
@@ -37,6 +40,7 @@ export function signerKeysText(keys: FleetKeys, callout: CalloutKeys): string {
     signer: seedOf(callout.account),
     curve: seedOf(callout.curve),
     roles,
+    service: seedOf(keys.roles.signer),
   };
   return `${JSON.stringify(file, null, 2)}\n`;
 }
@@ -47,11 +51,17 @@ export function readSignerKeys(path: string): SignerKeys {
   try {
     const { mode } = statSync(path);
     if ((mode & OTHERS) === 0) {
-      const { account, signer, curve, roles } = JSON.parse(readFileSync(path, "utf8")) as KeysFile;
+      const { account, signer, curve, roles, service } = JSON.parse(readFileSync(path, "utf8")) as KeysFile;
       const pairs = CLIENT_ROLES.map((role) => [role, roles[role]] as const)
         .filter(([, seed]) => seed !== undefined)
         .map(([role, seed]) => [role, pairOf(seed!)]);
-      return { account, signer: pairOf(signer), curve: pairOf(curve), roles: Object.fromEntries(pairs) };
+      return {
+        account,
+        signer: pairOf(signer),
+        curve: pairOf(curve),
+        roles: Object.fromEntries(pairs),
+        service: service === undefined ? undefined : pairOf(service),
+      };
     }
     problem = `other users can read it (mode ${(mode & 0o777).toString(8)})`;
   } catch (error) {

@@ -5,7 +5,7 @@
  */
 import { type ErrorBody, FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import { CONTENT_TYPES, callerOf, HEADERS, isInboxOf } from "../../protocol/subjects.ts";
+import { answersCaller, CONTENT_TYPES, HEADERS } from "../../protocol/subjects.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
 import type { Metrics } from "../../runtime/observability/metrics.ts";
@@ -103,10 +103,7 @@ export function serveEndpoint(
       queue: options.queue,
       concurrencyMax: LIMITS.requests_in_flight_max,
       waitMsMax: LIMITS.request_wait_ms_max,
-      isOwnReply: ({ subject, replyTo = "" }) => {
-        const from = callerOf(subject);
-        return from !== undefined && isInboxOf(from, replyTo);
-      },
+      isOwnReply: ({ subject, replyTo = "" }) => answersCaller(subject, replyTo),
       dropped: ({ subject, replyTo }) => {
         record(options.opOf(subject), DROPPED, null);
         options.log.warn(

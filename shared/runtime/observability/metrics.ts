@@ -242,7 +242,7 @@ function signerMetrics(make: ReturnType<typeof makers>) {
   return {
     signerRequestsTotal: make.counter(
       "fleet_signer_requests_total",
-      "Connections with a token that a signing service decided: issued, or the reason of the refusal.",
+      "Connections with a token that a signing service decided: issued, or the reason of the refusal; agent_issued and agent_refused: for agents of runners.",
       ["outcome"],
     ),
   };

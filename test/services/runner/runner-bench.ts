@@ -132,7 +132,7 @@ class TestRunner {
       clock: systemClock,
       bus,
       config,
-      hasAgentKeys: false,
+      credentialsSource: "none",
     });
     let isStopped = false;
     const stop = async () => {

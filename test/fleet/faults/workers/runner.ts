@@ -16,7 +16,7 @@ await runMain({
     const host = await openRunnerHost(context, config);
     host.closers.add("copies", () => group.stop([]));
     const bus = withCalls(group.recorder.recorded(host.bus), group);
-    host.closers.add("runner", await start({ ...context, config, bus, hasAgentKeys: false }));
+    host.closers.add("runner", await start({ ...context, config, bus, credentialsSource: "none" }));
     process.send?.({ ready: true });
     return host.stop;
   },
