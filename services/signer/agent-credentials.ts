@@ -23,10 +23,9 @@ const REFUSED = "agent_refused";
 const outgoing = (value: object): Outgoing => ({ body: Buffer.from(JSON.stringify(value)) });
 const failure = (error: FleetError): Outgoing => outgoing({ status: "error", error: error.toBody() });
 
-export function serveAgentCredentials(
-  context: ServiceContext & { readonly keys: SignerKeys },
-  bus: Bus,
-): Promise<Stop> {
+type Context = ServiceContext & { readonly keys: Pick<SignerKeys, "account" | "roles"> };
+
+export function serveAgentCredentials(context: Context, bus: Bus): Promise<Stop> {
   const { log, metrics } = context;
   const refused = (subject: string, error: FleetError): Outgoing => {
     metrics.signerRequestsTotal.inc({ outcome: REFUSED });
@@ -71,7 +70,7 @@ export function serveAgentCredentials(
 }
 
 async function issue(
-  { log, clock, keys }: ServiceContext & { readonly keys: SignerKeys },
+  { log, clock, keys }: Context,
   { subject, body }: Message,
 ): Promise<AgentCredentialsResult> {
   const { tenant, caller: runner } = callerOf(subject) ?? {};

@@ -1,10 +1,14 @@
 /** The services of the standalone fleet on one platform, as each service thread runs them, or the main thread if there are none. */
 
+import { join } from "node:path";
+import { readAccountName, readRoleKey } from "../../shared/bus/access/keys.ts";
+import { ACCESS_FOLDER } from "../../shared/bus/access/local-credentials.ts";
 import type { ServiceContext } from "../../shared/runtime/process/service.ts";
 import { openPlatform, type Platform, type PlatformOptions } from "../../shared/service-host/platform.ts";
 import { reserveStore } from "../../shared/service-host/reserve-store.ts";
 import { start as startCoordinator } from "../coordinator/coordinator.ts";
 import { start as startReader } from "../reader/reader.ts";
+import { serveAgentCredentials } from "../signer/agent-credentials.ts";
 import { start as startWatchdog, type WatchdogRules } from "../watchdog/watchdog.ts";
 import type { WriterConfig } from "../writer/config.ts";
 import { start as startWriter } from "../writer/writer.ts";
@@ -15,6 +19,14 @@ export type ServiceRules = WatchdogRules & WriterConfig;
 export interface ServicesConfig extends ServiceRules {
   /** True if a coordinator and a watchdog are among them. One of each is enough: the coordinator's tokenizer takes 80 MB per thread. */
   readonly coordinates: boolean;
+}
+
+/** The key with which the fleet answers runners on other machines. */
+function agentKeys({ busCredentials, home }: PlatformOptions) {
+  if (busCredentials === undefined || home === undefined) return undefined;
+  const folder = join(home, ACCESS_FOLDER);
+  const [account, agent] = [readAccountName(folder), readRoleKey(folder, "agent")];
+  return account === undefined || agent === undefined ? undefined : { account, roles: { agent } };
 }
 
 /** Throws StartupError after stopping everything that was started. */
@@ -28,6 +40,12 @@ export async function startServices(
     platform.closers.add("writer", await startWriter({ ...platform, config }));
     platform.closers.add("reader", await startReader({ ...platform, config }));
     if (!coordinates) return platform;
+    const keys = agentKeys(options);
+    if (keys !== undefined)
+      platform.closers.add(
+        "credentials of agents",
+        await serveAgentCredentials({ ...context, keys }, platform.bus),
+      );
     const store = reserveStore(platform.store, platform.disk);
     platform.closers.add("coordinator", await startCoordinator({ ...platform, store, config }));
     platform.closers.add("watchdog", await startWatchdog({ ...platform, store, config }));

@@ -202,12 +202,7 @@ const SERVICE_ROWS: readonly PermissionRow[] = [
   service("fleet.query.*.*.*", "subscribe", ["reader"], "queries"),
   service("fleet.heartbeat.*.*", "subscribe", ["watchdog", "reader"], "heartbeats"),
   service("_INBOX.>", "publish", ["writer", "reader", "signer"], "answers to callers"),
-  {
-    subject: "fleet.access.*.*.agent_credentials",
-    direction: "subscribe",
-    roles: ["signer"],
-    purpose: "requests of runners",
-  },
+  service("fleet.access.*.*.agent_credentials", "subscribe", ["signer"], "requests of runners"),
   service("fleet.event.>", "publish", ["writer"], "events out of the outbox"),
   service("fleet.offer.*.*.*", "publish", ["writer"], "offers out of the outbox"),
   service("fleet.dead.>", "publish", ["writer", "coordinator", "watchdog"], "dead letters"),

@@ -1,10 +1,14 @@
 // A runner whose credentials are missing or of another role: it refuses to start, and names what is needed.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { requestAgentCredentials } from "../../../shared/bus/access/agent-credentials.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { connect } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { testLog } from "../../harness/processes/nats.ts";
 import { EXAMPLE, startRunner } from "../../harness/processes/runner-process.ts";
 import { callCli } from "../../services/cli/call.ts";
 
@@ -60,9 +64,24 @@ test.each(["agent", "orchestrator", "operator", "observer"])(
   },
 );
 
-test("a runner with its own credentials starts", async () => {
-  const runner = await startWith({ FLEET_NATS_CREDS: await credentials("runner") });
+test("a runner with its own credentials starts, and gets credentials for its agents from the fleet", async () => {
+  const file = await credentials("runner");
+  const runner = await startWith({ FLEET_NATS_CREDS: file });
   expect(await runner.terminate()).toBe(0);
+  const bus = await connectBus({
+    ...{ url: fleet.url, name: "box", identity: "runner-box", tenant: "default", log: testLog },
+    credentials: { credsFile: file },
+  });
+  const of = { tenant: "default", runner: "runner-box", agentId: "coder-1" };
+  const creds = await requestAgentCredentials(bus, of).finally(() => bus.close());
+  const credentialsFile = join(elsewhere, "coder-1.creds");
+  writeFileSync(credentialsFile, creds);
+  const agent = await connect({
+    ...{ url: fleet.url, agentId: "coder-1", env: { FLEET_HOME: elsewhere }, fallback: "none" },
+    credentials: credentialsFile,
+  });
+  expect((await agent.takeTask("remote")).fence).toBe(1);
+  await agent.close();
 });
 
 test("a command without credentials names the next step once", async () => {
