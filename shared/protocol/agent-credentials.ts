@@ -1,5 +1,6 @@
 /** A runner asks a signing service for the credentials of an agent that it starts. The agent's private key never leaves the runner. */
 import { z } from "zod";
+import { okAnswerSchema } from "./answers.ts";
 import { tokenSchema } from "./ids.ts";
 
 export const agentCredentialsRequestSchema = z.looseObject({
@@ -8,9 +9,12 @@ export const agentCredentialsRequestSchema = z.looseObject({
   user: z.string().regex(/^U[A-Z2-7]{55}$/, "the public name of a user's key"),
 });
 
-export interface AgentCredentialsResult {
+export const agentCredentialsSchema = z.looseObject({
   /** The signed claims of the agent, valid for an hour. */
-  readonly jwt: string;
-  /** RFC 3339, UTC. */
-  readonly expires_at: string;
-}
+  jwt: z.string(),
+  expires_at: z.iso.datetime(),
+});
+
+export const agentCredentialsAnswerSchema = okAnswerSchema.extend({ result: agentCredentialsSchema });
+
+export type AgentCredentialsResult = z.output<typeof agentCredentialsSchema>;

@@ -33,6 +33,7 @@ const PARAMETERS: Readonly<Record<string, string>> = {
   caller_id:
     "The agent or person that asks; a person as human=<name>. The server's permissions guard this token.",
   agent_type: "The agent type that the offer is for.",
+  runner_id: "The runner that asks. The server's permissions guard this token.",
   stream: "The stream from which the refused message came: FLEET_QUEUE.",
   reason: "The error code in lower case.",
   severity: "The urgency of the alert: warning or critical.",
@@ -60,7 +61,7 @@ function replyChannel(messages: readonly string[]): Tree {
   return {
     address: null,
     description:
-      "The inbox that the request names as its reply subject. It must be below _INBOX.<tenant>.<agent_id> or _INBOX.<tenant>.<caller_id> of the request.",
+      "The inbox that the request names as its reply subject. It must be below _INBOX.<tenant>.<agent_id>, _INBOX.<tenant>.<caller_id> or _INBOX.<tenant>.<runner_id> of the request.",
     messages: Object.fromEntries(messages.map((name) => [name, ref(`components/messages/${name}`)])),
   };
 }
@@ -121,6 +122,24 @@ function request(
     messages: {
       [name]: message(name, SCHEMA_FILES[kind](op), CONTENT_TYPES.json, "request_headers"),
       ...Object.fromEntries(named.map(answerMessage)),
+    },
+  };
+}
+
+/** A runner without the fleet's keys asks for the credentials of an agent. */
+function agentCredentials(): { channels: Tree; operations: Tree; messages: Tree } {
+  const name = "access.agent_credentials";
+  const [answer, content] = answerMessage("agent_credentials");
+  const answers = [answer, "answer.error"];
+  return {
+    channels: {
+      [name]: channel(SUBJECTS.agentCredentials("tenant", "runner_id"), name),
+      [`${name}.reply`]: replyChannel(answers),
+    },
+    operations: { [name]: requestOperation(name, QUEUES.signer, answers) },
+    messages: {
+      [name]: message(name, "agent-credentials.json", CONTENT_TYPES.json, "request_headers"),
+      [answer]: content,
     },
   };
 }
@@ -306,6 +325,7 @@ export function asyncApi(): Tree {
       message_id: "made with a key that only services have",
     }),
     notice(HEARTBEAT, { kind: "core", every_ms: LIMITS.heartbeat_ms }),
+    agentCredentials(),
     deadLetter(),
     notice(EXIT, { kind: "JetStream", stream: STREAMS.exits, delivery: "at least once" }),
   ];

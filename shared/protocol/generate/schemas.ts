@@ -3,6 +3,7 @@
  * may write, including short forms and absent defaults. Output schemas describe stored values and answers.
  */
 import { z } from "zod";
+import { agentCredentialsAnswerSchema, agentCredentialsRequestSchema } from "../agent-credentials.ts";
 import { ALERT_DATA, ALERT_TYPES, alertSchema } from "../alerts.ts";
 import {
   acknowledgedAnswerSchema,
@@ -120,17 +121,36 @@ export function queryAnswerSchema(op: AnsweredOp): z.ZodType {
   return okAnswerSchema.extend({ result: RESULT_SCHEMAS[op] });
 }
 
+type SchemaRow = [file: string, title: string, schema: z.ZodType, io: Direction];
+
+const AGENT_CREDENTIALS: readonly SchemaRow[] = [
+  [
+    "agent-credentials.json",
+    "A runner's request for the credentials of an agent",
+    agentCredentialsRequestSchema,
+    "input",
+  ],
+  [
+    SCHEMA_FILES.answer("agent_credentials"),
+    "Answer to a runner's request for the credentials of an agent",
+    agentCredentialsAnswerSchema,
+    "output",
+  ],
+];
+
 /** The JSON Schema of each file, by its name. */
 export function jsonSchemas(): Map<string, JsonSchema> {
-  const rows: [file: string, title: string, schema: z.ZodType, io: Direction][] = [
+  const rows: SchemaRow[] = [
     ["checkpoint-input.json", "A checkpoint as an agent writes it", checkpointInputSchema, "input"],
     ["checkpoint.json", "A checkpoint as it is stored and returned", checkpointSchema, "output"],
-    ...COMMAND_OPS.map((op): (typeof rows)[number] => [
-      SCHEMA_FILES.command(op),
-      `Body of the command ${op}`,
-      COMMAND_SCHEMAS[op],
-      "input",
-    ]),
+    ...COMMAND_OPS.map(
+      (op): SchemaRow => [
+        SCHEMA_FILES.command(op),
+        `Body of the command ${op}`,
+        COMMAND_SCHEMAS[op],
+        "input",
+      ],
+    ),
     [
       SCHEMA_FILES.answer("committed"),
       "Answer to a command that was applied",
@@ -156,15 +176,18 @@ export function jsonSchemas(): Map<string, JsonSchema> {
       "output",
     ],
     [SCHEMA_FILES.answer("recovery"), "Answer to a recover that was applied", recoveryAnswerSchema, "output"],
-    ...ALERT_TYPES.map((type): (typeof rows)[number] => [
-      SCHEMA_FILES.alert(type),
-      `The alert ${type}`,
-      alertSchema.extend({ type: z.literal(type), data: ALERT_DATA[type] }),
-      "output",
-    ]),
+    ...ALERT_TYPES.map(
+      (type): SchemaRow => [
+        SCHEMA_FILES.alert(type),
+        `The alert ${type}`,
+        alertSchema.extend({ type: z.literal(type), data: ALERT_DATA[type] }),
+        "output",
+      ],
+    ),
     ["offer.json", "An offer to agents of one type", offerSchema, "output"],
     ["heartbeat.json", "A heartbeat of an agent", heartbeatSchema, "input"],
     ["exit-report.json", "A report of how an agent's process ended", exitReportSchema, "input"],
+    ...AGENT_CREDENTIALS,
     [
       SCHEMA_FILES.answer("queued"),
       "Answer to a command that was queued and will be applied later",
@@ -172,21 +195,15 @@ export function jsonSchemas(): Map<string, JsonSchema> {
       "output",
     ],
     [SCHEMA_FILES.answer("error"), "Answer to a request that was refused", errorAnswerSchema, "output"],
-    ...QUERY_OPS.map((op): (typeof rows)[number] => [
-      SCHEMA_FILES.query(op),
-      `Body of the query ${op}`,
-      QUERY_SCHEMAS[op],
-      "input",
-    ]),
-    ...QUERY_OPS.filter(isAnsweredOp).flatMap((op): (typeof rows)[number][] => [
+    ...QUERY_OPS.map(
+      (op): SchemaRow => [SCHEMA_FILES.query(op), `Body of the query ${op}`, QUERY_SCHEMAS[op], "input"],
+    ),
+    ...QUERY_OPS.filter(isAnsweredOp).flatMap((op): SchemaRow[] => [
       [SCHEMA_FILES.answer(op), `Answer to the query ${op}`, queryAnswerSchema(op), "output"],
     ]),
-    ...EVENT_TYPES.map((type): (typeof rows)[number] => [
-      SCHEMA_FILES.event(type),
-      `The event ${type}`,
-      eventTypeSchema(type),
-      "output",
-    ]),
+    ...EVENT_TYPES.map(
+      (type): SchemaRow => [SCHEMA_FILES.event(type), `The event ${type}`, eventTypeSchema(type), "output"],
+    ),
   ];
   const protocol = rows.map(([file, title, schema, io]) => [file, jsonSchema(title, schema, io)] as const);
   return new Map([...protocol, ...settingsSchemas()]);

@@ -60,6 +60,7 @@ describe("AsyncAPI", () => {
       "heartbeat",
       "exit",
       "dead",
+      "access.agent_credentials",
     ];
     expect(Object.keys(document.operations).sort()).toEqual(names.sort());
     for (const [name, operation] of Object.entries(document.operations)) {
@@ -67,7 +68,8 @@ describe("AsyncAPI", () => {
       else if (name.startsWith("queue.") || ["heartbeat", "exit"].includes(name))
         expect(operation.action).toBe("receive");
       else {
-        const queue = name.startsWith("command.") ? "writer" : "reader";
+        const services: Record<string, string> = { command: "writer", query: "reader", access: "signer" };
+        const queue = services[name.split(".")[0]!];
         expect(operation).toMatchObject({ action: "receive", bindings: { nats: { queue } } });
         expect((operation.reply as { messages: unknown[] }).messages).toHaveLength(
           QUEUED_OPS.some((op) => name === `command.${op}`) ? 3 : 2,
@@ -82,6 +84,7 @@ describe("AsyncAPI", () => {
     expect(address("query.by_agent")).toBe("fleet.query.{tenant}.{caller_id}.by_agent");
     expect(address("event.AGENT_HANDOFF")).toBe("fleet.event.{tenant}.AGENT_HANDOFF.{task_id}");
     expect(address("queue.create")).toBe("fleet.queue.{tenant}.{agent_id}.{task_id}.create");
+    expect(address("access.agent_credentials")).toBe("fleet.access.{tenant}.{runner_id}.agent_credentials");
     const filled = String(address("command.link")).replaceAll(/\{\w+\}/g, "x");
     expect(filled).toBe(SUBJECTS.command("x", "x", "x", "link"));
   });
