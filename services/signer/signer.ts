@@ -42,7 +42,10 @@ export async function start(context: ServiceContext, config: SignerConfig): Prom
     });
     closers.add("callout", callout.stop);
     const bus = keys.service && (await joinFleet(config, { ...context, keys, service: keys.service }));
-    if (bus !== undefined) {
+    if (bus === undefined) {
+      const hint = "to answer them, repeat `fleet access init --signer DIR`, and restart the nats-server";
+      log.warn({ path: config.signerKeys, hint }, "runners are not answered: the keys have no `service`");
+    } else {
       closers.add("bus", () => bus.close());
       await serveAgentCredentials({ ...context, keys }, bus);
     }

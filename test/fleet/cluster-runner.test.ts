@@ -37,10 +37,10 @@ const fleet = async (line: string, env: Record<string, string> = {}) => {
 };
 const start = (role: Role, env: Record<string, string> = {}) =>
   startService(role, { FLEET_URL: nats.url, FLEET_HOME: path("elsewhere"), ...env });
-const startSigner = () =>
+const startSigner = (keys = join(dir, "signer.keys")) =>
   start("signer", {
     FLEET_NATS_CREDS: join(dir, "signer.creds"),
-    FLEET_SIGNER_KEYS: join(dir, "signer.keys"),
+    FLEET_SIGNER_KEYS: keys,
     FLEET_SIGNER_CONFIG: path("signer.json"),
   });
 const busOf = (name: string, credsFile: string): Promise<Bus> =>
@@ -181,6 +181,28 @@ test(
     await offered("unsigned");
     await expect.poll(() => existsSync(path("none")), POLL).toBe(true);
     expect(runner.output()).toContain("no signing service answers");
+    signer = await startSigner();
+  },
+  PROCESSES_MS,
+);
+
+test(
+  "a signing service with the keys of an earlier version says that it answers no runner",
+  async () => {
+    const { service, ...earlier } = JSON.parse(readFileSync(join(dir, "signer.keys"), "utf8"));
+    expect(service).toMatch(/^SA/);
+    writeFileSync(path("earlier.keys"), JSON.stringify(earlier), { mode: 0o600 });
+    await signer.kill9();
+    signer = await startSigner(path("earlier.keys"));
+    expect(signer.output()).toMatch(/access init --signer.*runners are not answered/);
+    const bus = await busOf(RUNNER, path("runner.creds"));
+    try {
+      const ask = askFor(bus, RUNNER, { agent_id: "coder", user: USER });
+      await expect(ask).rejects.toMatchObject({ kind: "no_responders" });
+    } finally {
+      await bus.close();
+    }
+    await signer.kill9();
     signer = await startSigner();
   },
   PROCESSES_MS,
