@@ -1,7 +1,7 @@
 // The unquoted text of a prompt around its sections: reading instructions, provenance, omissions and the command that shows them.
 
 import { DEFAULT_TENANT } from "../protocol/ids.ts";
-import { parsePrincipal, principalLabel } from "../protocol/principal.ts";
+import { parsePrincipal } from "../protocol/principal.ts";
 import type { PromptStyle } from "../protocol/prompt.ts";
 import type { LeftOut, PromptHandoff, PromptInput } from "./prompt.ts";
 import { clean, QUOTE, quoted, safe } from "./quotation.ts";
@@ -71,7 +71,8 @@ function origin({ checkpoint: { metadata, execution_state: state } }: PromptInpu
 }
 
 function author(id: string): string {
-  return parsePrincipal(id)?.kind === "human" ? safe(principalLabel(id)) : `agent ${safe(id)}`;
+  const principal = parsePrincipal(id);
+  return principal?.kind === "human" ? `${safe(principal.name)} (person)` : `agent ${safe(id)}`;
 }
 
 function handedOver({ handoff_id, to_agent_type, next_phase, trigger }: PromptHandoff): string {

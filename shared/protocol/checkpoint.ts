@@ -152,7 +152,7 @@ export const metricsSchema = section({
     coverage_percent: z.number().min(0).max(100).optional(),
   }).optional(),
   /** The model that works now, by its vendor's name. */
-  model: text.optional(),
+  model: text.min(1, "at least one character").optional(),
   /** The money that this iteration has cost, as a running total. Without a currency: US dollars. */
   cost: section({
     amount: z.number().min(0).optional(),

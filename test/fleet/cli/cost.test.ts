@@ -36,18 +36,18 @@ test("prints a row for each segment, and the sums of each model", async () => {
   const segments = await fleet(`cost ${TASK}`);
   expect(segments).toMatchObject({ exit: 0, err: "" });
   expect(segments.out.split("\n")).toEqual([
-    "CHECKPOINTS  AGENT    PHASE     MODEL     TOKENS        COST",
-    "#1           coder-1  planning  large-1    1,200  0.2500 USD",
-    "#2           coder-1  testing   large-1      300    1.25 USD",
-    "#3           coder-1  testing   small-\ufffd1   8,000  0.2500 USD",
+    "CHECKPOINTS  AGENT    PHASE     MODEL     TOKENS      COST",
+    "#1           coder-1  planning  large-1    1,200  0.25 USD",
+    "#2           coder-1  testing   large-1      300  1.25 USD",
+    "#3           coder-1  testing   small-\ufffd1   8,000  0.25 USD",
     "",
     "3 segments: 3 checkpoints, 9,500 tokens, 1.75 USD",
     "",
   ]);
   expect((await fleet(`cost ${TASK} --by model`)).out.split("\n")).toEqual([
-    "MODEL     CHECKPOINTS  TOKENS        COST",
-    "large-1             2   1,500    1.50 USD",
-    "small-\ufffd1            1   8,000  0.2500 USD",
+    "MODEL     CHECKPOINTS  TOKENS      COST",
+    "large-1             2   1,500  1.50 USD",
+    "small-\ufffd1            1   8,000  0.25 USD",
     "",
     "3 checkpoints, 9,500 tokens, 1.75 USD",
     "",

@@ -47,9 +47,9 @@ export function renderHandoffs({ handoffs, next }: HandoffTable, view: View): st
     handoff.handoff_id,
     ago(handoff.requested_at, view.now),
     stateText(handoff.state, view),
-    plain(handoff.from_agent),
+    principalText(handoff.from_agent),
     plain(handoff.to_agent_type ?? "-"),
-    plain(handoff.accepted_by ?? "-"),
+    handoff.accepted_by === null ? "-" : principalText(handoff.accepted_by),
     plain(handoff.task_id),
   ]);
   return [
@@ -72,7 +72,7 @@ export function renderHandoff(handoff: Handoff, view: View): string {
       handoff.state === "cancelled" ? "Why it ended" : "Why it failed",
       failure && failureText(failure),
     ),
-    field("From", `${plain(handoff.from_agent)} (${plain(handoff.from_agent_type)})`, view),
+    field("From", `${principalText(handoff.from_agent)} (${plain(handoff.from_agent_type)})`, view),
     field(
       "To",
       handoff.to_agent_type === null ? "not yet chosen" : `agents of type ${plain(handoff.to_agent_type)}`,

@@ -48,9 +48,10 @@ export function counted(value: number, noun: string, plural = `${noun}s`): strin
   return `${count(value)} ${value === 1 ? noun : plural}`;
 }
 
-/** "12.30 USD"; four decimals below one unit, because a model call costs less than a cent. */
+/** "12.30 USD"; up to four decimals below one unit, because a model call costs less than a cent. */
 export function moneyText(amount: number, currency = "USD"): string {
-  return `${amount.toFixed(amount > 0 && amount < 1 ? 4 : 2).replace(/^\d+/, (whole) => count(Number(whole)))} ${currency}`;
+  const digits = amount.toFixed(amount > 0 && amount < 1 ? 4 : 2).replace(/(\.\d\d)0+$/, "$1");
+  return `${digits.replace(/^\d+/, (whole) => count(Number(whole)))} ${currency}`;
 }
 
 export function percentText(value: number): string {
