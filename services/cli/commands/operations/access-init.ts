@@ -44,7 +44,10 @@ export function addInit(
   const command = group
     .command("init")
     .argument("<dir>", "the folder for the files")
-    .option("--signer", "also write the files of a signing service, which accepts tokens of an issuer")
+    .option(
+      "--signer",
+      "also write the files of a signing service, for tokens of an issuer and for the agents of runners",
+    )
     .option(
       "--streams <dir>",
       "the store_dir of a stopped nats-server that ran without credentials: its streams then belong to the fleet",
