@@ -26,7 +26,7 @@ export class Snapshots {
   readonly #open = new Set<Pin>();
   #newest: Pin | undefined;
   #sweep: NodeJS.Timeout | undefined;
-  /** The count of commits and the snapshot of this run of the event loop's callback. */
+  /** The count of commits and the snapshot of this callback of the event loop. */
   #currentCommits: number | undefined;
   #currentPin: Pin | undefined;
   readonly #endRun = (): void => {
@@ -60,13 +60,13 @@ export class Snapshots {
   }
 
   /**
-   * Like {@link commits}, but read once for all transactions that begin in one run of the event loop's
-   * callback: the events that started them had arrived before it.
+   * Like {@link commits}, but read once for all transactions that begin in one callback of the event loop, with
+   * its microtasks: the events that started them had arrived before it. A tick ends after all microtasks.
    */
   #commitsNow(): number {
     if (this.#currentCommits === undefined) {
       this.#currentCommits = this.commits();
-      queueMicrotask(this.#endRun);
+      process.nextTick(this.#endRun);
     }
     return this.#currentCommits;
   }
