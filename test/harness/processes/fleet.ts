@@ -110,6 +110,18 @@ export async function startFleet(
   };
 }
 
+/** Resolves when a command is answered in time: a new fleet on a busy machine may answer late, and then the command is queued. */
+export async function warmUp(fleet: TestFleet): Promise<void> {
+  const client = await fleet.client("tester", "warm-up");
+  const checkpoint = {
+    metadata: { agent_type: "qa" },
+    execution_state: { phase: "testing" as const },
+  };
+  let outcome: string;
+  do ({ outcome } = await client.createCheckpoint({ taskId: "warm-up", checkpoint }));
+  while (outcome !== "committed");
+}
+
 /** The options of a client of the user who runs the fleet: it finds the fleet's keys in the home. */
 const ownOptions = (home: string, url: string) =>
   ({
