@@ -37,7 +37,8 @@ export class BusRecorder {
   recorded(real: Bus): Bus {
     const request: Bus["request"] = async (subject, out, options) => {
       if (!subject.startsWith(COMMAND)) return real.request(subject, out, options);
-      const commandId = await this.#record(real, subject, out);
+      const { commandId, body, isFirst } = await this.#record(subject, out);
+      if (isFirst) this.#copies.onSent(real, subject, body);
       const answer = await real.request(subject, out, options);
       const { committed } = endingOf(JSON.parse(Buffer.from(answer.body).toString()));
       if (committed !== undefined) this.#answers.set(commandId, committed);
@@ -46,7 +47,8 @@ export class BusRecorder {
     const publishDurable: Bus["publishDurable"] = async (subject, out, options) => {
       if (!subject.startsWith(QUEUED)) return real.publishDurable(subject, out, options);
       const command = `${COMMAND}${subject.slice(QUEUED.length)}`;
-      await this.#record(real, command, out);
+      // No copy goes to a writer: it would overtake earlier commands of the task in the queue, which no client does.
+      await this.#record(command, out);
       const ack = await real.publishDurable(subject, out, options);
       this.#copies.onQueued(real, command, { subject, out, messageId: options.messageId });
       return ack;
@@ -61,16 +63,17 @@ export class BusRecorder {
     });
   }
 
-  async #record(real: Bus, subject: string, out: Outgoing): Promise<string> {
+  async #record(
+    subject: string,
+    out: Outgoing,
+  ): Promise<{ readonly commandId: string; readonly body: string; readonly isFirst: boolean }> {
     const body = Buffer.from(out.body).toString();
-    const { command_id } = JSON.parse(body) as { command_id: string };
-    if (this.#sent.has(command_id)) {
-      this.#repeated.add(command_id);
-      return command_id;
-    }
-    this.#sent.add(command_id);
-    await this.#history.append({ line: "sent", command_id, subject, body });
-    this.#copies.onSent(real, subject, body);
-    return command_id;
+    const { command_id: commandId } = JSON.parse(body) as { command_id: string };
+    const isFirst = !this.#sent.has(commandId);
+    if (isFirst) {
+      this.#sent.add(commandId);
+      await this.#history.append({ line: "sent", command_id: commandId, subject, body });
+    } else this.#repeated.add(commandId);
+    return { commandId, body, isFirst };
   }
 }
