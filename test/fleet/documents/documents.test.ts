@@ -1,7 +1,15 @@
 // A reader who tries the documents from top to bottom, and then once more: each example works as the text says, on one fleet
 // with one store. API.md and RUNBOOK.md have tests of their own, because their examples need situations of their own.
 
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -15,12 +23,17 @@ import { runLine, runUntilInterrupted, writePrograms } from "./shell.ts";
 const DOCUMENT_MS = 300_000;
 
 /** In the order in which a newcomer reads them. */
-const DOCUMENTS = ["README.md", "services/cli/README.md", "shared/sdk/README.md"];
+const DOCUMENTS = [
+  "README.md",
+  "services/cli/README.md",
+  "shared/sdk/README.md",
+  "services/runner/README.md",
+  "services/signer/README.md",
+];
 
 /** What each program prints, in the order of its document. A task that has ended stays ended. */
 const PRINTED: Readonly<Record<string, readonly RegExp[]>> = {
   "README.md": [/^(completed|already_ended) [0-9a-f-]{36}$/m],
-  "services/cli/README.md": [],
   "shared/sdk/README.md": [
     /^(completed|already_ended)$/m,
     /^. pass 1$/m,
@@ -46,6 +59,11 @@ const TRIED_BY: Readonly<Record<string, string>> = {
   "FLEET_URL=tls://fleet.example.org:4222 FLEET_NATS_CA=ca.pem FLEET_NATS_CREDS=coder-7.creds node agent.js":
     "test/fleet/listener.test.ts",
   "npm install ./fleet-0.1.0.tgz": "test/deploy/package/package.test.ts",
+  "fleet access init --signer cluster": "test/fleet/cluster-runner.test.ts",
+  "nats-server -c cluster/nats.conf": "test/fleet/cluster-runner.test.ts",
+  "FLEET_NATS_CREDS=cluster/signer.creds FLEET_SIGNER_KEYS=cluster/signer.keys FLEET_SIGNER_CONFIG=signer.json node services/signer/main.ts":
+    "test/fleet/cluster-runner.test.ts",
+  "FLEET_NATS_TOKEN_FILE=token.jwt FLEET_AGENT_ID=coder-7 node agent.js": "test/services/signer.test.ts",
 };
 
 interface Block {
@@ -75,6 +93,11 @@ function blocksOf(path: string): Block[] {
   return [...found].map(([, language, text = ""]) => ({ language: language as Block["language"], text }));
 }
 
+const settingsIn = (path: string): string[] =>
+  [...readFileSync(join(projectRoot, path), "utf8").matchAll(/^```json\n(.*?)^```/gms)].map(
+    ([, text = ""]) => text,
+  );
+
 /** A reader's terminal: a folder, and the variables that were set in it. */
 class Terminal {
   readonly #cwd: string;
@@ -84,11 +107,18 @@ class Terminal {
   constructor(cwd: string) {
     this.#cwd = cwd;
     mkdirSync(cwd);
+    for (const name of ["deploy", "node_modules", "services", "shared"])
+      symlinkSync(join(projectRoot, name), join(cwd, name));
   }
 
   get #place() {
     const path = [join(folder, "bin"), dirname(process.execPath), process.env.PATH].join(delimiter);
-    const own = { FLEET_HOME: fleet.home, XDG_STATE_HOME: join(folder, "state"), PATH: path };
+    const own = {
+      FLEET_HOME: fleet.home,
+      FLEET_OPS_PORT: "0",
+      XDG_STATE_HOME: join(folder, "state"),
+      PATH: path,
+    };
     return { cwd: this.#cwd, env: { ...own, ...this.#variables } };
   }
 
@@ -116,6 +146,15 @@ class Terminal {
     for (const [name] of filled.matchAll(/(?<= )(ALERT|LETTER|OTHER|SPOOL)\b/g))
       filled = filled.replace(name, await VALUES[name as keyof typeof VALUES]());
     return filled;
+  }
+
+  /** The settings of runners, as the document has them, with the folder of its agent here. */
+  writeSettings(files: readonly string[]): void {
+    writePrograms(join(this.#cwd, "qa"), { "qa-agent": "cat > /dev/null" });
+    for (const [n, text] of files.entries()) {
+      const name = n === 0 ? "runner.json" : `runner-${n + 1}.json`;
+      writeFileSync(join(this.#cwd, name), text.replace("/srv/qa", join(this.#cwd, "qa")));
+    }
   }
 
   async runProgram(text: string): Promise<string> {
@@ -174,6 +213,7 @@ async function spoolOfDeletedFleet(): Promise<string> {
 describe.each([1, 2])("in pass %i, the examples of", { timeout: DOCUMENT_MS }, (pass) => {
   test.each(DOCUMENTS)("%s work", async (path) => {
     const terminal = new Terminal(join(folder, `${pass}-${dirname(path).replaceAll("/", "-")}`));
+    if (path === "services/runner/README.md") terminal.writeSettings(settingsIn(path));
     const printed = [...(PRINTED[path] ?? [])];
     for (const { language, text } of blocksOf(path)) {
       if (language === "ts") {

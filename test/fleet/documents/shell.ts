@@ -32,14 +32,14 @@ export function runLine(command: string, { env, cwd }: Place): Promise<Result> {
   });
 }
 
-/** Interrupts the call of `fleet` once it follows something, or its own fleet is up. A call may also end by itself. */
+/** Interrupts a program once it follows something, or its own fleet or runner has started. It may also end by itself. */
 export async function runUntilInterrupted(command: string, { env, cwd }: Place): Promise<Result> {
-  const child = spawn("/bin/bash", ["-c", `exec ${command}`], {
+  const child = spawn("/bin/bash", ["-c", `exec env ${command}`], {
     cwd,
     env: environment(env),
     stdio: ["ignore", "pipe", "pipe"],
   });
-  printed(child, /^Following |^Fleet is up/m).then(
+  printed(child, /^Following |^Fleet is up|runner started/m).then(
     () => child.kill("SIGINT"),
     () => {},
   );
