@@ -69,11 +69,11 @@ describe("traces and logs", () => {
       .split("\n")
       .filter((line) => line.startsWith("{"))
       .map((line) => JSON.parse(line) as Record<string, unknown>);
-    const create = lines.find(({ op, outcome }) => op === "create" && outcome === "ok");
+    const create = lines.find(({ op, task_id }) => op === "create" && task_id === "traced");
     expect(create).toMatchObject({
       msg: "request answered",
       agent_id: "tracer",
-      task_id: "traced",
+      outcome: "ok",
       version: 1,
     });
     expect(create?.ms).toBeTypeOf("number");

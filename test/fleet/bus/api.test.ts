@@ -58,7 +58,8 @@ const events: Json[] = [];
 const printedValues = new Map<string, string>();
 
 beforeAll(async () => {
-  fleet = await startFleet();
+  // Cold, because the page prints the counts of a fleet with no other task.
+  fleet = await startFleet({}, { cold: true });
   nats = await connect({
     servers: fleet.url,
     inboxPrefix: "_INBOX.default.agent-7",
@@ -76,7 +77,7 @@ async function ask(subject: string, text: string): Promise<Json> {
     /(?<="wait_for": ")\w+|(?<=")default\/billing-42\/[\w-]+/g,
     (printed) => printedValues.get(printed) ?? printed,
   );
-  return (await nats.request(subject, body, { timeout: 5_000 })).json<Json>();
+  return (await nats.request(subject, body, { timeout: 20_000 })).json<Json>();
 }
 
 function subjectOf(op: string): string {

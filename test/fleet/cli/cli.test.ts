@@ -8,7 +8,7 @@ import { decode, encode } from "../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
-import { startFleet, type TestFleet, warmUp } from "../../harness/processes/fleet.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { callCli } from "../../services/cli/call.ts";
 import { type Call, type Result, resultOf, startCli } from "../../services/cli/process.ts";
 
@@ -57,7 +57,6 @@ async function written(task: string, progress = 0): Promise<string> {
 
 beforeAll(async () => {
   server = await startFleet();
-  await warmUp(server);
   client = await server.client();
 });
 

@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort } from "../../harness/free-port.ts";
-import { startFleet, type TestFleet, warmUp } from "../../harness/processes/fleet.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 import { makeDeadLetters } from "./dead-letters.ts";
 import { commandsOf, type DocumentedCommand } from "./documented-commands.ts";
@@ -80,7 +80,6 @@ beforeAll(async () => {
   // A model's own program, which reads the prompt and changes nothing.
   writePrograms(join(folder, "bin"), { npx: 'exec "$@"', claude: "cat > /dev/null" });
   fleet = await startFleet();
-  await warmUp(fleet);
 });
 afterAll(async () => {
   await fleet?.stop();

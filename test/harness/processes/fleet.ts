@@ -38,10 +38,14 @@ export interface TestFleet {
 
 const READY_MS = 40_000;
 
-/** `home`: the folder of its data. Default: a new one. `port`: that of its bus. Default: a free one. */
+/**
+ * Resolves when the fleet has committed its first command: a cold fleet on a busy machine answers late, and then a client queues
+ * its command.
+ * `home`: the folder of its data. Default: a new one. `port`: that of its bus. Default: a free one. `cold`: no first command.
+ */
 export async function startFleet(
   env: Record<string, string> = {},
-  at: { readonly home?: string; readonly port?: string } = {},
+  at: { readonly home?: string; readonly port?: string; readonly cold?: boolean } = {},
 ): Promise<TestFleet> {
   const home = at.home ?? mkdtempSync(join(tmpdir(), "fleet-test-"));
   const clients: FleetClient[] = [];
@@ -81,7 +85,7 @@ export async function startFleet(
   await start();
   const url = running?.addresses.busUrl ?? "";
   const own = ownOptions(home, url);
-  return {
+  const fleet: TestFleet = {
     home,
     url,
     opsUrl: () => running?.addresses.opsUrl ?? "",
@@ -108,10 +112,11 @@ export async function startFleet(
       rmSync(home, { recursive: true, force: true });
     },
   };
+  if (!at.cold) await warmUp(fleet);
+  return fleet;
 }
 
-/** Resolves when a command is answered in time: a new fleet on a busy machine may answer late, and then the command is queued. */
-export async function warmUp(fleet: TestFleet): Promise<void> {
+async function warmUp(fleet: TestFleet): Promise<void> {
   const client = await fleet.client("tester", "warm-up");
   const checkpoint = {
     metadata: { agent_type: "qa" },
