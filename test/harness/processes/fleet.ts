@@ -45,7 +45,16 @@ const READY_MS = 40_000;
  */
 export async function startFleet(
   env: Record<string, string> = {},
-  at: { readonly home?: string; readonly port?: string; readonly cold?: boolean } = {},
+  { cold = false, ...at }: { readonly home?: string; readonly port?: string; readonly cold?: boolean } = {},
+): Promise<TestFleet> {
+  const fleet = await startColdFleet(env, at);
+  if (!cold) await warmUp(fleet);
+  return fleet;
+}
+
+async function startColdFleet(
+  env: Record<string, string>,
+  at: { readonly home?: string; readonly port?: string },
 ): Promise<TestFleet> {
   const home = at.home ?? mkdtempSync(join(tmpdir(), "fleet-test-"));
   const clients: FleetClient[] = [];
@@ -85,7 +94,7 @@ export async function startFleet(
   await start();
   const url = running?.addresses.busUrl ?? "";
   const own = ownOptions(home, url);
-  const fleet: TestFleet = {
+  return {
     home,
     url,
     opsUrl: () => running?.addresses.opsUrl ?? "",
@@ -112,8 +121,6 @@ export async function startFleet(
       rmSync(home, { recursive: true, force: true });
     },
   };
-  if (!at.cold) await warmUp(fleet);
-  return fleet;
 }
 
 async function warmUp(fleet: TestFleet): Promise<void> {
