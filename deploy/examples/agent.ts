@@ -18,12 +18,12 @@ const ended = await runAgent({
   signal: stopping.signal, // when stopped, the agent hands the task to another one
   onStop: "hand_off",
   async work(run) {
-    let tokensConsumed = 0;
+    let contextTokens = 0;
     for (const item of run.items()) {
       await think(400, undefined, { signal: run.signal }); // a model would get run.prompt and work on the item
-      tokensConsumed += 60_000;
-      run.usage({ tokensConsumed, contextLimit: 200_000 });
-      await run.done(item); // after the third item the context is 90 % full: this hands the task off and throws
+      contextTokens += 60_000;
+      run.usage({ tokensConsumed: contextTokens, contextTokens, contextLimit: 200_000 });
+      await run.done(item); // after the second item: one more would fill the context to 90 %, so this hands off and throws
     }
   },
 });

@@ -29,7 +29,11 @@ export async function start(context: CoordinatorContext): Promise<Stop> {
   const { log, config } = context;
   const repository = openRepository(context, { finder: "coordinator" });
   const rules = { agentTypes: knownAgentTypes(config.agentTypes), policies: config.policies };
-  const controller = startHandoffController(context, repository, createOfferBuilder(repository, rules));
+  const controller = startHandoffController(
+    context,
+    repository,
+    createOfferBuilder(repository, rules, context.metrics),
+  );
   const stopEvents = startHandoffEvents(context, repository, controller);
   const stopGauges = startHandoffGauges(context);
   const stopLoad = startTokenizerLoad(context.clock);

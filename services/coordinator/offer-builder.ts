@@ -11,7 +11,9 @@ import { FleetError } from "../../shared/protocol/errors.ts";
 import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { type Policies, type Policy, policyOf } from "../../shared/protocol/policy.ts";
+import { utilizationOf } from "../../shared/protocol/triggers.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import type { Metrics } from "../../shared/runtime/observability/metrics.ts";
 import type { BuiltOffer } from "./next-step.ts";
 import { verify } from "./verification.ts";
 
@@ -37,6 +39,7 @@ const ANCESTRIES_MAX = 4;
 export function createOfferBuilder(
   repository: CheckpointRepository,
   rules: { readonly agentTypes: ReadonlySet<string>; readonly policies: Policies },
+  metrics: Pick<Metrics, "handoffContextUtilization">,
 ): BuildOffer {
   const ancestryLimit = pLimit(ANCESTRIES_MAX);
   const build: BuildOffer = async (handoff) => {
@@ -45,6 +48,10 @@ export function createOfferBuilder(
       const { reason, details } = verified;
       return { kind: "broken", failure: { reason, details } };
     }
+    const used = utilizationOf(verified.checkpoint.metrics);
+    // The first offer of a handoff that its agent requested: the checkpoint has the context of that moment.
+    const isFirst = handoff.attempt === 0 && handoff.recovery === null;
+    if (isFirst && used !== undefined) metrics.handoffContextUtilization.observe(used);
     const toAgentType = chosenType(handoff, rules.policies);
     if (!rules.agentTypes.has(toAgentType)) {
       const details = `no agents of type ${toAgentType}; there are ${[...rules.agentTypes].join(", ")}`;

@@ -109,8 +109,14 @@ export function request(
 }
 
 /** Further members that a checkpoint's trigger carries stay in the checkpoint. */
-function triggerOf({ reason, value, threshold }: NonNullable<Handoff["trigger"]>): Handoff["trigger"] {
-  return { reason, ...(value !== undefined && { value }), ...(threshold !== undefined && { threshold }) };
+function triggerOf(fired: NonNullable<Handoff["trigger"]>): Handoff["trigger"] {
+  const { reason, value, expected, threshold } = fired;
+  return {
+    reason,
+    ...(value !== undefined && { value }),
+    ...(expected !== undefined && { expected }),
+    ...(threshold !== undefined && { threshold }),
+  };
 }
 
 /** Records the agent type that the handoff goes to. */

@@ -1,6 +1,7 @@
 // The sections of a prompt, each a list of raw texts from a checkpoint. They are counted, cleaned and cut elsewhere.
 
 import type { Checkpoint } from "../protocol/checkpoint.ts";
+import { utilizationOf } from "../protocol/triggers.ts";
 import { WORKSPACE_FINDINGS, type WorkspaceDrift } from "../protocol/workspace.ts";
 
 export const SECTIONS = [
@@ -146,7 +147,8 @@ function verificationOf({ verification }: Checkpoint): string[] {
 }
 
 function progressOf({ execution_state: state, metrics }: Checkpoint): string[] {
-  const { tests_status: tests, context_utilization: used } = metrics;
+  const { tests_status: tests } = metrics;
+  const used = utilizationOf(metrics);
   return [
     ...(state.progress_percent === undefined ? [] : [`${state.progress_percent} % done`]),
     ...(tests === undefined

@@ -12,7 +12,7 @@ import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { retentionSchema } from "./retention.ts";
 
-export const SCHEMA_VERSION = "1.0";
+export const SCHEMA_VERSION = "1.1";
 export const SCHEMA_MAJOR = 1;
 
 export const BUILTIN_AGENT_TYPES = ["architecture", "implementation", "qa", "documentation"] as const;
@@ -107,6 +107,8 @@ export const firedTriggerSchema = section({
   reason: tokenSchema,
   value: z.number().optional(),
   threshold: z.number().optional(),
+  /** The value after the next step, if that value is over the threshold and the present one is not. */
+  expected: z.number().optional(),
 });
 
 export const executionStateSchema = section({
@@ -139,9 +141,17 @@ export const contextSummarySchema = section({
 export const metricsSchema = section({
   /** The tokens that the model has processed for this iteration, as a running total. */
   tokens_consumed: count.default(0),
+  /** The parts of `tokens_consumed` that the vendor of the model reports. Cached: read from the vendor's cache. */
+  input_tokens: count.optional(),
+  output_tokens: count.optional(),
+  cached_tokens: count.optional(),
   /** The tokens in the context now. */
   context_tokens: count.optional(),
+  /** The tokens that the context can hold. */
   context_limit: count.optional(),
+  /** The largest recent growth of the context in one step of the work, in tokens. */
+  context_step_tokens: count.optional(),
+  /** The used fraction of the context, from an agent that does not know `context_tokens` and `context_limit`. */
   context_utilization: z.number().min(0).max(1, "a fraction from 0 to 1").optional(),
   tools_invoked: count.default(0),
   files_modified: texts.default([]),

@@ -1,14 +1,26 @@
 /**
- * Checkpoints of an older schema version are migrated step by step when they are read. The stored bytes stay
- * as they were hashed. A newer major version is refused, because a guess could lose its meaning.
+ * Checkpoints of an older schema version are migrated step by step when they are read, and when an older agent
+ * writes them. The stored bytes stay as they were hashed. A newer major version is refused, because a guess
+ * could lose its meaning.
  */
-import { type Checkpoint, SCHEMA_MAJOR } from "./checkpoint.ts";
+import { type Checkpoint, type CheckpointDraft, SCHEMA_MAJOR } from "./checkpoint.ts";
 import { FleetError } from "./errors.ts";
 
-type Step = (checkpoint: Checkpoint) => Checkpoint;
+type Versioned = Pick<Checkpoint | CheckpointDraft, "schema_version" | "metrics">;
+type Step = (checkpoint: Versioned) => Partial<Versioned>;
 
-/** The step from each version to the next. There is one version so far. */
-const STEPS: Readonly<Record<string, Step>> = {};
+/** The step from each version to the next: the changed sections. */
+const STEPS: Readonly<Record<string, Step>> = { "1.0": from1dot0 };
+
+/**
+ * Until version 1.0, the tokens of the iteration stood in for the tokens in the context of an agent that
+ * reported a limit without `context_tokens`.
+ */
+function from1dot0({ metrics }: Versioned): Partial<Versioned> {
+  const { context_limit, context_tokens = metrics.tokens_consumed } = metrics;
+  const isMeant = context_limit !== undefined && metrics.context_utilization === undefined;
+  return { schema_version: "1.1", ...(isMeant && { metrics: { ...metrics, context_tokens } }) };
+}
 
 /** Refuses a schema version whose major number is newer than this program knows. */
 export function requireSupported(version: string): void {
@@ -23,10 +35,11 @@ export function requireSupported(version: string): void {
   }
 }
 
-export function migrate(checkpoint: Checkpoint): Checkpoint {
+/** The checkpoint in the current version of the schema. */
+export function migrate<C extends Versioned>(checkpoint: C): C {
   requireSupported(checkpoint.schema_version);
   let current = checkpoint;
   for (let step = STEPS[current.schema_version]; step; step = STEPS[current.schema_version])
-    current = step(current);
+    current = { ...current, ...step(current) };
   return current;
 }

@@ -22,6 +22,8 @@ export type TriggerThresholds = Omit<Policy["triggers"], "task_complete">;
 export interface TriggerSigns {
   /** The used fraction of the context window, from 0 to 1. */
   readonly contextUtilization?: number | undefined;
+  /** The fraction after another step as large as the largest recent one. */
+  readonly expectedUtilization?: number | undefined;
   readonly errorCount?: number | undefined;
   /** The vendor refuses requests now. */
   readonly isRateLimited: boolean;
@@ -32,11 +34,12 @@ export interface TriggerSigns {
 
 /**
  * The fired triggers in the order of {@link HANDOFF_TRIGGERS}; the first is the reason to report. A threshold
- * must be exceeded, not reached.
+ * must be exceeded, not reached. The context is judged one step ahead: an agent that waited until its context
+ * is over the threshold would hand off with a context that is too full (seed 000: under 70 % at a handoff).
  */
 export function evaluateTriggers(signs: TriggerSigns, thresholds: TriggerThresholds): FiredTrigger[] {
   const fired: FiredTrigger[] = [];
-  passed(fired, "context_utilization", signs.contextUtilization, thresholds.context_utilization);
+  contextPassed(fired, signs, thresholds.context_utilization);
   passed(fired, "error_count", signs.errorCount, thresholds.error_count);
   if (signs.isRateLimited && thresholds.rate_limit) fired.push({ reason: "rate_limit" });
   if (signs.isPhaseComplete && thresholds.phase_complete) fired.push({ reason: "phase_complete" });
@@ -48,17 +51,24 @@ export function evaluateTriggers(signs: TriggerSigns, thresholds: TriggerThresho
 export function signsOf({
   metadata,
   metrics,
-}: Pick<UnsealedCheckpoint, "metrics"> & {
+  execution_state: work,
+}: Pick<UnsealedCheckpoint, "metrics" | "execution_state"> & {
   readonly metadata: { readonly trigger: { readonly reason: string } };
 }): TriggerSigns {
   const { reason } = metadata.trigger;
   return {
-    contextUtilization: metrics.context_utilization ?? derivedUtilization(metrics),
+    contextUtilization: utilizationOf(metrics),
+    expectedUtilization: isDone(work) ? undefined : expectedUtilization(metrics),
     errorCount: metrics.error_count,
     isRateLimited: metrics.rate_limit !== undefined,
     isPhaseComplete: reason === "phase_transition",
     isRequested: reason === "handoff",
   };
+}
+
+/** All items are completed: no step follows that could fill the context. */
+function isDone({ completed_items, pending_items }: UnsealedCheckpoint["execution_state"]): boolean {
+  return completed_items.length > 0 && pending_items.length === 0;
 }
 
 function passed(
@@ -71,11 +81,28 @@ function passed(
   fired.push({ reason, threshold, value });
 }
 
-/** The utilization for agents that report only tokens and the size of the window. The total stands in for a missing `context_tokens`. */
-function derivedUtilization({
-  context_limit: limit = 0,
-  tokens_consumed: total,
-  context_tokens: used = total,
-}: UnsealedCheckpoint["metrics"]): number | undefined {
-  return limit > 0 ? Math.min(1, used / limit) : undefined;
+function contextPassed(fired: FiredTrigger[], signs: TriggerSigns, threshold: number | null): void {
+  const { contextUtilization: value, expectedUtilization: expected } = signs;
+  const before = fired.length;
+  passed(fired, "context_utilization", value, threshold);
+  const isExpected = expected !== undefined && threshold !== null && expected > threshold;
+  if (fired.length === before && isExpected) {
+    fired.push({ reason: "context_utilization", expected, threshold, ...(value !== undefined && { value }) });
+  }
+}
+
+type Metrics = UnsealedCheckpoint["metrics"];
+
+/** The used fraction of the context: from its tokens and its limit, else as the agent reported it. */
+export function utilizationOf(metrics: Metrics): number | undefined {
+  return fractionOf(metrics, metrics.context_tokens) ?? metrics.context_utilization;
+}
+
+function expectedUtilization(metrics: Metrics): number | undefined {
+  const { context_tokens: used, context_step_tokens: step } = metrics;
+  return used === undefined || step === undefined ? undefined : fractionOf(metrics, used + step);
+}
+
+function fractionOf({ context_limit: limit = 0 }: Metrics, used: number | undefined): number | undefined {
+  return limit > 0 && used !== undefined ? Math.min(1, used / limit) : undefined;
 }

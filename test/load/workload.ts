@@ -114,6 +114,7 @@ function composed(agent: number, step: number, own: () => number, text: () => st
     },
     metrics: {
       tokens_consumed: 1_000 + step * 850 + Math.floor(own() * 500),
+      context_tokens: 1_000 + step * 850,
       context_limit: 200_000,
       tools_invoked: step * 3,
       files_modified: [file(), file()],

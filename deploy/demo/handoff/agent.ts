@@ -1,6 +1,6 @@
 /**
  * An agent of the second part: the SDK's `runAgent` with real work. Agents of type `documentation` survey the folders; agents of type `qa`
- * recount the results. The text that an agent has read fills its context; above 70 % of the limit, it hands the task over.
+ * recount the results. The text that an agent has read fills its context; before one more step would fill it above 70 % of the limit, it hands the task over.
  *
  * Usage: node deploy/demo/handoff/agent.ts <task> <agent id> <type> <context limit> [begin]. With `begin` the agent starts the task, and
  * after its handoff it attempts one more write when a line arrives on its standard input. Without, it waits for an offer.
@@ -32,7 +32,7 @@ async function surveyFolders(run: AgentRun): Promise<void> {
     const survey = await surveyFolder(root, item.title);
     tokens += tokensOf(survey.characters);
     report("surveyed", { item: item.title, tokens, contextLimit });
-    run.usage({ tokensConsumed: tokens, contextLimit });
+    run.usage({ tokensConsumed: tokens, contextTokens: tokens, contextLimit });
     const next = work.pending_items.find((one) => one !== item)?.title;
     work.resume_pointer = { next_action: next === undefined ? "Let a reviewer recount" : `Survey ${next}` };
     await run.done(item, { notes: summaryOf(survey) });
@@ -54,7 +54,7 @@ async function recountAll(run: AgentRun): Promise<void> {
       if (isRight) right += 1;
     }
     report("recounted", { right, of: found.length, tokens, contextLimit });
-    run.usage({ tokensConsumed: tokens, contextLimit });
+    run.usage({ tokensConsumed: tokens, contextTokens: tokens, contextLimit });
     await run.done(item, { notes: `${right} of ${found.length} results confirmed` });
   }
 }

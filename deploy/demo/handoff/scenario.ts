@@ -13,7 +13,7 @@ import { printHandoffEvent, printHandoffMessage, printPrompt } from "./transcrip
 const PROGRAM = "deploy/demo/handoff/agent.ts";
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 /** The context limit as a share of the whole text: too little for one agent, enough for two. */
-const CONTEXT_SHARE = 0.8;
+const CONTEXT_SHARE = 1;
 
 export const AGENT_TYPES: Readonly<Record<string, string>> = {
   "agent-a": "documentation",

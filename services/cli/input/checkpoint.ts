@@ -16,6 +16,9 @@ export interface CheckpointFlags {
   readonly note?: string;
   readonly label?: Labels;
   readonly progress?: number;
+  readonly tokens?: number;
+  readonly contextUsed?: number;
+  readonly contextLimit?: number;
   readonly session?: string;
   readonly iteration?: number;
   readonly parent?: readonly string[];
@@ -51,6 +54,11 @@ export function checkpointDocument(flags: CheckpointFlags, file: JsonObject = {}
   });
   const decisions = flags.decision?.map((text) => withReason(text, "decision", "rationale"));
   const context = section(file, "context_summary", { key_decisions: decisions });
+  const metrics = section(file, "metrics", {
+    tokens_consumed: flags.tokens,
+    context_tokens: flags.contextUsed,
+    context_limit: flags.contextLimit,
+  });
   const compliance = section(file, "compliance", { retention_policy: flags.retention });
   return {
     taskId: flags.task ?? textOf(metadata.task_id),
@@ -60,6 +68,7 @@ export function checkpointDocument(flags: CheckpointFlags, file: JsonObject = {}
       metadata: { ...metadata, ...(flags.task !== undefined && { task_id: flags.task }) },
       execution_state: state,
       ...(Object.keys(context).length > 0 && { context_summary: context }),
+      ...(Object.keys(metrics).length > 0 && { metrics }),
       ...(Object.keys(compliance).length > 0 && { compliance }),
     },
   };

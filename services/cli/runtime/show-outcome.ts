@@ -9,15 +9,17 @@ export async function showOutcome(
   outcome: CheckpointOutcome,
   { done, quiet, more = [] }: { done: string; quiet: boolean | undefined; more?: readonly string[] },
 ): Promise<void> {
-  const { outcomeData, renderOutcome } = await import("../rendering/checkpoints/outcome.ts");
+  const { outcomeData, renderAdvice, renderOutcome } = await import("../rendering/checkpoints/outcome.ts");
   const { shownId } = await import("../rendering/terminal/text.ts");
   if (quiet && !session.json && outcome.outcome !== "committed") {
     const details = outcome.outcome === "spooled" ? { spool: outcome.spool } : {};
     session.warn({ code: "NOT_COMMITTED", text: `not yet applied, but ${outcome.outcome}`, details });
   }
+  const request = `${session.programName} handoff create ${outcome.taskId}`;
+  const advice = renderAdvice(outcome, request, session.view);
   await session.show(outcomeData(outcome), () =>
     quiet
       ? shownId(String(outcome.checkpointId))
-      : [...renderOutcome(outcome, done, session.view), ...more].join("\n"),
+      : [...renderOutcome(outcome, done, session.view), ...more, ...advice].join("\n"),
   );
 }

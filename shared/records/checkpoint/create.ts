@@ -9,7 +9,7 @@ import type { CreateCommand } from "../../protocol/commands.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import { requireSupported } from "../../protocol/migrations.ts";
+import { migrate, requireSupported } from "../../protocol/migrations.ts";
 import { DEFAULT_RETENTION } from "../../protocol/retention.ts";
 import type { Tx } from "../../store/store.ts";
 import { readOpenHandoff } from "../handoff/record.ts";
@@ -204,7 +204,7 @@ function composed(
   begun: Pick<Begun, "head">,
   links: Links,
 ): UnsealedCheckpoint {
-  const { checkpoint } = command;
+  const checkpoint = migrate(command.checkpoint);
   const { tenant, task, agent } = context.actor;
   const committedAt = new Date(context.nowMs).toISOString();
   return {

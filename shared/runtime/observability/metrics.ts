@@ -18,6 +18,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
 export const latencyBucketsMs = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
 
 /** From an agent that waits for the offer to one that is started by hand. */
+const fractionBuckets = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
 export const handoffBucketsMs = [10, 20, 50, 100, 200, 500, 1_000, 5_000, 30_000, 60_000, 300_000, 900_000];
 
 export interface MetricsOptions {
@@ -131,6 +132,10 @@ function handoffMetrics(make: ReturnType<typeof makers>) {
     handoffSuccessRate,
     handoffsTotal: make.counter("fleet_handoffs_total", "Handoffs that entered a state.", ["state"]),
     handoffsOpen: make.backlog("fleet_handoffs_open", "Handoffs that have not ended, by state.", ["state"]),
+    handoffContextUtilization: make.fractions(
+      "fleet_handoff_context_utilization",
+      "The used fraction of the agent's context when it handed its task off.",
+    ),
     handoffDurationMs: make.durations(
       "fleet_handoff_duration_ms",
       "Time from the request of a handoff to its acceptance, in milliseconds.",
@@ -261,6 +266,8 @@ function makers(registry: Registry) {
       new Gauge({ name, help, labelNames, registers, aggregator: "max" }),
     durations: (name: string, help: string) =>
       new Histogram({ name, help, buckets: handoffBucketsMs, registers }),
+    fractions: (name: string, help: string) =>
+      new Histogram({ name, help, buckets: fractionBuckets, registers }),
     latency: (name: string, help: string) =>
       new Histogram({
         name,

@@ -6,13 +6,13 @@ import type { Clock } from "../../runtime/clock.ts";
 export type Occasion = "item" | "time" | "phase" | "long_operation" | "error";
 
 export interface CheckpointRules {
-  /** After this number of completed items. Default 5. */
+  /** After this number of completed items. Default 3. */
   readonly items?: number;
   /** After this number of milliseconds, if anything changed. Default ten minutes. */
   readonly everyMs?: number;
 }
 
-const ITEMS = 5;
+const ITEMS = 3;
 const EVERY_MS = 600_000;
 
 const ALWAYS: Readonly<Partial<Record<Occasion, TriggerReason>>> = {

@@ -9,8 +9,14 @@ const TRIGGERS: Readonly<Record<string, { readonly reason: TriggerReason; readon
   phase_complete: { reason: "phase_transition", text: "the phase is complete" },
 };
 
-const numbers = ({ value, threshold }: FiredTrigger): string =>
-  value === undefined ? "" : `: ${Number(value.toFixed(3))}, over ${threshold}`;
+function numbers({ value, expected, threshold }: FiredTrigger): string {
+  const now = value === undefined ? [] : [rounded(value)];
+  const next = expected === undefined ? [] : [`${rounded(expected)} after the next step`];
+  const all = [...now, ...next];
+  return all.length === 0 ? "" : `: ${all.join(", ")}, over ${threshold}`;
+}
+
+const rounded = (value: number): string => String(Number(value.toFixed(3)));
 
 /** The reason of a checkpoint that a trigger causes. Without a trigger, the caller requested the handoff. */
 export function triggerOf(fired: FiredTrigger | undefined): TriggerReason {

@@ -26,7 +26,7 @@ export interface AgentOptions {
   readonly begin?: InitialWork;
   /** Decides whether to take an offer. Default: every offer. */
   readonly onOffer?: (offer: OfferData) => boolean | Promise<boolean>;
-  /** When to write checkpoints. Default: every 5 items, every 10 minutes. */
+  /** When to write checkpoints. Default: every 3 items, every 10 minutes. */
   readonly checkpoints?: CheckpointRules;
   /** When to hand off. Default: the fleet's policy, as the writer applies it. */
   readonly triggers?: Partial<TriggerThresholds>;

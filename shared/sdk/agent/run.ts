@@ -21,6 +21,7 @@ import type { CheckpointOutcome } from "../client/outcome.ts";
 import type { TaskHandle } from "../client/task.ts";
 import { takeWorkspace } from "../workspace/snapshot.ts";
 import { CheckpointPolicy, type CheckpointRules, type Occasion } from "./checkpoint-policy.ts";
+import { ContextGrowth } from "./context-growth.ts";
 import { reasonText, triggerOf } from "./messages.ts";
 import { RunEnded } from "./run-ended.ts";
 import { sameItem, type WorkItem, type WorkState } from "./state.ts";
@@ -29,10 +30,14 @@ import { TriggerMonitor } from "./trigger-monitor.ts";
 export interface Usage {
   /** The tokens that the model has processed since the run began. */
   readonly tokensConsumed?: number;
-  /** The tokens in the context now; absent: `tokensConsumed`. With `contextLimit` they give its utilization. */
+  /** The parts of `tokensConsumed` that the vendor of the model reports. Cached: read from the vendor's cache. */
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+  readonly cachedTokens?: number;
+  /** The tokens in the context now. With `contextLimit` they give its utilization. */
   readonly contextTokens?: number;
   readonly contextLimit?: number;
-  /** The utilization of the context, from 0 to 1, if the agent knows it. */
+  /** The utilization of the context, from 0 to 1, of an agent that does not know its tokens and its limit. */
   readonly contextUtilization?: number;
   readonly toolsInvoked?: number;
   /** The model, by its vendor's name. */
@@ -70,6 +75,7 @@ export class AgentRun {
   readonly #parts: RunParts;
   readonly #policy: CheckpointPolicy;
   readonly #monitor: TriggerMonitor;
+  readonly #growth = new ContextGrowth();
   readonly #abort = new AbortController();
   #writes: Promise<unknown> = Promise.resolve();
   #ended: RunEnded | undefined;
@@ -145,6 +151,7 @@ export class AgentRun {
     const known = work.pending_items.find((one) => sameItem(one, item));
     work.pending_items = work.pending_items.filter((one) => one !== known);
     work.completed_items.push({
+      at: new Date(this.#parts.clock.now()).toISOString(),
       ...(known ?? (typeof item === "string" ? { title: item } : item)),
       ...facts,
     });
@@ -186,6 +193,8 @@ export class AgentRun {
   /** Records the usage of context, tokens and money. It is evaluated at the next point, so that the current step can finish. */
   usage(usage: Usage): void {
     Object.assign(this.state.metrics, toSnake(usage));
+    const step = usage.contextTokens === undefined ? undefined : this.#growth.record(usage.contextTokens);
+    if (step !== undefined) this.state.metrics.context_step_tokens = step;
     this.#policy.changed();
   }
 
@@ -269,8 +278,7 @@ export class AgentRun {
   }
 
   #signs(signs: Partial<TriggerSigns>): TriggerSigns {
-    const { metrics } = this.state;
-    return { ...signsOf({ metadata: { trigger: { reason: "progress" } }, metrics }), ...signs };
+    return { ...signsOf({ metadata: { trigger: { reason: "progress" } }, ...this.state }), ...signs };
   }
 
   #countError(): void {

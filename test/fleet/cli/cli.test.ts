@@ -107,6 +107,21 @@ describe("writing", { timeout: CALLS_MS }, () => {
     });
   });
 
+  test("the usage of the context is stored, and a full context advises a handoff", async () => {
+    const usage = ["--tokens", "410000", "--context-used", "150000", "--context-limit", "200000"];
+    const create = ["checkpoint", "-t", "full", "--type", "qa", "--phase", "testing", ...usage];
+    const { exit, out, err } = await fleet([...create, "--timeout", "20s"]);
+    expect({ exit, err }).toEqual({ exit: 0, err: "" });
+    expect(out).toContain(
+      "A handoff is advised: the context is filling up: 0.75, over 0.7\n" +
+        "Request it: npx fleet handoff create full\n",
+    );
+    const id = /^Checkpoint created: (\S+)$/m.exec(out)?.[1] ?? "";
+    expect((await fleet(["checkpoint", "show", id])).out).toMatch(
+      /^Tokens: +410,000\nContext: +150,000 of 200,000 tokens, 75%$/m,
+    );
+  });
+
   test("a document comes from a file, a pipe or a redirect, and options win over it", async () => {
     const body = {
       metadata: { task_id: "doc", agent_type: "qa", agent_id: "author" },

@@ -99,6 +99,9 @@ describe("a checkpoint from options", () => {
       note: "Before the migration",
       label: { team: "a" },
       progress: 50,
+      tokens: 9,
+      contextUsed: 5,
+      contextLimit: 10,
       session: "s1",
       iteration: 3,
       parent: ["chk-01a20034-080b-7e0f-afff-92b62777977f"],
@@ -125,6 +128,7 @@ describe("a checkpoint from options", () => {
         resume_pointer: { next_action: "Run the tests" },
       },
       context_summary: { key_decisions: [{ decision: "JWT", rationale: "it is stateless" }, "LMDB"] },
+      metrics: { tokens_consumed: 9, context_tokens: 5, context_limit: 10 },
       compliance: { retention_policy: "P30D" },
     });
     expect(checkpointInputSchema.safeParse(checkpoint).error).toBeUndefined();

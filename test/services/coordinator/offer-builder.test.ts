@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createOfferBuilder } from "../../../services/coordinator/offer-builder.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
+import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import { initiate } from "../../harness/records/handoffs.ts";
 import { create, input, openTestRecords, type TestRecords } from "../../harness/records/records.ts";
 
@@ -42,10 +43,8 @@ test("many offers are built at once, and at most four ancestries are read at a t
     }
   });
   const handoffs = await Promise.all(Array.from({ length: MANY }, (_, n) => handedOff(`task-${n}`)));
-  const buildOffer = createOfferBuilder(repository, {
-    agentTypes: new Set(["qa"]),
-    policies: DEFAULT_POLICIES,
-  });
+  const rules = { agentTypes: new Set(["qa"]), policies: DEFAULT_POLICIES };
+  const buildOffer = createOfferBuilder(repository, rules, createMetrics());
   const built = await Promise.all(handoffs.map(buildOffer));
   expect(built.map(({ kind }) => kind)).toEqual(Array(MANY).fill("offerable"));
   expect([all, most]).toEqual([MANY, 4]);

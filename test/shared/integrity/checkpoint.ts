@@ -7,7 +7,7 @@ export const PARENT_ID = "01981c5e-0001-7cc3-98c4-dc0c0c07398f";
 
 export function unsealed(more: Record<string, unknown> = {}): UnsealedCheckpoint {
   return unsealedCheckpointSchema.parse({
-    schema_version: "1.0",
+    schema_version: "1.1",
     metadata: {
       checkpoint_id: CHECKPOINT_ID,
       tenant: "default",

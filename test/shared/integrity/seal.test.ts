@@ -63,7 +63,7 @@ describe("corrupt bytes", () => {
     ["the last byte cut off", sealed.bytes.subarray(0, -1)],
     ["nothing left", new Uint8Array(0)],
     ["a byte more", Buffer.concat([sealed.bytes, Buffer.from(" ")])],
-    ["another checkpoint", seal(unsealed({ schema_version: "1.1" })).bytes],
+    ["another checkpoint", seal(unsealed({ schema_version: "1.2" })).bytes],
   ])("%s", (_, bytes) => {
     expect(() => open({ bytes, hash: sealed.hash })).toThrow(
       expect.objectContaining({ name: "CorruptBytes", reason: "hash mismatch" }),

@@ -14,7 +14,7 @@ type Sections = Partial<
 
 export function checkpointWith(sections: Sections, metadata: object = {}): Checkpoint {
   return checkpointSchema.parse({
-    schema_version: "1.0",
+    schema_version: "1.1",
     metadata: {
       checkpoint_id: "019bef72-3d00-7a31-b5c4-0d6e2f9a1b01",
       tenant: "default",

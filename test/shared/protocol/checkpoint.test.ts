@@ -34,7 +34,7 @@ function valueAt(value: unknown, path: string): unknown {
 
 test("a minimal checkpoint gets the defaults", () => {
   expect(checkpointInputSchema.parse(MINIMAL)).toEqual({
-    schema_version: "1.0",
+    schema_version: "1.1",
     metadata: { agent_type: "qa", iteration: 1, trigger: { reason: "manual" } },
     execution_state: { phase: "planning", completed_items: [], pending_items: [], blocked_items: [] },
     context_summary: { key_decisions: [], assumptions: [], constraints: [], external_dependencies: [] },

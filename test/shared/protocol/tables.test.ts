@@ -203,6 +203,22 @@ describe("schema versions", () => {
     );
   });
 
+  test.each<[string, object, object]>([
+    [
+      "the total stood in for the tokens in the context",
+      { tokens_consumed: 9, context_limit: 20 },
+      { context_tokens: 9 },
+    ],
+    ["without a limit it did not", { tokens_consumed: 9 }, {}],
+    ["the tokens in the context stay", { tokens_consumed: 9, context_tokens: 5, context_limit: 20 }, {}],
+    ["and so does a reported part", { tokens_consumed: 9, context_limit: 20, context_utilization: 0.1 }, {}],
+  ])("from 1.0: %s", (_, metrics, added) => {
+    const { context_utilization: _reported, ...bare } = unsealed({}).metrics;
+    const before = open(seal({ ...unsealed({ schema_version: "1.0" }), metrics: { ...bare, ...metrics } }));
+    const after = migrate(before);
+    expect(after).toEqual({ ...before, schema_version: "1.1", metrics: { ...before.metrics, ...added } });
+  });
+
   test("a checkpoint of the current version stays unchanged, so that its hash still matches", () => {
     const opened = open(seal(unsealed({ schema_version: SCHEMA_VERSION })));
     expect(hashOf(migrate(opened))).toBe(opened.compliance.hash);

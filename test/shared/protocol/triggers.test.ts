@@ -49,6 +49,24 @@ describe("fired triggers", () => {
       [{ reason: "context_utilization", value: 0.01, threshold: 0 }],
     ],
     ["a full context without a threshold", { contextUtilization: 1 }, { context_utilization: null }, []],
+    [
+      "context at the threshold after the next step",
+      { contextUtilization: 0.5, expectedUtilization: 0.7 },
+      {},
+      [],
+    ],
+    [
+      "context over the threshold after the next step",
+      { contextUtilization: 0.5, expectedUtilization: 0.8 },
+      {},
+      [{ reason: "context_utilization", value: 0.5, expected: 0.8, threshold: 0.7 }],
+    ],
+    [
+      "context over the threshold already",
+      { contextUtilization: 0.75, expectedUtilization: 0.9 },
+      {},
+      [{ reason: "context_utilization", value: 0.75, threshold: 0.7 }],
+    ],
     ["errors at the threshold", { errorCount: 5 }, {}, []],
     ["errors over the threshold", { errorCount: 6 }, {}, [{ reason: "error_count", value: 6, threshold: 5 }]],
     [
@@ -87,14 +105,43 @@ describe("the trigger values of a checkpoint", () => {
   };
 
   test.each<[string, CheckpointInput["metrics"], number | undefined]>([
-    ["as reported", { context_utilization: 0.5, tokens_consumed: 9, context_limit: 10 }, 0.5],
-    ["or else tokens divided by the limit", { tokens_consumed: 150, context_limit: 200 }, 0.75],
-    ["or the tokens in the context", { context_tokens: 50, tokens_consumed: 900, context_limit: 200 }, 0.25],
-    ["at most 1", { tokens_consumed: 500, context_limit: 200 }, 1],
-    ["nothing without a limit", { tokens_consumed: 500 }, undefined],
-    ["nothing for a limit of zero", { tokens_consumed: 500, context_limit: 0 }, undefined],
+    ["its tokens divided by its limit", { context_tokens: 150, context_limit: 200 }, 0.75],
+    ["never the total of the iteration", { tokens_consumed: 150, context_limit: 200 }, undefined],
+    ["or else as reported", { context_utilization: 0.5, tokens_consumed: 9, context_limit: 10 }, 0.5],
+    [
+      "not as reported if both are known",
+      { context_utilization: 0.5, context_tokens: 9, context_limit: 10 },
+      0.9,
+    ],
+    ["at most 1", { context_tokens: 500, context_limit: 200 }, 1],
+    ["nothing without a limit", { context_tokens: 500 }, undefined],
+    ["nothing for a limit of zero", { context_tokens: 500, context_limit: 0 }, undefined],
   ])("context: %s", (_, metrics, expected) => {
     expect(signs(metrics).contextUtilization).toBe(expected);
+  });
+
+  test.each<[string, CheckpointInput["metrics"], number | undefined]>([
+    ["one step ahead", { context_tokens: 120, context_step_tokens: 60, context_limit: 200 }, 0.9],
+    ["at most 1", { context_tokens: 190, context_step_tokens: 60, context_limit: 200 }, 1],
+    ["nothing without a step", { context_tokens: 120, context_limit: 200 }, undefined],
+    ["nothing without the tokens", { context_step_tokens: 60, context_limit: 200 }, undefined],
+  ])("expected context: %s", (_, metrics, expected) => {
+    expect(signs(metrics).expectedUtilization).toBe(expected);
+  });
+
+  test("expected context: nothing once all items are completed", () => {
+    const metrics = { context_tokens: 120, context_step_tokens: 60, context_limit: 200 };
+    const expected = (execution_state: object) =>
+      signsOf(
+        checkpointInputSchema.parse({
+          metadata: { agent_type: "qa" },
+          execution_state: { phase: "testing", ...execution_state },
+          metrics,
+        }) as unknown as UnsealedCheckpoint,
+      ).expectedUtilization;
+    expect(expected({ completed_items: ["a"], pending_items: [] })).toBeUndefined();
+    expect(expected({ completed_items: ["a"], pending_items: ["b"] })).toBe(0.9);
+    expect(expected({})).toBe(0.9);
   });
 
   test("errors and rate limit", () => {

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Message } from "../../../shared/bus/bus.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
+import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
 import type { Heartbeat } from "../../../shared/protocol/heartbeat.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { type AgentOptions, RunEnded } from "../../../shared/sdk/sdk.ts";
@@ -146,7 +147,9 @@ test("a full context hands the task off on the writer's advice, and the next age
     begin: { pending_items: ["one", "two", "three"] },
     async work(one) {
       for (const item of one.items()) {
-        one.usage({ tokensConsumed: item.title === "two" ? 150_000 : 1_000, contextLimit: 200_000 });
+        // The total of the iteration says nothing about the context.
+        const contextTokens = item.title === "two" ? 150_000 : 1_000;
+        one.usage({ tokensConsumed: 900_000, contextTokens, contextLimit: 200_000 });
         await one.done(item).catch((error: unknown) => {
           thrown = error;
           throw error;
@@ -180,6 +183,33 @@ test("a full context hands the task off on the writer's advice, and the next age
   });
   expect(next).toMatchObject({ outcome: "completed", taskId: "filling" });
   expect(await head("filling")).toMatchObject({ owner: "fresh", fence: 2, state: "completed" });
+});
+
+test("a context that one more step would fill hands the task off before that step", async () => {
+  const result = await writer.runAgent("careful", {
+    type: "implementation",
+    task: "step-ahead",
+    begin: { pending_items: ["one", "two", "three"] },
+    async work(one) {
+      let contextTokens = 0;
+      for (const item of one.items()) {
+        contextTokens += 60_000;
+        one.usage({ contextTokens, contextLimit: 200_000 });
+        await one.done(item);
+      }
+    },
+  });
+  expect(result.outcome).toBe("handed_off");
+  const handoff = await record("step-ahead");
+  expect(handoff).toMatchObject({
+    trigger: { reason: "context_utilization", value: 0.6, expected: 0.9, threshold: 0.7 },
+    reason: "the context is filling up: 0.6, 0.9 after the next step, over 0.7",
+  });
+  const { checkpoint_id } = handoff as Handoff;
+  expect(await writer.records.repository.get("default", checkpoint_id)).toMatchObject({
+    execution_state: { completed_items: [{ title: "one" }, { title: "two" }] },
+    metrics: { context_tokens: 120_000, context_step_tokens: 60_000, context_limit: 200_000 },
+  });
 });
 
 test("own thresholds, errors, rate limits, a change of phase and a request hand the task off", async () => {

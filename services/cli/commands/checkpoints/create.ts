@@ -47,6 +47,13 @@ export function addCreate(group: Command, action: ActionFactory): void {
     .option("--note <text>", "the reason for this checkpoint")
     .addOption(new Option("--label <key=value>", "a label (repeatable)").argParser(collectLabel))
     .addOption(new Option("--progress <percent>", "0 to 100").argParser(percent))
+    .addOption(
+      new Option("--tokens <n>", "the tokens that the model has processed so far").argParser(wholeNumber(0)),
+    )
+    .addOption(new Option("--context-used <n>", "the tokens in the context now").argParser(wholeNumber(0)))
+    .addOption(
+      new Option("--context-limit <n>", "the tokens that the context can hold").argParser(wholeNumber(1)),
+    )
     .option("--session <id>", "the agent's session")
     .addOption(new Option("--iteration <n>", "the agent's iteration").argParser(wholeNumber(0)))
     .option("--parent <id...>", "the parent checkpoints (else the task's latest)", collectIds)
@@ -59,6 +66,7 @@ export function addCreate(group: Command, action: ActionFactory): void {
   addCallOptions(command, "the task has this number of checkpoints").action(action(create));
   withExamples(command, (fleet) => ({
     "Completed work and the next action": `${fleet} checkpoint -t auth --type implementation --phase testing --completed "Login" "Logout" --next "Run the tests"`,
+    "With the usage of the context, which may advise a handoff": `${fleet} checkpoint -t auth --type implementation --phase testing --next "Run the tests" --context-used 150000 --context-limit 200000`,
     "Before a risky step": `${fleet} checkpoint -t auth --type qa --phase testing --note "Before the migration"`,
     "With the state of the repository": `${fleet} checkpoint -t auth --type qa --phase testing --next "Run the tests" --workspace`,
     "A whole checkpoint, in a script": `make-checkpoint | ${fleet} checkpoint --task auth -q`,

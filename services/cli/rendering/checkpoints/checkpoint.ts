@@ -1,5 +1,6 @@
 // One checkpoint with all its sections, for operators.
 
+import { utilizationOf } from "../../../../shared/protocol/triggers.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import { bulletList, field } from "../terminal/fields.ts";
 import { count, moneyText, percentText, plain, principalText, shownId } from "../terminal/text.ts";
@@ -116,14 +117,34 @@ function thinking({ context_summary: context }: Checkpoint, view: View): string[
   ];
 }
 
+/** "51,200 (40,000 input, 3,200 output, 8,000 cached)". */
+function tokensText({ tokens_consumed, ...metrics }: Checkpoint["metrics"]): string {
+  const parts = (["input", "output", "cached"] as const).flatMap((kind) => {
+    const tokens = metrics[`${kind}_tokens`];
+    return tokens === undefined ? [] : [`${count(tokens)} ${kind}`];
+  });
+  return count(tokens_consumed) + (parts.length === 0 ? "" : ` (${parts.join(", ")})`);
+}
+
+/** "50,000 of 200,000 tokens, 25%"; null: not reported. */
+function contextText(metrics: Checkpoint["metrics"]): string | null {
+  const { context_tokens: tokens, context_limit: limit } = metrics;
+  const used = utilizationOf(metrics);
+  const size = limit === undefined ? "" : ` of ${count(limit)}`;
+  const parts = [
+    ...(tokens === undefined ? [] : [`${count(tokens)}${size} tokens`]),
+    ...(used === undefined ? [] : [`${Math.round(used * 100)}%`]),
+  ];
+  return parts.length === 0 ? null : parts.join(", ");
+}
+
 function measures({ metrics }: Checkpoint, view: View): string[] {
-  const { tests_status: tests, context_utilization: used, cost = {}, model } = metrics;
-  const limit = metrics.context_limit === undefined ? "" : ` of ${count(metrics.context_limit)}`;
-  const part = used === undefined ? "" : `, ${Math.round(used * 100)}% of the context`;
+  const { tests_status: tests, tokens_consumed: tokens, cost = {}, model } = metrics;
+  const context = contextText(metrics);
   return [
-    ...(metrics.tokens_consumed === 0
-      ? []
-      : ["", field("Tokens", `${count(metrics.tokens_consumed)}${limit}${part}`, view)]),
+    ...(tokens === 0 && context === null ? [] : [""]),
+    ...(tokens === 0 ? [] : [field("Tokens", tokensText(metrics), view)]),
+    ...(context === null ? [] : [field("Context", context, view)]),
     ...(model === undefined ? [] : [field("Model", plain(model), view)]),
     ...(cost.amount === undefined ? [] : [field("Cost", moneyText(cost.amount, cost.currency), view)]),
     ...(tests === undefined

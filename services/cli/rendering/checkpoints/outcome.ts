@@ -1,5 +1,6 @@
 // The outcome of a command, for operators.
 
+import { reasonText } from "../../../../shared/sdk/agent/messages.ts";
 import type { CheckpointOutcome, HandoffOutcome } from "../../../../shared/sdk/client/outcome.ts";
 import { objectOf } from "../../input/checkpoint.ts";
 import type { JsonObject } from "../../input/document.ts";
@@ -43,6 +44,14 @@ export function renderOutcome(outcome: CheckpointOutcome, done: string, view: Vi
     `Task: ${outcome.taskId}`,
     `Version: ${outcome.version}, checkpoint ${outcome.seq} of the task`,
   ];
+}
+
+/** `command`: the call that requests the handoff. */
+export function renderAdvice(outcome: CheckpointOutcome, command: string, { colors }: View): string[] {
+  const fired = outcome.outcome === "committed" ? (outcome.handoffAdvised ?? []) : [];
+  if (fired.length === 0) return [];
+  const reasons = fired.map((one) => colors.yellow(`A handoff is advised: ${plain(reasonText(one))}`));
+  return [...reasons, `Request it: ${command}`];
 }
 
 /** "Checkpoint created" before it happens: "checkpoint to be created". */

@@ -27,7 +27,7 @@ const B = "01a20034-0a0b-73f1-929f-f95b19de3896";
 
 function checkpoint(metadata: object = {}, rest: object = {}): Checkpoint {
   return checkpointSchema.parse({
-    schema_version: "1.0",
+    schema_version: "1.1",
     metadata: {
       checkpoint_id: A,
       tenant: "default",

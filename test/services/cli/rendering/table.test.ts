@@ -42,7 +42,7 @@ const checkpoints: fc.Arbitrary<Checkpoint> = fc
   })
   .map(({ agent, task, phase, reason, final, seq, age, percent }) =>
     checkpointSchema.parse({
-      schema_version: "1.0",
+      schema_version: "1.1",
       metadata: {
         checkpoint_id: ID,
         tenant: "default",

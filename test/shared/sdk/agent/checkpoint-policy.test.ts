@@ -1,7 +1,7 @@
 /** The agent loop's checkpoint policy, with a manual clock. */
 import { expect, test } from "vitest";
-import { CheckpointPolicy, type Occasion } from "../../../shared/sdk/agent/checkpoint-policy.ts";
-import { manualClock } from "../../harness/clock.ts";
+import { CheckpointPolicy, type Occasion } from "../../../../shared/sdk/agent/checkpoint-policy.ts";
+import { manualClock } from "../../../harness/clock.ts";
 
 const MINUTE = 60_000;
 

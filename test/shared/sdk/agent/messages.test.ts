@@ -1,9 +1,9 @@
 // The reasons that an agent gives are valid members of a checkpoint.
 
 import { expect, test } from "vitest";
-import { LIMITS } from "../../../shared/protocol/limits.ts";
-import { reasonText } from "../../../shared/sdk/agent/messages.ts";
-import { SECRET_PART, SECRETS } from "../protocol/secrets.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { reasonText } from "../../../../shared/sdk/agent/messages.ts";
+import { SECRET_PART, SECRETS } from "../../protocol/secrets.ts";
 
 test("a long reason is cut between characters, because half of one would make the command invalid", () => {
   for (const text of ["😀".repeat(2_000), `.${"😀".repeat(2_000)}`]) {
