@@ -13,7 +13,7 @@ import { headOf, tailOf } from "./frame.ts";
 import type { LeftOut, Prompt, PromptInput } from "./prompt.ts";
 import { SectionRenderer } from "./section-renderer.ts";
 import { contentsOf, SECTIONS } from "./sections.ts";
-import { headersOf } from "./styles.ts";
+import { headersOf, STYLES } from "./styles.ts";
 import { tokenizer } from "./tokens.ts";
 
 /** Real text has four or five characters per token. Text with more than this per token is too long and is not counted. */
@@ -31,7 +31,8 @@ export function continuationPrompt(input: PromptInput): Prompt {
   const tokens = memoized((chunk) => counter.count(chunk));
   const cost = unit === "tokens" ? weighed(tokens) : (chunk: string) => chunk.length;
   const headers = headersOf(style, checkpoint, input.drift);
-  const renderer = new SectionRenderer(contentsOf(checkpoint, input.drift), headers, {
+  const shown = { sections: new Set(headers.keys()), isChecklist: STYLES[style].isChecklist ?? false };
+  const renderer = new SectionRenderer(contentsOf(checkpoint, input.drift, shown), headers, {
     cost,
     affordable: Math.max(CHARACTERS_COUNTED, unit === "tokens" ? limit * CHARACTERS_PER_TOKEN : limit),
   });

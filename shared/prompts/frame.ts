@@ -24,6 +24,7 @@ export function headOf(input: PromptInput, style: PromptStyle): { chunks: string
       "## Provenance\n",
       ...paragraph([
         origin(input),
+        ...previous(input),
         ...(input.handoff === undefined ? [] : [handedOver(input.handoff), ...recovered(input.handoff)]),
         ...corrupt(input.passedOver ?? []),
         ...(reason.text === ""
@@ -68,6 +69,17 @@ function origin({ checkpoint: { metadata, execution_state: state } }: PromptInpu
     `written by ${author(metadata.agent_id)} (${safe(metadata.agent_type)}) at ${safe(metadata.timestamp)}`,
     `in phase ${safe(state.phase)} (trigger: ${safe(metadata.trigger.reason)}).`,
   ].join(" ");
+}
+
+const NAMED_PREVIOUS = 8;
+
+/** The agents before the author of the checkpoint, from its chain. */
+function previous({ checkpoint: { metadata, recovery } }: PromptInput): string[] {
+  const before = (recovery.previous_agents ?? []).filter((id) => id !== metadata.agent_id);
+  if (before.length === 0) return [];
+  const named = before.slice(-NAMED_PREVIOUS).map((id) => author(id));
+  const more = before.length > named.length ? ` (and ${before.length - named.length} before them)` : "";
+  return [`Worked on it before: ${named.join(", ")}${more}.`];
 }
 
 function author(id: string): string {

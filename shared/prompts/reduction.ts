@@ -20,6 +20,7 @@ export const KEPT: Readonly<Record<SectionName, "first" | "last">> = {
   workspace: "first",
   blockers: "first",
   remaining: "first",
+  side_effects: "last",
   decisions: "last",
   constraints: "first",
   note: "first",
@@ -31,6 +32,8 @@ export const KEPT: Readonly<Record<SectionName, "first" | "last">> = {
   verification: "first",
   mission: "first",
   progress: "first",
+  phase: "first",
+  time: "first",
 };
 
 export interface ReductionStep extends SectionSize {
@@ -55,12 +58,16 @@ export const REDUCTION: readonly ReductionStep[] = [
   step("rollback", 1, 800),
   step("decisions", 20, 400),
   step("constraints", 20, 400),
+  step("side_effects", 40, 300),
   step("remaining", 30, 300),
   step("blockers", 20, 400),
   step("workspace", 20, 200),
   step("current_step", 3, 2_000),
   step("goal", 1, 1_000),
   step("next_action", 2, 2_000),
+  // The phase and the time are short and never dropped.
+  step("time", 2, 60),
+  step("phase", 1, 40),
   // Then the parts that the next agent does not need.
   step("verification", 0, 0),
   step("progress", 0, 0),
@@ -73,6 +80,7 @@ export const REDUCTION: readonly ReductionStep[] = [
   step("rollback", 1, 240),
   step("decisions", 8, 240),
   step("constraints", 8, 200),
+  step("side_effects", 15, 200),
   step("remaining", 12, 200),
   step("blockers", 8, 240),
   step("workspace", 8, 160),
@@ -90,6 +98,7 @@ export const REDUCTION: readonly ReductionStep[] = [
   step("decisions", 3, 140),
   step("constraints", 3, 140),
   step("remaining", 4, 120),
+  step("side_effects", 5, 160),
   step("blockers", 3, 140),
   step("workspace", 3, 120),
   step("current_step", 2, 240),
@@ -100,6 +109,7 @@ export const REDUCTION: readonly ReductionStep[] = [
   step("workspace", 0, 0),
   step("constraints", 0, 0),
   step("remaining", 0, 0),
+  step("side_effects", 0, 0),
   step("blockers", 0, 0),
   step("current_step", 0, 0),
   step("goal", 0, 0),

@@ -11,6 +11,7 @@ export const SECTIONS = [
   "workspace",
   "blockers",
   "remaining",
+  "side_effects",
   "decisions",
   "constraints",
   "note",
@@ -22,6 +23,8 @@ export const SECTIONS = [
   "verification",
   "mission",
   "progress",
+  "phase",
+  "time",
 ] as const;
 export type SectionName = (typeof SECTIONS)[number];
 
@@ -33,6 +36,7 @@ export const FOUND_IN: Readonly<Record<SectionName, string>> = {
   workspace: ".recovery.workspace",
   blockers: ".execution_state.blocked_items",
   remaining: ".execution_state.pending_items",
+  side_effects: ".execution_state.side_effects",
   decisions: ".context_summary.key_decisions",
   constraints: ".context_summary.constraints",
   note: ".recovery.continuation_prompt",
@@ -44,6 +48,8 @@ export const FOUND_IN: Readonly<Record<SectionName, string>> = {
   verification: ".verification",
   mission: ".fleet",
   progress: ".metrics",
+  phase: ".execution_state.resume_pointer.phase",
+  time: ".metadata.timestamp",
 };
 
 export type Contents = Readonly<Record<SectionName, readonly string[]>>;
@@ -58,31 +64,57 @@ interface Item {
 }
 type Part = Readonly<Record<string, unknown>>;
 
-export function contentsOf(checkpoint: Checkpoint, drift: WorkspaceDrift | undefined): Contents {
+/** What a style shows. */
+interface Shown {
+  readonly sections: ReadonlySet<SectionName>;
+  /** Items begin with a box, which is ticked if they are completed. */
+  readonly isChecklist: boolean;
+}
+
+export function contentsOf(
+  checkpoint: Checkpoint,
+  drift: WorkspaceDrift | undefined,
+  { sections, isChecklist }: Shown,
+): Contents {
   const { execution_state: state, context_summary: context, recovery } = checkpoint;
+  const mission = checkpoint.fleet?.recovery_context ?? {};
+  const box = (text: string, tick: string) => (isChecklist ? `[${tick}] ${text}` : text);
   return {
     next_action: nextAction(state),
-    goal: some(state.goal),
-    current_step: currentStep(state),
+    goal: goalOf(checkpoint),
+    current_step: [...currentStep(state), ...some(mission.last_action)],
     workspace: (drift?.findings ?? []).map(findingText),
-    blockers: [...state.blocked_items.map(itemText), ...some(failingTests(checkpoint))],
-    remaining: state.pending_items.map(itemText),
+    blockers: [
+      ...state.blocked_items.map(itemText),
+      ...texts(mission.blockers),
+      ...some(failingTests(checkpoint)),
+    ],
+    remaining: [...state.pending_items.map(itemText), ...texts(mission.next_steps)].map((text) =>
+      box(text, " "),
+    ),
+    side_effects: (state.side_effects ?? []).map(sideEffectText),
     decisions: context.key_decisions.map(decisionText),
     constraints: context.constraints,
-    note: some(recovery.continuation_prompt),
+    // A generated one says what the other sections do.
+    note: recovery.continuation_prompt_source === undefined ? some(recovery.continuation_prompt) : [],
     rollback: some(recovery.rollback_instructions),
-    accomplished: state.completed_items.map(itemText),
+    accomplished: state.completed_items.map((item) => box(itemText(item), "x")),
     assumptions: context.assumptions,
     dependencies: context.external_dependencies,
     files: filesOf(checkpoint),
     verification: verificationOf(checkpoint),
     mission: missionOf(checkpoint.fleet),
     progress: progressOf(checkpoint),
+    // The provenance has the phase and the time too, so a style without these sections leaves nothing out.
+    phase: sections.has("phase") ? some(state.resume_pointer?.phase ?? state.phase) : [],
+    time: sections.has("time") ? timeOf(checkpoint) : [],
   };
 }
 
 /** The text in a list, or an empty list if there is none. Members outside the schema may have any type. */
 const some = (text: unknown): string[] => (typeof text === "string" && text.trim() !== "" ? [text] : []);
+
+const texts = (list: unknown): string[] => (Array.isArray(list) ? list.flatMap(some) : []);
 
 /** The next action or, without one, the best substitute. */
 function nextAction(state: State): string[] {
@@ -116,13 +148,45 @@ function decisionText({ decision, rationale }: { decision: string; rationale?: s
   return [decision, ...some(rationale).map((text) => ` (because: ${text})`)].join("");
 }
 
+/** The goal; of a mission without one, its summary. */
+function goalOf({ execution_state: state, fleet: mission }: Checkpoint): string[] {
+  const goal = some(state.goal);
+  return goal.length > 0 ? goal : some(mission?.recovery_context?.mission_summary);
+}
+
+function sideEffectText(effect: NonNullable<State["side_effects"]>[number]): string {
+  const { id, description, state, result } = effect;
+  const outcome =
+    state === "completed"
+      ? ["completed, do not repeat it", ...some(result).map((text) => `: ${text}`)].join("")
+      : "claimed: it may have happened, so verify it before you repeat it";
+  return `${id}: ${description} (${outcome})`;
+}
+
+/** The time since the work began, if the mission recorded it, and that of the last activity. */
+function timeOf({ metadata, fleet: mission }: Checkpoint): string[] {
+  const { elapsed_time_ms: elapsed, last_activity_at: last } = mission?.recovery_context ?? {};
+  return [
+    ...(typeof elapsed === "number" ? [`Elapsed: ${durationText(elapsed)}`] : []),
+    `Last activity: ${some(last)[0] ?? metadata.timestamp}`,
+  ];
+}
+
+/** "1 h 5 min", rounded down to minutes, or to seconds below one. */
+function durationText(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1_000));
+  if (seconds < 60) return `${seconds} s`;
+  const [hours, minutes] = [Math.floor(seconds / 3_600), Math.floor((seconds % 3_600) / 60)];
+  return hours === 0 ? `${minutes} min` : `${hours} h ${minutes} min`;
+}
+
 function failingTests({ metrics: { tests_status: tests } }: Checkpoint): string | undefined {
   if (tests === undefined || tests.failed === 0) return undefined;
   return `${tests.failed} of ${tests.passed + tests.failed + tests.skipped} tests fail`;
 }
 
 /** All files; those of the last steps come first, because they are needed first. */
-function filesOf({ execution_state: state, metrics, recovery }: Checkpoint): string[] {
+function filesOf({ execution_state: state, metrics, recovery, fleet: mission }: Checkpoint): string[] {
   const files = new Map<string, string>();
   const add = (path: string, how: string) => {
     if (!files.has(path)) files.set(path, how);
@@ -134,6 +198,7 @@ function filesOf({ execution_state: state, metrics, recovery }: Checkpoint): str
     for (const path of item.files_modified ?? []) add(path, "");
   }
   for (const path of metrics.files_modified.toReversed()) add(path, "");
+  for (const path of texts(mission?.recovery_context?.files_modified)) add(path, "");
   for (const { path } of recovery.workspace?.files ?? []) add(path, "");
   return [...files].map(([path, how]) => `${path}${how}`);
 }
@@ -158,6 +223,16 @@ function progressOf({ execution_state: state, metrics }: Checkpoint): string[] {
   ];
 }
 
+/** The members of a mission's context (seed 002) that other sections have. */
+const ELSEWHERE: ReadonlySet<string> = new Set([
+  "last_action",
+  "next_steps",
+  "blockers",
+  "files_modified",
+  "elapsed_time_ms",
+  "last_activity_at",
+]);
+
 function missionOf(mission: Checkpoint["fleet"]): string[] {
   if (mission === undefined) return [];
   const {
@@ -168,7 +243,9 @@ function missionOf(mission: Checkpoint["fleet"]): string[] {
   } = mission;
   return [
     `Mission: ${mission.mission_id}`,
-    ...Object.entries(context).map(([name, value]) => `${name}: ${valueText(value)}`),
+    ...Object.entries(context)
+      .filter(([name]) => !ELSEWHERE.has(name))
+      .map(([name, value]) => `${name}: ${valueText(value)}`),
     ...sorties.map((one) => `Sortie ${facts(one)}`),
     ...locks.map((one) => `Lock ${facts(one)}`),
     ...messages.map((one) => `Message ${facts(one)}`),

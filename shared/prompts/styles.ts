@@ -6,6 +6,8 @@ import type { WorkspaceDrift, WorkspaceGrade } from "../protocol/workspace.ts";
 import { hasNextAction, type SectionName } from "./sections.ts";
 
 export interface Style {
+  /** Items begin with a box, which is ticked if they are completed. */
+  readonly isChecklist?: true;
   /** The first heading, before the id of the task. */
   readonly title: string;
   readonly opening: string;
@@ -27,6 +29,7 @@ export const STYLES: Readonly<Record<PromptStyle, Style>> = {
       ["blockers", "Blockers and risks"],
       ["remaining", "Remaining"],
       ["accomplished", "Accomplished"],
+      ["side_effects", "Side effects"],
       ["decisions", "Decisions and their reasons"],
       ["constraints", "Constraints"],
       ["assumptions", "Assumptions, not verified"],
@@ -41,18 +44,21 @@ export const STYLES: Readonly<Record<PromptStyle, Style>> = {
     closing:
       "Begin with the next action. Do not repeat what is accomplished, keep to the decisions unless they prove wrong, and write a checkpoint of this task before long operations and when a step is done.",
   },
+  /** The template of seed 003. */
   steps: {
     title: "Resume task",
-    opening: "This task was partly done by another agent. Its steps, decisions and unfinished work follow.",
+    opening: "You are resuming a task that was partially completed by another agent.",
+    isChecklist: true,
     sections: [
       ["goal", "Task"],
-      ["accomplished", "Completed steps"],
-      ["decisions", "Decisions made"],
-      ["remaining", "Pending steps"],
+      ["accomplished", "Completed"],
+      ["side_effects", "Side effects"],
+      ["decisions", "Decisions Made"],
+      ["remaining", "Pending"],
       ["blockers", "Blockers"],
-      ["current_step", "Step in progress"],
-      ["next_action", "Next action"],
-      ["files", "Files created or modified"],
+      ["current_step", "Current Step (in progress)"],
+      ["next_action", "Next Action"],
+      ["files", "Files Created/Modified"],
       ["workspace", "Workspace"],
       ["constraints", "Constraints"],
       ["assumptions", "Assumptions, not verified"],
@@ -61,21 +67,24 @@ export const STYLES: Readonly<Record<PromptStyle, Style>> = {
       ["rollback", "How to roll back"],
     ],
     closing:
-      "First check that the partial work and the files are as described. Then finish the step in progress and the pending steps, and report the task as resumed, not as new.",
+      "Continue where the previous agent stopped. Verify the files and the partial work, then complete the remaining steps, and report the task as resumed, not as new.",
   },
+  /** The template of seed 002. */
   mission: {
-    title: "Resume mission of task",
+    title: "Recovery Context of mission task",
     opening:
-      "You coordinate a mission whose coordinator lost its context. This is its state when it was last recorded.",
+      "You are resuming a mission after its coordinator lost its context. This is its state when it was last recorded.",
     sections: [
       ["goal", "Mission"],
       ["progress", "Progress"],
+      ["current_step", "Last Action"],
+      ["remaining", "Next Steps"],
+      ["next_action", "Next Action"],
+      ["blockers", "Current Blockers"],
+      ["files", "Files Modified"],
+      ["time", "Time Context"],
       ["mission", "Sorties, locks and messages"],
-      ["next_action", "Next step"],
-      ["current_step", "Last action"],
-      ["remaining", "Next steps"],
-      ["blockers", "Current blockers"],
-      ["files", "Files modified"],
+      ["side_effects", "Side effects"],
       ["accomplished", "Accomplished"],
       ["decisions", "Decisions and their reasons"],
       ["constraints", "Constraints"],
@@ -83,19 +92,22 @@ export const STYLES: Readonly<Record<PromptStyle, Style>> = {
       ["note", "Note of the last coordinator"],
     ],
     closing:
-      "Compare this with the state as it is now: locks may have expired and messages may have been delivered since. Then take the next step.",
+      "Review the state as it is now, because locks may have expired and messages may have been delivered since. Then continue the mission with the next step.",
   },
+  /** The template of seed 004. */
   pointer: {
-    title: "Resume task",
+    title: "Resuming from Checkpoint of task",
     opening: "You resume your own work from its last checkpoint.",
     sections: [
       ["goal", "Goal"],
       ["accomplished", "Completed"],
       ["remaining", "Pending"],
       ["blockers", "Blocked"],
-      ["decisions", "Key decisions"],
+      ["decisions", "Key Decisions"],
+      ["side_effects", "Side effects"],
       ["workspace", "Workspace"],
-      ["next_action", "Next action"],
+      ["next_action", "Next Action"],
+      ["phase", "Phase"],
     ],
     closing: "Do exactly the next action, then continue with the pending items.",
   },

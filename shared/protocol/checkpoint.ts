@@ -39,6 +39,12 @@ export const TRIGGER_REASONS = [
   "manual",
 ] as const;
 
+/** Work that leaves no file: an API call, a deployment, a message. `claimed`: it may have happened. */
+export const SIDE_EFFECT_STATES = ["claimed", "completed"] as const;
+
+/** The name of a reason in seed 003. */
+const REASON_ALIASES = { failure: "error" } as const;
+
 /** The names of two phases in seed 003. */
 const PHASE_ALIASES = { implementation: "implementing", verification: "testing" } as const;
 
@@ -98,7 +104,9 @@ const decisionSchema = z.union(
 const items = z.array(itemSchema).max(LIMITS.array_items_max);
 
 export const triggerSchema = section({
-  reason: z.enum(TRIGGER_REASONS, { error: `one of ${TRIGGER_REASONS.join(", ")}` }),
+  reason: z
+    .enum([...TRIGGER_REASONS, "failure"], { error: `one of ${TRIGGER_REASONS.join(", ")}` })
+    .transform((reason) => (reason === "failure" ? REASON_ALIASES[reason] : reason)),
   details: text.optional(),
 });
 
@@ -109,6 +117,22 @@ export const firedTriggerSchema = section({
   threshold: z.number().optional(),
   /** The value after the next step, if that value is over the threshold and the present one is not. */
   expected: z.number().optional(),
+});
+
+/**
+ * An entry of the ledger of side effects. Claimed before the effect and completed after it, so that the next
+ * agent knows what may have happened and verifies it before it repeats it (seed 003, open question 5).
+ */
+const sideEffectSchema = section({
+  /** Unique in the task, and the same in every attempt, such as the name of the item. */
+  id: z.string().min(1).max(LIMITS.id_chars_max),
+  description: z.string().min(1, "what happens, such as: deploy to staging"),
+  state: z.enum(SIDE_EFFECT_STATES, { error: `one of ${SIDE_EFFECT_STATES.join(", ")}` }),
+  agent_id: principalSchema.optional(),
+  claimed_at: time.optional(),
+  completed_at: time.optional(),
+  /** What the effect returned, such as the number of an invoice. */
+  result: text.optional(),
 });
 
 export const executionStateSchema = section({
@@ -129,6 +153,7 @@ export const executionStateSchema = section({
     phase: text.optional(),
   }).optional(),
   progress_percent: z.number().min(0).max(100).optional(),
+  side_effects: z.array(sideEffectSchema).max(LIMITS.array_items_max).optional(),
 });
 
 export const contextSummarySchema = section({
@@ -191,7 +216,14 @@ export const workspaceSchema = section({
 export const recoverySectionSchema = section({
   last_successful_state: checkpointIdSchema.optional(),
   rollback_instructions: text.optional(),
+  /** How to continue, as the agent that handed the task off wrote it. */
   continuation_prompt: text.optional(),
+  /** `generated`: the agent wrote none, so its SDK summarized the checkpoint. */
+  continuation_prompt_source: z.literal("generated").optional(),
+  /** The agents that worked on the task before this one, the first of them first. */
+  previous_agents: z.array(principalSchema).max(LIMITS.parent_count_max).optional(),
+  /** The checkpoint from which this agent resumed the task, and its author. */
+  resumed_from: section({ checkpoint_id: checkpointIdSchema, agent_id: principalSchema }).optional(),
   workspace: workspaceSchema.optional(),
 });
 

@@ -112,15 +112,16 @@ test("an agent is killed at work, and the next one finishes the task, through an
     pending_items: [],
     completed_items: ["begin", "a", "b", "c", "d", "e"].map((title) => ({ title })),
   });
-  // Fence 2 revoked the killed agent. Three items fill a context, so a third agent did the last two.
-  expect(await client.getTask("built")).toMatchObject({ state: "completed", fence: 4 });
-  await until(() => reportsOf("built").length === 3);
+  // Fence 2 revoked the killed agent. A third item would fill the context of an agent, so each did two.
+  expect(await client.getTask("built")).toMatchObject({ state: "completed", fence: 5 });
+  await until(() => reportsOf("built").length === 4);
   expect(reportsOf("built").map((report) => [report.fence, report.class, report.exit_code])).toEqual([
     [1, "crash", null],
     [3, "completed", 0],
     [4, "completed", 0],
+    [5, "completed", 0],
   ]);
-  expect(new Set(history.map(({ metadata }) => metadata.agent_id)).size).toBe(4);
+  expect(new Set(history.map(({ metadata }) => metadata.agent_id)).size).toBe(5);
   expect((await client.verifyAudit("built")).ok).toBe(true);
 });
 

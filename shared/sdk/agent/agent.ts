@@ -17,7 +17,13 @@ import { agentFailureOf, ExitNote, setExitCode } from "./failure.ts";
 import type { AgentOptions, AgentResult } from "./options.ts";
 import { assignmentOf, type RunnerStart, readRunnerStart } from "./runner-environment.ts";
 
-const NO_TASK: AgentResult = { outcome: "stopped", taskId: null, checkpointId: null, handoffId: null };
+const NO_TASK: AgentResult = {
+  outcome: "stopped",
+  taskId: null,
+  checkpointId: null,
+  handoffId: null,
+  resumedFrom: null,
+};
 
 /** Runs one task, from its assignment or an offer to the end of this agent's run. Throws the error of the work. */
 export async function runAgent(options: AgentOptions): Promise<AgentResult> {
@@ -95,7 +101,13 @@ async function executeByOptions(
 async function endedTask(fleet: FleetClient, taskId: string): Promise<AgentResult | null> {
   const state = await fleet.task(taskId).state({ deadlineMs: RESUME_MS });
   if (state === null || !isEnded(state.state)) return null;
-  return { outcome: "already_ended", taskId, checkpointId: state.latest_id, handoffId: null };
+  return {
+    outcome: "already_ended",
+    taskId,
+    checkpointId: state.latest_id,
+    handoffId: null,
+    resumedFrom: null,
+  };
 }
 
 /** Waits for an offer, accepts it and executes its task. */

@@ -13,6 +13,7 @@ import type { HeartbeatSender } from "../heartbeat.ts";
 import { compareWorkspace } from "../workspace/comparison.ts";
 import { type Assignment, type Handover, RESUME_MS } from "./assignment.ts";
 import { type AgentFailure, agentFailureOf } from "./failure.ts";
+import { itemsWithoutFiles, settleMissing } from "./missing-files.ts";
 import type { AgentOptions, AgentResult } from "./options.ts";
 import { AgentRun } from "./run.ts";
 import { RunEnded } from "./run-ended.ts";
@@ -42,6 +43,7 @@ export async function executeTask(
   const stopTicking = writePeriodically(run);
   try {
     if (options.signal?.aborted) stopped();
+    settleMissing(run.state, run.missing, options.onMissingFiles ?? "report");
     if (run.resumedFrom === null) await run.writeInitial();
     else if (handover !== null) await run.confirmHandoff();
     await options.work(run);
@@ -77,16 +79,24 @@ async function startRun(
       : await fleet.getCheckpoint(handover.checkpointId, deadline);
   const drift = await driftOf(found, options.workspace);
   const nextPhase = handover?.handoff?.next_phase ?? null;
+  const state = found === null ? newState(options.begin ?? {}) : resumedState(found, nextPhase);
+  const { completed_items: completed, phase } = state.execution_state;
+  const missing =
+    options.workspace === undefined ? [] : await itemsWithoutFiles(completed, options.workspace);
+  const log = options.log ?? ((line: string) => process.stderr.write(`${line}\n`));
+  if (found !== null) log(`[Agent] Resuming from phase: ${phase}`);
   return new AgentRun({
     task,
+    agentId: fleet.agentId,
     agentType: options.type,
     sessionId: options.sessionId,
     workspace: options.workspace,
     found,
     drift,
+    missing,
     offer,
     prompt: promptOf(found, handover, drift),
-    state: found === null ? newState(options.begin ?? {}) : resumedState(found, nextPhase),
+    state,
     rules: options.checkpoints ?? {},
     thresholds: options.triggers,
     clock: systemClock,
@@ -167,7 +177,10 @@ function result(
   outcome: AgentResult["outcome"],
   handoffId: string | null = null,
 ): AgentResult {
-  return { outcome, taskId: run.taskId, checkpointId: run.checkpointId, handoffId };
+  const from = run.resumedFrom?.metadata;
+  const resumedFrom =
+    from === undefined ? null : { checkpointId: from.checkpoint_id, agentId: from.agent_id };
+  return { outcome, taskId: run.taskId, checkpointId: run.checkpointId, handoffId, resumedFrom };
 }
 
 async function resultOfReturned(run: AgentRun, task: TaskHandle): Promise<AgentResult> {
@@ -177,7 +190,10 @@ async function resultOfReturned(run: AgentRun, task: TaskHandle): Promise<AgentR
     return result(run, "stopped");
   }
   run.state.execution_state.phase = "complete";
-  const { checkpointId } = await run.writeLast("task_complete");
+  const before = run.resumedFrom?.metadata.agent_id;
+  const details =
+    before === undefined ? undefined : `the resumed task is complete; ${before} worked on it before`;
+  const { checkpointId } = await run.writeLast("task_complete", details);
   const finalized = await task.finalize(checkpointId, "succeeded");
   // The policy may hand a completed task to another agent type. The result of a queued command is not known yet.
   const handoffId = finalized.outcome === "committed" ? finalized.handoffId : undefined;

@@ -3,8 +3,9 @@ import type { OfferData } from "../../protocol/offer.ts";
 import type { TriggerThresholds } from "../../protocol/triggers.ts";
 import type { FleetClient } from "../client/client.ts";
 import type { ConnectOptions } from "../client/connect.ts";
-import type { CheckpointRules } from "./checkpoint-policy.ts";
+import type { CheckpointRules } from "./checkpoints/checkpoint-policy.ts";
 import type { Classify } from "./failure.ts";
+import type { OnMissingFiles } from "./missing-files.ts";
 import type { AgentRun } from "./run.ts";
 import type { InitialWork } from "./state.ts";
 
@@ -41,6 +42,10 @@ export interface AgentOptions {
   readonly heartbeatMs?: number;
   /** The folder of the work: recorded in every checkpoint, and compared with the checkpoint from which a run continues. */
   readonly workspace?: string;
+  /** What happens if files of completed items are not in the workspace of a resumed task. Default `report`. */
+  readonly onMissingFiles?: OnMissingFiles;
+  /** Receives the line that says from which phase the task is resumed. Default: standard error. */
+  readonly log?: (line: string) => void;
   /** The client to use, which stays open. Default: a new one, made by `connect`. */
   readonly fleet?: FleetClient;
   readonly connect?: ConnectOptions;
@@ -57,4 +62,6 @@ export interface AgentResult {
   readonly checkpointId: string | null;
   /** The handoff of a task that was handed off, else null. */
   readonly handoffId: string | null;
+  /** The checkpoint from which the task was resumed, and its author; null: the task began with this run. */
+  readonly resumedFrom: { readonly checkpointId: string; readonly agentId: string } | null;
 }

@@ -20,39 +20,25 @@ import type { HandoffDetails } from "../client/options.ts";
 import type { CheckpointOutcome } from "../client/outcome.ts";
 import type { TaskHandle } from "../client/task.ts";
 import { takeWorkspace } from "../workspace/snapshot.ts";
-import { CheckpointPolicy, type CheckpointRules, type Occasion } from "./checkpoint-policy.ts";
-import { ContextGrowth } from "./context-growth.ts";
+import { CheckpointPolicy, type CheckpointRules, type Occasion } from "./checkpoints/checkpoint-policy.ts";
+import { CheckpointWriter } from "./checkpoints/checkpoint-writer.ts";
 import { reasonText, triggerOf } from "./messages.ts";
+import { filesOfItem, type ItemWithoutFiles } from "./missing-files.ts";
 import { RunEnded } from "./run-ended.ts";
+import { performOnce, type SideEffect } from "./side-effects.ts";
 import { sameItem, type WorkItem, type WorkState } from "./state.ts";
-import { TriggerMonitor } from "./trigger-monitor.ts";
-
-export interface Usage {
-  /** The tokens that the model has processed since the run began. */
-  readonly tokensConsumed?: number;
-  /** The parts of `tokensConsumed` that the vendor of the model reports. Cached: read from the vendor's cache. */
-  readonly inputTokens?: number;
-  readonly outputTokens?: number;
-  readonly cachedTokens?: number;
-  /** The tokens in the context now. With `contextLimit` they give its utilization. */
-  readonly contextTokens?: number;
-  readonly contextLimit?: number;
-  /** The utilization of the context, from 0 to 1, of an agent that does not know its tokens and its limit. */
-  readonly contextUtilization?: number;
-  readonly toolsInvoked?: number;
-  /** The model, by its vendor's name. */
-  readonly model?: string;
-  /** The money spent since the run began. Absent currency: US dollars. */
-  readonly cost?: { readonly amount: number; readonly currency?: string };
-}
+import { TriggerMonitor } from "./triggers/trigger-monitor.ts";
+import { type Usage, UsageRecorder } from "./triggers/usage.ts";
 
 export interface RunParts {
   readonly task: TaskHandle;
+  readonly agentId: string;
   readonly agentType: string;
   readonly sessionId: string | undefined;
   readonly workspace: string | undefined;
   readonly found: Checkpoint | null;
   readonly drift: WorkspaceDrift | null;
+  readonly missing: readonly ItemWithoutFiles[];
   readonly offer: OfferData | null;
   readonly prompt: string | null;
   readonly state: WorkState;
@@ -69,13 +55,16 @@ interface CheckpointRequest {
   readonly state?: WorkState;
   readonly parents?: readonly string[];
   readonly handoff?: HandoffDetails;
+  /** The caller needs the checkpoint in the store: it is neither queued nor spooled. */
+  readonly mustCommit?: true;
 }
 
 export class AgentRun {
   readonly #parts: RunParts;
   readonly #policy: CheckpointPolicy;
   readonly #monitor: TriggerMonitor;
-  readonly #growth = new ContextGrowth();
+  readonly #writer: CheckpointWriter;
+  readonly #usage = new UsageRecorder();
   readonly #abort = new AbortController();
   #writes: Promise<unknown> = Promise.resolve();
   #ended: RunEnded | undefined;
@@ -90,6 +79,7 @@ export class AgentRun {
     this.#policy = new CheckpointPolicy(parts.rules, parts.clock);
     this.#monitor = new TriggerMonitor(parts.thresholds);
     this.#lastId = parts.found?.metadata.checkpoint_id ?? null;
+    this.#writer = new CheckpointWriter(parts.task, parts.rules.inPlace ?? false);
   }
 
   get taskId(): string {
@@ -108,6 +98,11 @@ export class AgentRun {
   /** The differences between the workspace and its record in the checkpoint; null if unknown. The workspace is never reset. */
   get drift(): WorkspaceDrift | null {
     return this.#parts.drift;
+  }
+
+  /** The items that were completed before this run and whose files are not in the workspace. */
+  get missing(): readonly ItemWithoutFiles[] {
+    return this.#parts.missing;
   }
 
   /** The continuation prompt for the model; null for a new task. */
@@ -151,11 +146,32 @@ export class AgentRun {
     const known = work.pending_items.find((one) => sameItem(one, item));
     work.pending_items = work.pending_items.filter((one) => one !== known);
     work.completed_items.push({
-      at: new Date(this.#parts.clock.now()).toISOString(),
+      at: this.#now(),
       ...(known ?? (typeof item === "string" ? { title: item } : item)),
       ...facts,
     });
     await this.#pass("item");
+  }
+
+  /** Records a decision for the next agent, with its time. */
+  decide(decision: string, rationale?: string): void {
+    const reasoned = { decision, ...(rationale !== undefined && { rationale }), at: this.#now() };
+    this.state.context_summary.key_decisions.push(reasoned);
+    this.#policy.changed();
+  }
+
+  /**
+   * Performs an effect that leaves no file, such as an API call, once per task: claimed in a committed checkpoint before, completed
+   * after. Returns the result of an effect that is completed already. Throws CONFLICT for one that an earlier attempt claimed, unless
+   * `verify` finds out whether it has happened; any error of a store that cannot commit the claim; and the errors of `act`.
+   */
+  sideEffect(effect: SideEffect, act: () => Promise<string | undefined>): Promise<string | undefined> {
+    this.#requireActive();
+    const commit = async (details: string) => {
+      await this.#write({ reason: "before_long_operation", details, mustCommit: true });
+    };
+    const parts = { state: this.state, agentId: this.#parts.agentId, now: () => this.#now(), commit };
+    return performOnce(parts, effect, act);
   }
 
   /** Continues the work in another phase. The policy may hand the task to an agent type for that phase. */
@@ -192,9 +208,7 @@ export class AgentRun {
 
   /** Records the usage of context, tokens and money. It is evaluated at the next point, so that the current step can finish. */
   usage(usage: Usage): void {
-    Object.assign(this.state.metrics, toSnake(usage));
-    const step = usage.contextTokens === undefined ? undefined : this.#growth.record(usage.contextTokens);
-    if (step !== undefined) this.state.metrics.context_step_tokens = step;
+    this.#usage.record(this.state.metrics, usage);
     this.#policy.changed();
   }
 
@@ -304,9 +318,16 @@ export class AgentRun {
     return this.#write({
       reason: triggerOf(first),
       details: reason,
-      state: { ...this.state, execution_state },
+      state: { ...this.state, execution_state, recovery: this.#ownRecovery() },
       handoff: { ...handoff, reason },
     });
+  }
+
+  /** Without the continuation prompt of the agent before, which was written for this run. */
+  #ownRecovery(): WorkState["recovery"] {
+    const { continuation_prompt: prompt, continuation_prompt_source: _, ...rest } = this.state.recovery;
+    const isOwn = prompt !== undefined && prompt !== this.#parts.found?.recovery.continuation_prompt;
+    return isOwn ? { ...rest, continuation_prompt: prompt } : rest;
   }
 
   /** Writes the checkpoints one after the other, in the order of the requests. */
@@ -316,18 +337,12 @@ export class AgentRun {
     return written;
   }
 
-  async #send({
-    reason,
-    details,
-    state = this.state,
-    parents,
-    handoff,
-  }: CheckpointRequest): Promise<CheckpointOutcome> {
-    const { task, agentType, sessionId, workspace, found } = this.#parts;
+  async #send(request: CheckpointRequest): Promise<CheckpointOutcome> {
+    const { reason, details, state = this.state, parents, handoff } = request;
+    const { agentType, sessionId, workspace, found } = this.#parts;
     // A stopped run still writes its last checkpoint.
     if (this.#ended !== undefined && this.#ended.ending !== "stopped") throw this.#ended;
-    const recovery =
-      workspace === undefined ? state.recovery : await withWorkspace(state.recovery, workspace);
+    const recovery = workspace === undefined ? state.recovery : await withWorkspace(state, workspace);
     const checkpoint = {
       ...state,
       recovery,
@@ -340,7 +355,8 @@ export class AgentRun {
       },
     } as CheckpointInput;
     try {
-      const outcome = await task.checkpoint(checkpoint, { handoff });
+      const fallback = request.mustCommit && ("none" as const);
+      const outcome = await this.#writer.write(checkpoint, { handoff, ...(fallback && { fallback }) });
       this.#lastId = outcome.checkpointId;
       this.#policy.written();
       this.#monitor.judged(outcome);
@@ -356,14 +372,18 @@ export class AgentRun {
     }
   }
 
+  #now(): string {
+    return new Date(this.#parts.clock.now()).toISOString();
+  }
+
   #requireActive(): void {
     if (this.#ended !== undefined) throw this.#ended;
   }
 }
 
-async function withWorkspace(
-  recovery: WorkState["recovery"],
-  folder: string,
-): Promise<WorkState["recovery"]> {
-  return { ...recovery, workspace: await takeWorkspace(folder) };
+/** Records the workspace: its uncommitted files, and those of the completed items, the newest of them first. */
+async function withWorkspace(state: WorkState, folder: string): Promise<WorkState["recovery"]> {
+  const items = state.execution_state.completed_items.toReversed();
+  const files = [...new Set([...items.flatMap(filesOfItem), ...state.metrics.files_modified])];
+  return { ...state.recovery, workspace: await takeWorkspace(folder, { files }) };
 }

@@ -7,6 +7,7 @@ import {
   PHASES,
   type Phase,
 } from "../../protocol/checkpoint.ts";
+import { LIMITS } from "../../protocol/limits.ts";
 import { validate } from "../../protocol/validation.ts";
 
 export type WorkState = Pick<
@@ -37,13 +38,29 @@ export function newState(initial: InitialWork): WorkState {
 export function resumedState(found: Checkpoint, nextPhase: Phase | null): WorkState {
   const state = sectionsOf(structuredClone(found));
   const { files_modified, tests_status } = state.metrics;
-  const { last_successful_state: _earlier, workspace: _former, ...recovery } = state.recovery;
+  const { agent_id, checkpoint_id } = found.metadata;
+  const { previous_agents: before = [], ...recovery } = withoutFacts(state.recovery);
   return {
     ...state,
     execution_state: { ...state.execution_state, phase: nextPhase ?? phaseOf(found) },
     metrics: { tokens_consumed: 0, tools_invoked: 0, files_modified, ...(tests_status && { tests_status }) },
-    recovery,
+    recovery: {
+      ...recovery,
+      resumed_from: { agent_id, checkpoint_id },
+      previous_agents: [...before.filter((id) => id !== agent_id), agent_id].slice(-LIMITS.parent_count_max),
+    },
   };
+}
+
+/** Without the members that belong to one checkpoint or one agent. */
+function withoutFacts({
+  last_successful_state: _earlier,
+  workspace: _former,
+  continuation_prompt: prompt,
+  continuation_prompt_source: source,
+  ...rest
+}: Checkpoint["recovery"]): Checkpoint["recovery"] {
+  return { ...rest, ...(source === undefined && prompt !== undefined && { continuation_prompt: prompt }) };
 }
 
 /** The phase of the work. For a handoff, the phase in which its checkpoint continues. */

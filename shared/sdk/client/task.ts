@@ -1,4 +1,5 @@
 /** A task: its commands and queries. A handle that was made by taking the task adds the fence to each command. */
+import { handoverSummary } from "../../prompts/handover-summary.ts";
 import type { AcknowledgedAnswer } from "../../protocol/answers.ts";
 import type { Checkpoint, CheckpointInput, FinalStatus } from "../../protocol/checkpoint.ts";
 import { invalid } from "../../protocol/errors.ts";
@@ -25,7 +26,8 @@ import {
   handoffOutcome,
   resultOf,
 } from "./outcome.ts";
-import { type OnWarning, warnOfCorrupt, warnOfLarge } from "./warnings.ts";
+import { shortened } from "./shorten.ts";
+import { type OnWarning, warnOfCorrupt, warnOfLarge, warnOfShortened } from "./warnings.ts";
 
 export interface TaskParts {
   readonly delivery: CommandDelivery;
@@ -53,7 +55,12 @@ export class TaskHandle {
 
   checkpoint(checkpoint: CheckpointInput, options: CreateOptions = {}): Promise<CheckpointOutcome> {
     const { handoff } = options;
-    const body = handoff === undefined ? { checkpoint } : { checkpoint, handoff: toSnake(handoff) };
+    const short = shortened(withContinuationPrompt(checkpoint));
+    if (short.leftOut.length > 0) warnOfShortened(this.#parts.onWarning, this.id, short.leftOut);
+    const body = {
+      checkpoint: short.checkpoint,
+      ...(handoff !== undefined && { handoff: toSnake(handoff) }),
+    };
     return this.#write("create", body, options);
   }
 
@@ -157,4 +164,15 @@ export class TaskHandle {
       ? options
       : { ...options, fence: this.fence };
   }
+}
+
+/** A checkpoint in phase `handoff` without a continuation prompt gets a generated one before it is sealed (seed 000, FR-004 step 2). */
+function withContinuationPrompt(checkpoint: CheckpointInput): CheckpointInput {
+  const { execution_state: work, recovery } = checkpoint;
+  if (work?.phase !== "handoff" || recovery?.continuation_prompt !== undefined) return checkpoint;
+  const generated = { continuation_prompt_source: "generated" as const };
+  return {
+    ...checkpoint,
+    recovery: { ...recovery, continuation_prompt: handoverSummary(work), ...generated },
+  };
 }

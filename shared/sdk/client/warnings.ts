@@ -8,6 +8,7 @@ export interface FleetWarning {
     | "DEFAULT_ADDRESS"
     | "LARGE_CHECKPOINT"
     | "OTHER_FLEET"
+    | "SHORTENED_CHECKPOINT"
     | "SPOOL_SET_ASIDE";
   readonly text: string;
   readonly details: Readonly<Record<string, unknown>>;
@@ -45,6 +46,14 @@ export function warnOfDefault(onWarning: OnWarning, url: string): void {
 
 export function warnOfOtherFleet(onWarning: OnWarning, { message, details }: FleetError): void {
   onWarning({ code: "OTHER_FLEET", text: message, details });
+}
+
+export function warnOfShortened(onWarning: OnWarning, taskId: string, leftOut: readonly string[]): void {
+  onWarning({
+    code: "SHORTENED_CHECKPOINT",
+    text: "the checkpoint was too large and was shortened",
+    details: { task_id: taskId, left_out: leftOut },
+  });
 }
 
 export function warnOfLarge(onWarning: OnWarning, taskId: string, checkpointId: string): void {

@@ -2,10 +2,10 @@
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { checkpointDocument, missingOptions } from "../../../services/cli/input/checkpoint.ts";
+import { checkpointDocument, missingOptions } from "../../../services/cli/input/checkpoint/checkpoint.ts";
+import { collectLabel } from "../../../services/cli/input/checkpoint/label.ts";
 import { parseObject } from "../../../services/cli/input/document.ts";
 import { bareId, collectIds } from "../../../services/cli/input/id.ts";
-import { collectLabel } from "../../../services/cli/input/label.ts";
 import { parseMoment } from "../../../services/cli/input/moment.ts";
 import { percent, wholeNumber } from "../../../services/cli/input/number.ts";
 import { checkpointInputSchema } from "../../../shared/protocol/checkpoint.ts";

@@ -1,7 +1,7 @@
 // A misspelled field in a patch is reported. A field that is only unknown is not.
 
 import { expect, test } from "vitest";
-import { checkpointShape, misspellingsOf } from "../../../services/cli/input/patch.ts";
+import { checkpointShape, misspellingsOf } from "../../../services/cli/input/checkpoint/patch.ts";
 
 const shape = await checkpointShape();
 

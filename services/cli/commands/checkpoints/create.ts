@@ -2,6 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
 import { addCallOptions, type CallFlags, callOptions } from "../../input/call-options.ts";
 import {
   type CheckpointDocument,
@@ -10,10 +11,10 @@ import {
   missingOptions,
   objectOf,
   textOf,
-} from "../../input/checkpoint.ts";
+} from "../../input/checkpoint/checkpoint.ts";
+import { collectLabel } from "../../input/checkpoint/label.ts";
 import type { JsonObject } from "../../input/document.ts";
 import { bareId, collectIds } from "../../input/id.ts";
-import { collectLabel } from "../../input/label.ts";
 import { percent, wholeNumber } from "../../input/number.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -62,7 +63,7 @@ export function addCreate(group: Command, action: ActionFactory): void {
       "--workspace [folder]",
       "record the state of this folder: commit, uncommitted files, hashes (default .)",
     )
-    .option("-f, --file <path>", "the checkpoint as JSON; - is standard input");
+    .option("-f, --file <path>", "the checkpoint as JSON, or a builder-state.json; - is standard input");
   addCallOptions(command, "the task has this number of checkpoints").action(action(create));
   withExamples(command, (fleet) => ({
     "Completed work and the next action": `${fleet} checkpoint -t auth --type implementation --phase testing --completed "Login" "Logout" --next "Run the tests"`,
@@ -79,12 +80,13 @@ async function create(session: Session, flags: Flags): Promise<void> {
   if (flags.workspace !== undefined) await recordWorkspace(document.checkpoint, flags.workspace);
   const metadata = document.checkpoint.metadata as JsonObject;
   const client = await session.client(textOf(metadata.agent_id));
+  const checkpoint = await timed(client, document, flags);
   // A document with an id of its own is written once, however often it is sent.
   const ownId = textOf(metadata.checkpoint_id);
   const outcome = await client.createCheckpoint({
     taskId: document.taskId ?? "",
     // The writer validates it, and its refusal names every wrong field.
-    checkpoint: document.checkpoint as never,
+    checkpoint: checkpoint as never,
     ...callOptions(session, flags),
     commandId: flags.commandId ?? (ownId === undefined ? undefined : bareId(ownId)),
   });
@@ -94,6 +96,22 @@ async function create(session: Session, flags: Flags): Promise<void> {
     quiet: flags.quiet,
     more: renderWritten(document.checkpoint),
   });
+}
+
+/** How long the times of the items of the latest checkpoint are waited for; without an answer, new items and old ones have the time of now. */
+const TIMES_MS = 1_000;
+
+/** The times of the items and decisions that options name. */
+async function timed(
+  client: FleetClient,
+  { taskId, checkpoint }: CheckpointDocument,
+  { completed, decision }: Flags,
+): Promise<JsonObject> {
+  if (completed === undefined && decision === undefined) return checkpoint;
+  const { withTimes } = await import("../../input/checkpoint/item-times.ts");
+  const query = { deadlineMs: TIMES_MS };
+  const before = await client.getLatestCheckpoint(taskId ?? "", query).catch(() => null);
+  return withTimes(checkpoint, (before ?? {}) as JsonObject, new Date().toISOString());
 }
 
 /** Records the state of the folder, with which `fleet resume` compares it later. */
@@ -111,11 +129,13 @@ async function recordWorkspace(checkpoint: JsonObject, folder: string | true): P
  */
 async function fileOf(session: Session, flags: Flags): Promise<JsonObject | undefined> {
   const { readObject, readPiped } = await import("../../input/document.ts");
+  const { fromWorkArtifact } = await import("../../input/checkpoint/work-artifact.ts");
   const { stdin, inputKind } = session.context;
-  if (flags.file !== undefined) return readObject(flags.file, stdin);
+  if (flags.file !== undefined) return fromWorkArtifact(await readObject(flags.file, stdin));
   const isNeeded = missingOptions(checkpointDocument(flags)).some((option) => option !== "task");
   if (inputKind === "nothing" || (inputKind === "pipe" && !isNeeded)) return undefined;
-  return readPiped(stdin, session.deadline.deadlineMs ?? LIMITS.request_deadline_ms_default);
+  const piped = await readPiped(stdin, session.deadline.deadlineMs ?? LIMITS.request_deadline_ms_default);
+  return piped && fromWorkArtifact(piped);
 }
 
 /** Asks an operator at a terminal for the missing options. Throws UsageError in a script. */

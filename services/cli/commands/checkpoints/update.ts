@@ -31,7 +31,7 @@ export function addUpdate(group: Command, action: ActionFactory): void {
 
 async function update(session: Session, id: string, flags: Flags): Promise<void> {
   const { readArgument } = await import("../../input/document.ts");
-  const { checkpointShape, misspellingsOf } = await import("../../input/patch.ts");
+  const { checkpointShape, misspellingsOf } = await import("../../input/checkpoint/patch.ts");
   const patch = await readArgument(flags.patch, session.context.stdin, "--patch");
   for (const { path, meant } of misspellingsOf(patch, await checkpointShape())) {
     session.warn({

@@ -2,7 +2,7 @@
 
 import { reasonText } from "../../../../shared/sdk/agent/messages.ts";
 import type { CheckpointOutcome, HandoffOutcome } from "../../../../shared/sdk/client/outcome.ts";
-import { objectOf } from "../../input/checkpoint.ts";
+import { objectOf } from "../../input/checkpoint/checkpoint.ts";
 import type { JsonObject } from "../../input/document.ts";
 import { percentText, plain, shownId } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";

@@ -8,7 +8,7 @@ import type {
 import { alertText } from "../../../../shared/protocol/alert-text.ts";
 import type { ReceivedAlert } from "../../../../shared/protocol/alerts.ts";
 import type { Task } from "../../../../shared/sdk/sdk.ts";
-import { objectOf } from "../../input/checkpoint.ts";
+import { objectOf } from "../../input/checkpoint/checkpoint.ts";
 import { field } from "../terminal/fields.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
 import { counted, plain, principalText, short } from "../terminal/text.ts";

@@ -1,6 +1,6 @@
 // The audit trail for operators: one line for each transition, and the result of recomputing the chain.
 
-import { objectOf } from "../../input/checkpoint.ts";
+import { objectOf } from "../../input/checkpoint/checkpoint.ts";
 import { briefIds } from "../terminal/elision.ts";
 import { pageEnd, tableLines, titleLine } from "../terminal/table.ts";
 import { count, counted, plain, principalText, short, shownId } from "../terminal/text.ts";

@@ -1,7 +1,7 @@
 // One event as one line: its time, its type, its task and its data.
 
 import { principalLabel } from "../../../../shared/protocol/principal.ts";
-import { objectOf } from "../../input/checkpoint.ts";
+import { objectOf } from "../../input/checkpoint/checkpoint.ts";
 import { plain, short } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
 

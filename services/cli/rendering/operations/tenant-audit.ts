@@ -1,6 +1,6 @@
 // The audit chain of the tenant's operators: one line for each act.
 
-import { objectOf } from "../../input/checkpoint.ts";
+import { objectOf } from "../../input/checkpoint/checkpoint.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
 import { count, counted, short } from "../terminal/text.ts";
 import { ago } from "../terminal/time.ts";

@@ -1,6 +1,9 @@
 /** The agent loop's checkpoint policy, with a manual clock. */
 import { expect, test } from "vitest";
-import { CheckpointPolicy, type Occasion } from "../../../../shared/sdk/agent/checkpoint-policy.ts";
+import {
+  CheckpointPolicy,
+  type Occasion,
+} from "../../../../shared/sdk/agent/checkpoints/checkpoint-policy.ts";
 import { manualClock } from "../../../harness/clock.ts";
 
 const MINUTE = 60_000;

@@ -2,7 +2,7 @@
 // and no error would say why.
 
 import { readFile } from "node:fs/promises";
-import { nearestName } from "../../../shared/runtime/settings/did-you-mean.ts";
+import { nearestName } from "../../../../shared/runtime/settings/did-you-mean.ts";
 
 /** The parts of a JSON Schema that name its members. */
 export interface Shape {

@@ -1,6 +1,6 @@
 // Makes a checkpoint document from options and a file. Options win over the file. Pure: no I/O.
 
-import type { JsonObject } from "./document.ts";
+import type { JsonObject } from "../document.ts";
 import type { Labels } from "./label.ts";
 
 export interface CheckpointFlags {

@@ -1,7 +1,7 @@
 // The largest recent growth of a context, as agents report its size.
 
 import { expect, test } from "vitest";
-import { ContextGrowth } from "../../../../shared/sdk/agent/context-growth.ts";
+import { ContextGrowth } from "../../../../../shared/sdk/agent/triggers/context-growth.ts";
 
 test("the largest of the last five steps counts; a compacted context is no step", () => {
   const growth = new ContextGrowth();

@@ -3,9 +3,9 @@
  * if it has any; otherwise the fleet's policy, which the writer applies to each checkpoint. While no writer answers, the default
  * thresholds decide.
  */
-import type { FiredTrigger } from "../../protocol/checkpoint.ts";
-import { DEFAULT_POLICY } from "../../protocol/policy.ts";
-import { evaluateTriggers, type TriggerSigns, type TriggerThresholds } from "../../protocol/triggers.ts";
+import type { FiredTrigger } from "../../../protocol/checkpoint.ts";
+import { DEFAULT_POLICY } from "../../../protocol/policy.ts";
+import { evaluateTriggers, type TriggerSigns, type TriggerThresholds } from "../../../protocol/triggers.ts";
 
 /** The members of a checkpoint's outcome that concern the triggers. */
 export type JudgedCheckpoint =

@@ -1,7 +1,7 @@
 /** Which thresholds decide: the agent's own, the writer's advice, or the defaults. */
 import { describe, expect, test } from "vitest";
-import type { TriggerSigns } from "../../../../shared/protocol/triggers.ts";
-import { TriggerMonitor } from "../../../../shared/sdk/agent/trigger-monitor.ts";
+import type { TriggerSigns } from "../../../../../shared/protocol/triggers.ts";
+import { TriggerMonitor } from "../../../../../shared/sdk/agent/triggers/trigger-monitor.ts";
 
 const signs = (contextUtilization: number, changes: Partial<TriggerSigns> = {}): TriggerSigns => ({
   contextUtilization,

@@ -1,6 +1,6 @@
 /** When the agent loop writes a checkpoint: after a number of items, after a time with changes, and always on some occasions. */
-import type { TriggerReason } from "../../protocol/checkpoint.ts";
-import type { Clock } from "../../runtime/clock.ts";
+import type { TriggerReason } from "../../../protocol/checkpoint.ts";
+import type { Clock } from "../../../runtime/clock.ts";
 
 /** An event in the work, or one that is about to happen. `time`: only time has passed. */
 export type Occasion = "item" | "time" | "phase" | "long_operation" | "error";
@@ -10,6 +10,8 @@ export interface CheckpointRules {
   readonly items?: number;
   /** After this number of milliseconds, if anything changed. Default ten minutes. */
   readonly everyMs?: number;
+  /** Write new versions of one draft instead of new checkpoints; earlier versions stay readable. Default false. */
+  readonly inPlace?: boolean;
 }
 
 const ITEMS = 3;

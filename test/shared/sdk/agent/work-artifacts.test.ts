@@ -1,0 +1,228 @@
+/** What a run leaves for the next agent, with a real writer, reader, store and nats-server: times, side effects, files, its own words. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Checkpoint } from "../../../../shared/protocol/checkpoint.ts";
+import type { AgentOptions, AgentRun } from "../../../../shared/sdk/sdk.ts";
+import { type InProcessFleet, openInProcessFleet } from "../../../harness/in-process-fleet.ts";
+
+let fleet: InProcessFleet;
+let folder: string;
+beforeAll(async () => {
+  fleet = await openInProcessFleet();
+  folder = mkdtempSync(join(tmpdir(), "fleet-artifacts-"));
+});
+afterAll(async () => {
+  await fleet?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function history(task: string): Promise<Checkpoint[]> {
+  const query = { task_id: task, order: "oldest", limit: 100, versions: "latest" };
+  return (await fleet.records.repository.history("default", query as never)).checkpoints as Checkpoint[];
+}
+const last = async (task: string) => (await history(task)).at(-1) as Checkpoint;
+
+function run(agent: string, options: Omit<AgentOptions, "type">) {
+  return fleet.runAgent(agent, { type: "implementation", log: () => {}, ...options });
+}
+
+const leaveAfter =
+  (count: number, facts: (title: string) => object = () => ({})) =>
+  async (one: AgentRun): Promise<void> => {
+    let done = 0;
+    for (const item of one.items()) {
+      if (done === count) return;
+      await one.done(item, facts(item.title));
+      done += 1;
+    }
+  };
+
+test("a checkpoint is due after every third item, and items and decisions have their times", async () => {
+  await run("timed", {
+    task: "timed",
+    begin: { pending_items: ["a", "b", "c", "d"] },
+    async work(one) {
+      one.decide("Use CSS properties", "no style is calculated");
+      await leaveAfter(4)(one);
+    },
+  });
+  const written = await history("timed");
+  expect(written.map(({ execution_state: { completed_items } }) => completed_items.length)).toEqual([
+    0, 3, 4,
+  ]);
+  const { execution_state, context_summary } = written.at(-1) as Checkpoint;
+  const aTime = expect.stringMatching(/^20\d\d-.*Z$/);
+  for (const item of execution_state.completed_items) expect(item).toMatchObject({ at: aTime });
+  expect(context_summary.key_decisions).toEqual([
+    { decision: "Use CSS properties", rationale: "no style is calculated", at: aTime },
+  ]);
+});
+
+test("in place, one draft gets the progress in new versions, and earlier versions stay readable", async () => {
+  await run("tidy", {
+    task: "in-place",
+    begin: { goal: "Count", pending_items: ["a", "b", "c"], current_focus: "a" },
+    checkpoints: { items: 1, inPlace: true },
+    async work(one) {
+      await one.done("a");
+      // A member that the work removed is removed from the draft as well.
+      delete one.state.execution_state.current_focus;
+      await one.done("b");
+    },
+  });
+  const written = await history("in-place");
+  expect(written).toHaveLength(1);
+  const { metadata, execution_state } = written[0] as Checkpoint;
+  expect(metadata).toMatchObject({ version: 4, trigger: { reason: "turn_end" } });
+  expect(execution_state.completed_items.map(({ title }) => title)).toEqual(["a", "b"]);
+  expect(execution_state.pending_items.map(({ title }) => title)).toEqual(["c"]);
+  expect(execution_state).not.toHaveProperty("current_focus");
+  const first = await fleet.records.repository.get("default", metadata.checkpoint_id, 1);
+  expect(first.execution_state).toMatchObject({ completed_items: [], current_focus: "a" });
+});
+
+test("in place, a draft that was finalized meanwhile is followed by a new checkpoint", async () => {
+  const client = await fleet.client("overtaken");
+  await run("overtaken", {
+    task: "overtaken",
+    begin: { pending_items: ["a", "b"] },
+    checkpoints: { items: 1, inPlace: true },
+    async work(one) {
+      await client.task("overtaken", { fence: one.fence }).finalize(String(one.checkpointId), "cancelled");
+      await one.done("a");
+    },
+  });
+  const written = await history("overtaken");
+  expect(written.map(({ execution_state: { completed_items } }) => completed_items.length)).toEqual([0, 1]);
+});
+
+test("a resumed task knows the agents before, logs its phase and is reported as resumed", async () => {
+  const lines: string[] = [];
+  const log = (line: string) => void lines.push(line);
+  const begin = { phase: "testing" as const, pending_items: ["a", "b", "c"] };
+  await run("first", { task: "chain", begin, log, work: leaveAfter(1) });
+  const second = await run("second", { task: "chain", log, work: leaveAfter(1) });
+  const third = await run("third", { task: "chain", log, work: leaveAfter(1) });
+  expect(lines).toEqual(Array(2).fill("[Agent] Resuming from phase: testing"));
+  expect(second).toMatchObject({ outcome: "stopped", resumedFrom: { agentId: "first" } });
+  expect(third).toMatchObject({ outcome: "completed", resumedFrom: { agentId: "second" } });
+  const { recovery, metadata } = await last("chain");
+  expect(recovery.previous_agents).toEqual(["first", "second"]);
+  expect(recovery.resumed_from).toEqual({
+    agent_id: "second",
+    checkpoint_id: second.checkpointId,
+  });
+  expect(metadata.trigger).toEqual({
+    reason: "task_complete",
+    details: "the resumed task is complete; second worked on it before",
+  });
+});
+
+test.each(["report", "stop", "repair"] as const)("missing files of completed items: %s", async (rule) => {
+  const task = `files-${rule}`;
+  const files = (title: string) => ({ files_created: [`${task}-${title}.txt`] });
+  writeFileSync(join(folder, `${task}-a.txt`), "a");
+  writeFileSync(join(folder, `${task}-b.txt`), "b");
+  const begin = { pending_items: ["a", "b", "c"] };
+  await run("maker", { task, workspace: folder, begin, work: leaveAfter(2, files) });
+  expect((await last(task)).recovery.workspace?.files?.map(({ path }) => path)).toEqual([
+    `${task}-b.txt`,
+    `${task}-a.txt`,
+  ]);
+  rmSync(join(folder, `${task}-a.txt`));
+
+  const seen: string[] = [];
+  const next = run("verifier", {
+    task,
+    workspace: folder,
+    onMissingFiles: rule,
+    async work(one) {
+      expect(one.missing).toMatchObject([{ item: { title: "a" }, files: [`${task}-a.txt`] }]);
+      for (const item of one.items()) {
+        seen.push(item.title);
+        await one.done(item);
+      }
+    },
+  });
+  if (rule === "stop") {
+    await expect(next).rejects.toMatchObject({ code: "CONFLICT", details: { items: [{ title: "a" }] } });
+    expect((await last(task)).metadata.trigger.reason).toBe("error");
+  } else expect(await next).toMatchObject({ outcome: "completed" });
+  expect(seen).toEqual({ report: ["c"], stop: [], repair: ["a", "c"] }[rule]);
+});
+
+const charge = { id: "charge", description: "charge the card" };
+
+test("a side effect is claimed in the store before it happens, and happens once", async () => {
+  const claims: unknown[] = [];
+  const act = async () => {
+    claims.push((await last("paid")).execution_state.side_effects);
+    return "receipt 7";
+  };
+  await run("payer", {
+    task: "paid",
+    begin: { pending_items: ["pay"] },
+    async work(one) {
+      expect(await one.sideEffect(charge, act)).toBe("receipt 7");
+      expect(await one.sideEffect(charge, act)).toBe("receipt 7");
+    },
+  });
+  expect(claims).toMatchObject([[{ id: "charge", state: "claimed", agent_id: "payer" }]]);
+  await run("next", {
+    task: "paid",
+    async work(one) {
+      expect(await one.sideEffect(charge, act)).toBe("receipt 7");
+    },
+  });
+  expect(claims).toHaveLength(1);
+});
+
+test("a claimed side effect is verified before it is repeated, and without a way to verify it is refused", async () => {
+  const died = new Error("the connection broke");
+  const failing = run("unlucky", {
+    task: "unsure",
+    begin: { pending_items: ["pay"] },
+    work: async (one) => void (await one.sideEffect(charge, () => Promise.reject(died))),
+  });
+  await expect(failing).rejects.toBe(died);
+  let acted = 0;
+  const act = async () => {
+    acted += 1;
+    return "receipt 8";
+  };
+  const results: unknown[] = [];
+  await run("careful", {
+    task: "unsure",
+    async work(one) {
+      await expect(one.sideEffect(charge, act)).rejects.toMatchObject({ code: "CONFLICT" });
+      results.push(await one.sideEffect({ ...charge, verify: async () => null }, act));
+      const other = { ...charge, id: "refund", verify: async () => "refund 1" };
+      await one.sideEffect({ ...other }, async () => Promise.reject(died)).catch(() => {});
+      results.push(await one.sideEffect(other, act));
+    },
+  });
+  expect(results).toEqual(["receipt 8", "refund 1"]);
+  expect(acted).toBe(1);
+});
+
+test("a handoff has a continuation prompt: the agent's own words, or a summary", async () => {
+  const begin = { pending_items: ["a", "b"], blocked_items: [{ title: "deploy", blocker: "no key" }] };
+  const handOff = (own?: string) => async (one: AgentRun) => {
+    await one.done("a");
+    if (own !== undefined) one.state.recovery.continuation_prompt = own;
+    await one.handOff();
+  };
+  await run("silent", { task: "summary", begin, work: handOff() });
+  expect((await last("summary")).recovery).toMatchObject({
+    continuation_prompt_source: "generated",
+    continuation_prompt:
+      "What was accomplished:\n- a\n\nWhat remains:\n- b\n\n" +
+      "Current blockers:\n- deploy (blocked by: no key)\n\nRecommended next step:\n- b",
+  });
+  await run("wordy", { task: "own-words", begin, work: handOff("Ask Ada first") });
+  const { recovery } = await last("own-words");
+  expect(recovery.continuation_prompt).toBe("Ask Ada first");
+  expect(recovery).not.toHaveProperty("continuation_prompt_source");
+});
