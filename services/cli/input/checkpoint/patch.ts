@@ -20,7 +20,7 @@ export interface Misspelling {
 /** A shorter name is close to too many others. */
 const LETTERS_MIN = 4;
 
-const SCHEMA = new URL("../../../shared/protocol/schemas/checkpoint-input.json", import.meta.url);
+const SCHEMA = new URL("../../../../shared/protocol/schemas/checkpoint-input.json", import.meta.url);
 
 /** The schema of a checkpoint as agents write it, from its generated file: deriving it would take longer than the call. */
 export async function checkpointShape(): Promise<Shape> {
