@@ -19,6 +19,9 @@ const UUID_V7 = new RegExp(CHECKPOINT_ID_PATTERN);
 const TOKEN = new RegExp(`^[A-Za-z0-9_-]{1,${LIMITS.id_chars_max}}$`);
 const PREFIX = "chk-";
 
+/** The id of a checkpoint as people and models see it (seed 002). */
+export const prefixedCheckpointId = (id: string): string => `${PREFIX}${id}`;
+
 /** Accepts `chk-<uuid>` (seed 002) and upper case, and returns the plain UUID in lower case. */
 export function normalizeCheckpointId(value: string): string {
   const bare = value.startsWith(PREFIX) ? value.slice(PREFIX.length) : value;

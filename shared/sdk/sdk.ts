@@ -27,6 +27,14 @@ export type { AgentRun } from "./agent/run.ts";
 export { RunEnded } from "./agent/run-ended.ts";
 export type { SideEffect } from "./agent/side-effects.ts";
 export type { Usage } from "./agent/triggers/usage.ts";
+export {
+  type CheckpointTool,
+  type CheckpointToolOptions,
+  type CheckpointToolResult,
+  checkpointFunction,
+  checkpointTool,
+} from "./checkpoint-tool/checkpoint-tool.ts";
+export { type LintFinding, lintCheckpoint } from "./checkpoint-tool/lint.ts";
 export type { FleetAdmin, RecoveryResult } from "./client/admin.ts";
 export { FleetClient } from "./client/client.ts";
 export { type ConnectOptions, connect } from "./client/connect.ts";

@@ -192,6 +192,11 @@ export class AgentRun {
     this.#parts.setStepDeadline(new Date(this.#parts.clock.now() + withinMs).toISOString());
   }
 
+  /** Writes a checkpoint before the work turns to a new message with priority. */
+  async priorityMessage(details: string): Promise<void> {
+    await this.#pass("priority_message", {}, {}, details);
+  }
+
   /** Counts an error after which the work continues. After too many, the task is handed off. */
   async failed(error: unknown): Promise<void> {
     this.#requireActive();

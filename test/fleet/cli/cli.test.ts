@@ -122,6 +122,19 @@ describe("writing", { timeout: CALLS_MS }, () => {
     );
   });
 
+  test("--lint advises on standard error, and the checkpoint is written with its reason", async () => {
+    const create = ["checkpoint", "-t", "linted", "--type", "qa", "--phase", "testing", "--lint"];
+    const { exit, out, err } = await fleet([
+      ...[...create, "--completed", "Login", "--next", "Run the tests", "--reason", "phase_transition"],
+      ...["--timeout", "20s"],
+    ]);
+    expect(exit).toBe(0);
+    expect(err).toContain("warning: completed_items.0: a completed item is in the past tense; for example");
+    expect(err).toContain("warning: resume_pointer.next_action: the next action names no file");
+    const id = /^Checkpoint created: (\S+)$/m.exec(out)?.[1] ?? "";
+    expect((await json("checkpoint", "show", id)).metadata.trigger.reason).toBe("phase_transition");
+  });
+
   test("a document comes from a file, a pipe or a redirect, and options win over it", async () => {
     const body = {
       metadata: { task_id: "doc", agent_type: "qa", agent_id: "author" },

@@ -66,7 +66,7 @@ describe("fleet resume", { timeout: CALLS_MS }, () => {
     expect(out).toMatch(/when a step is done\.\n$/);
 
     const earlier = await fleet("resume", "print", "--checkpoint", `chk-${older}`, "--style", "pointer");
-    expect(earlier.out).toMatch(/^# Resume task print\n/);
+    expect(earlier.out).toMatch(/^# Resuming from Checkpoint of task print\n/);
     expect(earlier.out).toContain("> Write the tests\n");
   });
 

@@ -37,6 +37,7 @@ const PRINTED: Readonly<Record<string, readonly RegExp[]>> = {
   "shared/sdk/README.md": [
     /^(completed|already_ended)$/m,
     /^. pass 1$/m,
+    /^chk-[0-9a-f-]{36} 20\S+Z \[\]\n$/,
     /^committed [0-9a-f-]{36}\n$/,
     /write test\/toggle\.test\.ts/,
     /^\d+ \d+ \d+\n$/,

@@ -140,6 +140,16 @@ describe("usage errors end with 64 and print nothing on standard output", () => 
     ["task $(id)", "unknown command '$(id)'", "See `fleet task --help`."],
     ["agents auth", "unknown command 'auth'", "See `fleet agents --help`."],
     ["checkpoint auth", "unknown command 'auth'", "Did you mean `fleet checkpoint --task auth`?"],
+    [
+      "checkpoint -t auth --type qa --phase testing --next Continue",
+      'the next action says nothing to an agent that does not know your context: "Continue"',
+      'Name the exact next step, such as "Analyze source 3',
+    ],
+    [
+      "checkpoint -t auth --type qa --phase testing --reason mood",
+      "Allowed choices are progress",
+      "`fleet checkpoint create --help`",
+    ],
     ["status --jsn", "unknown option '--jsn'", "see `fleet status --help`."],
     ["status more", "too many arguments", "`fleet status --help`"],
     ["checkpoint update x", "--patch", "`fleet checkpoint update --help`"],

@@ -1,6 +1,7 @@
 // `fleet checkpoint create`: writes a checkpoint from options, from a document, or from both.
 
 import { type Command, Option } from "commander";
+import { TRIGGER_REASONS } from "../../../../shared/protocol/checkpoint.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
 import { addCallOptions, type CallFlags, callOptions } from "../../input/call-options.ts";
@@ -22,6 +23,7 @@ import { showOutcome } from "../../runtime/show-outcome.ts";
 import { UsageError } from "../../runtime/usage.ts";
 
 interface Flags extends CheckpointFlags, CallFlags {
+  readonly lint?: boolean;
   readonly file?: string;
   /** true: the current folder. */
   readonly workspace?: string | true;
@@ -45,7 +47,9 @@ export function addCreate(group: Command, action: ActionFactory): void {
     .option("--blocked <title...>", 'blocked items: "Deploy because the key is missing"')
     .option("--decision <text...>", 'decisions: "LMDB because it is embedded"')
     .option("--next <action>", "the exact next action")
-    .option("--note <text>", "the reason for this checkpoint")
+    .option("--note <text>", "what this checkpoint is for")
+    .addOption(new Option("--reason <reason>", "the moment of this checkpoint").choices([...TRIGGER_REASONS]))
+    .option("--lint", "advise how the next agent could continue more easily")
     .addOption(new Option("--label <key=value>", "a label (repeatable)").argParser(collectLabel))
     .addOption(new Option("--progress <percent>", "0 to 100").argParser(percent))
     .addOption(
@@ -70,6 +74,7 @@ export function addCreate(group: Command, action: ActionFactory): void {
     "With the usage of the context, which may advise a handoff": `${fleet} checkpoint -t auth --type implementation --phase testing --next "Run the tests" --context-used 150000 --context-limit 200000`,
     "Before a risky step": `${fleet} checkpoint -t auth --type qa --phase testing --note "Before the migration"`,
     "With the state of the repository": `${fleet} checkpoint -t auth --type qa --phase testing --next "Run the tests" --workspace`,
+    "With advice how the next agent could continue more easily": `${fleet} checkpoint -t auth --type qa --phase testing --completed "Wrote the login form" --next "Run test/login.test.ts" --lint`,
     "A whole checkpoint, in a script": `make-checkpoint | ${fleet} checkpoint --task auth -q`,
   }));
 }
@@ -78,6 +83,7 @@ async function create(session: Session, flags: Flags): Promise<void> {
   const file = await fileOf(session, flags);
   const document = await completeDocument(session, flags, file);
   if (flags.workspace !== undefined) await recordWorkspace(document.checkpoint, flags.workspace);
+  await lint(session, document.checkpoint, flags.lint ?? false);
   const metadata = document.checkpoint.metadata as JsonObject;
   const client = await session.client(textOf(metadata.agent_id));
   const checkpoint = await timed(client, document, flags);
@@ -96,6 +102,30 @@ async function create(session: Session, flags: Flags): Promise<void> {
     quiet: flags.quiet,
     more: renderWritten(document.checkpoint),
   });
+}
+
+/** Refuses a next action that says nothing to another agent. With `--lint` it also advises; advice goes to standard error. */
+async function lint(session: Session, checkpoint: JsonObject, advises: boolean): Promise<void> {
+  const { isVagueAction, lintCheckpoint, vagueAction } = await import(
+    "../../../../shared/sdk/checkpoint-tool/lint.ts"
+  );
+  const { lintedDocument } = await import("../../input/checkpoint/linted-document.ts");
+  const linted = lintedDocument(checkpoint);
+  if (linted.nextAction !== undefined && isVagueAction(linted.nextAction)) {
+    const { text, example } = vagueAction("");
+    throw new UsageError(
+      `${text}: "${linted.nextAction}"`,
+      `Name the exact next step, such as "${example}".`,
+    );
+  }
+  if (!advises) return;
+  for (const { rule, path, text, example } of lintCheckpoint(linted)) {
+    session.warn({
+      code: "ADVICE",
+      text: `${path}: ${text}; for example "${example}"`,
+      details: { rule, path },
+    });
+  }
 }
 
 /** How long the times of the items of the latest checkpoint are waited for; without an answer, new items and old ones have the time of now. */

@@ -14,6 +14,7 @@ export interface CheckpointFlags {
   readonly decision?: readonly string[];
   readonly next?: string;
   readonly note?: string;
+  readonly reason?: string;
   readonly label?: Labels;
   readonly progress?: number;
   readonly tokens?: number;
@@ -38,7 +39,7 @@ export function checkpointDocument(flags: CheckpointFlags, file: JsonObject = {}
     iteration: flags.iteration,
     parent_ids: flags.parent,
     labels: flags.label && { ...objectOf(objectOf(file.metadata).labels), ...flags.label },
-    trigger: flags.note === undefined ? undefined : { reason: "manual", details: flags.note },
+    trigger: triggerOf(flags, file),
   });
   const state = section(file, "execution_state", {
     phase: flags.phase,
@@ -83,6 +84,12 @@ export function missingOptions({ taskId, checkpoint }: CheckpointDocument): ("ta
     ...(agent_type === undefined ? (["type"] as const) : []),
     ...(phase === undefined ? (["phase"] as const) : []),
   ];
+}
+
+function triggerOf({ note, reason }: CheckpointFlags, file: JsonObject): JsonObject | undefined {
+  if (note === undefined && reason === undefined) return undefined;
+  const given = objectOf(objectOf(file.metadata).trigger);
+  return { reason: reason ?? given.reason ?? "manual", ...(note !== undefined && { details: note }) };
 }
 
 /** Splits "Deploy because the key is missing" into its subject and its reason. */

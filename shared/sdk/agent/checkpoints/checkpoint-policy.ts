@@ -3,7 +3,7 @@ import type { TriggerReason } from "../../../protocol/checkpoint.ts";
 import type { Clock } from "../../../runtime/clock.ts";
 
 /** An event in the work, or one that is about to happen. `time`: only time has passed. */
-export type Occasion = "item" | "time" | "phase" | "long_operation" | "error";
+export type Occasion = "item" | "time" | "phase" | "long_operation" | "priority_message" | "error";
 
 export interface CheckpointRules {
   /** After this number of completed items. Default 3. */
@@ -20,6 +20,7 @@ const EVERY_MS = 600_000;
 const ALWAYS: Readonly<Partial<Record<Occasion, TriggerReason>>> = {
   phase: "phase_transition",
   long_operation: "before_long_operation",
+  priority_message: "priority_message",
   error: "error",
 };
 
