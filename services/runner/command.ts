@@ -30,6 +30,8 @@ export function launchSpec(
 ): LaunchSpec {
   const values = valuesOf(record, paths, context);
   const invocation = agentInvocation(agent);
+  // A pod gets the prompt itself as a file, and the message in its command.
+  const isStart = invocation.hasSystemPrompt && agent.launcher !== "kubernetes";
   const configured = Object.entries(agent.env).map(([name, value]) => [name, filled(value, values)]);
   const inherited = Object.entries(context.env).filter(
     ([name, value]) => value !== undefined && isInherited(name),
@@ -49,7 +51,7 @@ export function launchSpec(
       ...(context.hasCredentials && { FLEET_NATS_CREDS: paths.credentials }),
     },
     cwd: resolve(filled(agent.cwd ?? ".", values)),
-    prompt: { channel: invocation.prompt, path: paths.prompt },
+    prompt: { channel: invocation.prompt, path: isStart ? paths.startMessage : paths.prompt },
     logBytes: context.logBytes,
   };
 }

@@ -8,6 +8,7 @@ import type { ExitReport } from "../../shared/protocol/exit-report.ts";
 import { type ExitWord, exitWordSchema, type LauncherName } from "../../shared/protocol/runner-settings.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { readJson, writeWhole } from "../../shared/runtime/process/whole-file.ts";
+import { START_MESSAGE } from "./profiles.ts";
 
 /**
  * - accepting: the runner is about to accept the offer, or has done so.
@@ -41,6 +42,8 @@ export interface AgentRecord {
 export interface AgentPaths {
   readonly folder: string;
   readonly prompt: string;
+  /** The first message to a program that has the prompt in its system prompt. */
+  readonly startMessage: string;
   /** The file in which the agent may report why it ends. */
   readonly exitNote: string;
   /** The file of the agent's credentials for the bus. */
@@ -65,6 +68,7 @@ export class Journal {
     return {
       folder,
       prompt: join(folder, "prompt.md"),
+      startMessage: join(folder, "start.md"),
       exitNote: join(folder, "word.json"),
       credentials: join(folder, "fleet.creds"),
     };
@@ -75,6 +79,7 @@ export class Journal {
     const paths = this.paths(record.agent_id);
     mkdirSync(paths.folder, { mode: 0o700 });
     writeWhole(paths.prompt, prompt);
+    writeWhole(paths.startMessage, START_MESSAGE);
     this.save(record);
   }
 

@@ -10,20 +10,27 @@ export interface Invocation {
   readonly prompt: PromptChannel;
 }
 
+/** The first message to a program that has the prompt in its system prompt already. */
+export const START_MESSAGE = "Continue the task of your system prompt. Begin with its next action.\n";
+
 interface Profile {
+  /** Appends a file to the system prompt of the program, in every mode. A text as an argument would be visible to all users of a machine. */
+  readonly systemPromptFile?: string;
   readonly invocations: Readonly<Record<LauncherName, Invocation>>;
   /** True if the prompt must explain how to write checkpoints, because the program does not know it. */
   readonly instructions: boolean;
 }
 
 /** No runner can write to a program in a container, so the image's shell redirects the file. The shell never reads text of a task. */
+const SHELL = ["sh", "-c", 'exec "$@" < "$FLEET_PROMPT_FILE"', "agent"];
 const fromFile = (...command: string[]): Invocation => ({
-  command: ["sh", "-c", 'exec "$@" < "$FLEET_PROMPT_FILE"', "agent", ...command],
+  command: [...SHELL, ...command],
   prompt: "file",
 });
 
 export const READY_PROFILES: Readonly<Record<Exclude<ProfileName, "command">, Profile>> = {
   "claude-code": {
+    systemPromptFile: "--append-system-prompt-file",
     invocations: {
       process: { command: ["claude", "--print"], prompt: "stdin" },
       tmux: { command: ["claude"], prompt: "paste" },
@@ -50,6 +57,8 @@ export const READY_PROFILES: Readonly<Record<Exclude<ProfileName, "command">, Pr
 };
 
 export interface AgentInvocation extends Invocation {
+  /** The prompt is in the system prompt of the program, and the channel carries {@link START_MESSAGE}. */
+  readonly hasSystemPrompt: boolean;
   readonly instructions: boolean;
 }
 
@@ -58,9 +67,31 @@ export function agentInvocation(agent: RunnerAgent): AgentInvocation {
   const { profile, launcher, command, args, prompt, instructions } = agent;
   const ready = profile === "command" ? undefined : READY_PROFILES[profile];
   const usual = ready?.invocations[launcher];
+  const option = ready?.systemPromptFile;
+  const isOwn = command !== undefined || prompt !== undefined;
+  const hasSystemPrompt = option !== undefined && (agent.system_prompt ?? !isOwn);
+  const own = [...(command ?? usual?.command ?? []), ...args];
   return {
-    command: [...(command ?? usual?.command ?? []), ...args],
+    command: hasSystemPrompt ? withSystemPrompt(own, option, agent) : own,
     prompt: prompt ?? usual?.prompt ?? "file",
+    hasSystemPrompt,
     instructions: instructions ?? ready?.instructions ?? false,
   };
+}
+
+/** The pod of a Job knows the path of its prompt only when it runs, and cannot be written to, so its shell adds both. */
+function withSystemPrompt(
+  command: readonly string[],
+  option: string,
+  { launcher, command: given }: RunnerAgent,
+): readonly string[] {
+  if (launcher !== "kubernetes") return [...command, option, "{prompt_file}"];
+  const program = given === undefined ? command.slice(SHELL.length) : command;
+  return [
+    "sh",
+    "-c",
+    `exec "$@" ${option} "$FLEET_PROMPT_FILE" "${START_MESSAGE.trim()}"`,
+    "agent",
+    ...program,
+  ];
 }

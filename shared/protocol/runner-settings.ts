@@ -82,6 +82,11 @@ const agentFields = {
   /** The channel of the prompt. Default: the profile's. */
   prompt: z.enum(PROMPT_CHANNELS, { error: `one of ${PROMPT_CHANNELS.join(", ")}` }).optional(),
   /**
+   * True: the prompt becomes part of the program's system prompt, if the profile knows an option for it. Default: true, unless `command`
+   * or `prompt` is set.
+   */
+  system_prompt: z.boolean().optional(),
+  /**
    * True: the prompt ends with instructions for writing checkpoints from a terminal. Default: the profile's.
    */
   instructions: z.boolean().optional(),

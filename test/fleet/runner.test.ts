@@ -1,5 +1,7 @@
 /** SDK agents that a runner starts: a real fleet with its coordinator, a real runner and real agents, one of which is killed. */
 
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { ExitReport } from "../../shared/protocol/exit-report.ts";
@@ -22,6 +24,17 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const FAILING = [process.execPath, join(projectRoot, "test/fleet/recovery/failing.program.ts")];
 
+/** A program named `claude` that notes its system prompt and its first message, and waits for its end. */
+const CLAUDE = `#!${process.execPath}
+const { readFileSync, writeFileSync, renameSync } = require("node:fs");
+const [, , ...args] = process.argv;
+const system = readFileSync(args[args.indexOf("--append-system-prompt-file") + 1], "utf8");
+writeFileSync(process.env.NOTE + ".part", JSON.stringify({ args, system, first: readFileSync(0, "utf8") }));
+renameSync(process.env.NOTE + ".part", process.env.NOTE);
+setInterval(() => {}, 1_000);
+`;
+
+let programs: string;
 let fleet: TestFleet;
 let client: FleetClient;
 let runner: TestService;
@@ -31,6 +44,8 @@ const beats: Heartbeat[] = [];
 const events: FleetEvent[] = [];
 
 beforeAll(async () => {
+  programs = mkdtempSync(join(tmpdir(), "fleet-programs-"));
+  writeFileSync(join(programs, "claude"), CLAUDE, { mode: 0o755 });
   fleet = await startFleet();
   client = await fleet.client("person");
   await client.onEvent((event) => void events.push(event));
@@ -44,6 +59,10 @@ beforeAll(async () => {
   );
   runner = await startRunner(fleet, {
     implementation: { command: EXAMPLE, heartbeats: false },
+    architecture: {
+      profile: "claude-code",
+      env: { PATH: `${programs}:${process.env.PATH}`, NOTE: join(programs, "note.json") },
+    },
     documentation: { command: FAILING, heartbeats: false },
     // A shell around the program that restarts it once if it fails.
     qa: { command: ["sh", "-c", '"$@" || "$@"', "twice", ...FAILING], heartbeats: false },
@@ -53,6 +72,7 @@ afterAll(async () => {
   await runner?.terminate();
   await closeBus?.();
   await fleet?.stop();
+  rmSync(programs, { recursive: true, force: true });
 });
 
 const SOON = { timeout: 60_000, interval: 20 };
@@ -168,4 +188,24 @@ test("an agent that sees another owner of its task ends as completed", async () 
   await client.takeTask("waiting-1");
   await until(() => reportsOf("waiting-1").length === 1);
   expect(reportsOf("waiting-1")[0]).toMatchObject({ class: "completed", exit_code: 7 });
+});
+
+test("a program with an option for it gets the continuation prompt in its system prompt", async () => {
+  const state = { phase: "planning" as const, goal: "Draw the plan", pending_items: ["outline"] };
+  const checkpoint = { metadata: { agent_type: "architecture" }, execution_state: state };
+  await client.createCheckpoint({ taskId: "planned", checkpoint });
+  await client.initiateHandoff(null, { taskId: "planned" });
+  const note = () => {
+    try {
+      return JSON.parse(readFileSync(join(programs, "note.json"), "utf8")) as Record<string, unknown>;
+    } catch {
+      return null;
+    }
+  };
+  await expect.poll(note, SOON).not.toBeNull();
+  expect(note()).toEqual({
+    args: ["--print", "--append-system-prompt-file", expect.stringMatching(/prompt\.md$/)],
+    system: expect.stringMatching(/^# Continue task planned\n.*> Draw the plan.*How to keep this work safe/s),
+    first: "Continue the task of your system prompt. Begin with its next action.\n",
+  });
 });

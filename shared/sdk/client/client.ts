@@ -6,10 +6,11 @@ import { hash } from "node:crypto";
 import { type ChainReport, createChainVerifier } from "../../integrity/chain.ts";
 import { encodeBody } from "../../integrity/wire.ts";
 import type { Checkpoint, FinalStatus } from "../../protocol/checkpoint.ts";
-import { invalid } from "../../protocol/errors.ts";
+import { FleetError, invalid } from "../../protocol/errors.ts";
 import type { FleetEvent } from "../../protocol/events.ts";
 import { type ExitReport, exitReportSchema } from "../../protocol/exit-report.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
+import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type {
   AuditPage,
@@ -155,18 +156,31 @@ export class FleetClient {
   }
 
   /**
-   * Accepts an offer: this agent then owns the task, under the fence of the returned handle. Throws CONFLICT if another agent has the
-   * task, the deadline has passed, the handoff was cancelled, or the fleet did not make this offer.
+   * Accepts an offer, or the offer of the handoff of a checkpoint (seed 000 §5.1): this agent, or `newAgentId`, then owns the task under
+   * the fence of the returned handle. Throws CONFLICT if another agent has the task, the deadline has passed, the handoff was cancelled,
+   * or the fleet did not make this offer.
    */
+  acknowledgeHandoff(offer: OfferReference, options?: AcknowledgeOptions): Promise<AcceptedHandoff>;
+  acknowledgeHandoff(
+    checkpointId: string,
+    newAgentId?: string,
+    options?: AcknowledgeOptions,
+  ): Promise<AcceptedHandoff>;
   async acknowledgeHandoff(
-    offer: OfferReference,
-    options: AcknowledgeOptions = {},
+    offered: OfferReference | string,
+    second: AcknowledgeOptions | string = {},
+    third: AcknowledgeOptions = {},
   ): Promise<AcceptedHandoff> {
+    const options = typeof second === "string" ? { ...third, newAgentId: second } : { ...third, ...second };
+    const offer = typeof offered === "string" ? await this.#offerOf(offered, options) : offered;
     const { task_id, handoff_id, agent_type, checkpoint, digest } = offer;
-    const { heartbeats } = options;
+    const { heartbeats, newAgentId: onBehalfOf } = options;
     const named = { handoff_id, checkpoint_id: checkpoint.id, agent_type, offer_digest: digest };
     const body = toSnake({ ...named, heartbeats });
-    const answer = await this.#parts.delivery.deliverNow("acknowledge", task_id, body, options);
+    const answer = await this.#parts.delivery.deliverNow("acknowledge", task_id, body, {
+      ...options,
+      onBehalfOf,
+    });
     return { ...resultOf(answer), task: this.task(task_id, { fence: answer.fence }) };
   }
 
@@ -318,6 +332,20 @@ export class FleetClient {
     await spool?.close();
     await order.saved();
     await connection.close();
+  }
+
+  /** The offer of a checkpoint's handoff, as the store has it. Throws CONFLICT if the checkpoint is not offered now. */
+  async #offerOf(checkpointId: string, options: CallOptions): Promise<OfferReference> {
+    const id = normalizeCheckpointId(checkpointId);
+    const { id: task_id } = await this.#taskOf(id, options);
+    const handoff = await this.handoffOf(task_id, options);
+    if (handoff?.state !== "offered" || handoff.checkpoint_id !== id || handoff.to_agent_type === null) {
+      throw new FleetError("CONFLICT", "the checkpoint is not offered to an agent now", {
+        details: { checkpoint_id: id, task_id, handoff_state: handoff?.state ?? null },
+      });
+    }
+    const { handoff_id, to_agent_type: agent_type, offer_digest } = handoff;
+    return { task_id, handoff_id, agent_type, checkpoint: { id }, digest: offer_digest ?? "" };
   }
 
   /** The handle of the task to which a checkpoint belongs. */

@@ -23,6 +23,11 @@ export type HandoffDetails = Camel<HandoffOptions>;
 
 export interface AcknowledgeOptions extends CallOptions, HeartbeatPromise {
   readonly commandId?: string | undefined;
+  /**
+   * The agent that becomes the owner. Default: this one. An orchestrator or a runner may name an agent that it starts; the bus refuses it
+   * to an agent.
+   */
+  readonly newAgentId?: string | undefined;
 }
 
 /** The members of an offer that its acknowledgement names. */

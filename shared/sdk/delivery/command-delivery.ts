@@ -53,6 +53,8 @@ export interface CommandOptions extends CallOptions {
 
 export interface DeliveryOptions extends CommandOptions {
   readonly expectedFence?: number | undefined;
+  /** The agent for which an orchestrator sends the command. Default: the client's own agent. */
+  readonly onBehalfOf?: string | undefined;
 }
 
 export interface SpooledAnswer {
@@ -99,7 +101,7 @@ export class CommandDelivery {
     const { order, tenant, agentId } = this.#parts;
     // An id has one spelling on the wire, because a retry must repeat its bytes.
     const commandId = options.commandId === undefined ? uuidv7() : normalizeCheckpointId(options.commandId);
-    const subject = SUBJECTS.command(tenant, agentId, taskId, op);
+    const subject = SUBJECTS.command(tenant, options.onBehalfOf ?? agentId, taskId, op);
     const delivery: Delivery<Op> = { op, taskId, commandId, subject, body, options };
     const operation = operationOf(subject);
     try {

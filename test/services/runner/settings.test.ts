@@ -181,6 +181,7 @@ const RECORD: AgentRecord = {
 const PATHS = {
   folder: "/agents/qa-1",
   prompt: "/agents/qa-1/prompt.md",
+  startMessage: "/state/qa-1/start.md",
   exitNote: "/agents/qa-1/word.json",
   credentials: "/agents/qa-1/fleet.creds",
 };
@@ -252,9 +253,54 @@ test("every ready profile has a command and a prompt channel for every launcher"
         file({ agents: { qa: { profile, launcher, args: ["--extra"], ...(kubernetes && { kubernetes }) } } }),
       );
       const { command, prompt, instructions } = agentInvocation(agents.qa!);
-      expect(command.at(-1)).toBe("--extra");
+      expect(command).toContain("--extra");
       expect(prompt).toBe({ process: "stdin", tmux: "paste", kubernetes: "file" }[launcher]);
       expect(instructions).toBe(true);
     }
   }
+});
+
+describe("the prompt in the system prompt of a program", () => {
+  const invocation = (agent: object) => {
+    const { agents } = readRunnerSettings(file({ agents: { qa: { profile: "claude-code", ...agent } } }));
+    return agentInvocation(agents.qa!);
+  };
+  const option = ["--append-system-prompt-file", "{prompt_file}"];
+
+  test("is a file in an option, and the channel carries the first message", () => {
+    expect(invocation({})).toMatchObject({
+      command: ["claude", "--print", ...option],
+      prompt: "stdin",
+      hasSystemPrompt: true,
+    });
+    expect(invocation({ launcher: "tmux" })).toMatchObject({
+      command: ["claude", ...option],
+      prompt: "paste",
+    });
+  });
+
+  test("of a pod is added by its shell", () => {
+    const { command } = invocation({ launcher: "kubernetes", kubernetes: { image: "agent:1" } });
+    expect(command.slice(3)).toEqual(["agent", "claude", "--print"]);
+    expect(command[2]).toBe(
+      'exec "$@" --append-system-prompt-file "$FLEET_PROMPT_FILE" "Continue the task of your system prompt. Begin with its next action."',
+    );
+  });
+
+  test("is the setting's decision, and by default not that of another command or channel", () => {
+    expect(invocation({ system_prompt: false })).toMatchObject({
+      command: ["claude", "--print"],
+      hasSystemPrompt: false,
+    });
+    expect(invocation({ command: ["my-claude"] }).hasSystemPrompt).toBe(false);
+    expect(invocation({ prompt: "stdin" }).hasSystemPrompt).toBe(false);
+    expect(invocation({ command: ["my-claude"], system_prompt: true }).command).toEqual([
+      "my-claude",
+      ...option,
+    ]);
+    expect(invocation({ profile: "codex", system_prompt: true })).toMatchObject({
+      command: ["codex", "exec", "-"],
+      hasSystemPrompt: false,
+    });
+  });
 });
