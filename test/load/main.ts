@@ -3,6 +3,7 @@
 import { writeFileSync } from "node:fs";
 import { measureAccess } from "./groups/access.ts";
 import { measureBurst } from "./groups/burst.ts";
+import { measureContinuity } from "./groups/continuity.ts";
 import { measureDegraded } from "./groups/degraded.ts";
 import { measureFoundationdb } from "./groups/foundationdb.ts";
 import { measureHandoff } from "./groups/handoff.ts";
@@ -33,6 +34,7 @@ const measure = {
   overhead: measureOverhead,
   reads: measureReads,
   prompts: measurePrompts,
+  continuity: measureContinuity,
   foundationdb: measureFoundationdb,
 } as const;
 

@@ -14,6 +14,7 @@ export const GROUPS = [
   "overhead",
   "reads",
   "prompts",
+  "continuity",
   "foundationdb",
 ] as const;
 export type GroupName = (typeof GROUPS)[number];

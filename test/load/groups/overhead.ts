@@ -7,7 +7,7 @@ import type { Session } from "../session.ts";
 
 /** The answer time of a fast model. The longer a call, the smaller the overhead. */
 const CALL_MS = 500;
-const DEFAULT_ITEMS = 5;
+const DEFAULT_ITEMS = 3;
 
 export async function measureOverhead(session: Session): Promise<Group> {
   session.log("overhead: starting a fleet and an agent");

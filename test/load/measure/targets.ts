@@ -46,6 +46,12 @@ export const TARGETS = {
   overhead: { required: { below: 5 }, aim: { below: 1 } },
   /** The loss of throughput through credentials and TLS, %. */
   access: { required: { below: 5 }, aim: null },
+  /** The completed work that survives the loss of an agent's life or context, %. Seed 003 asks for 50. */
+  survival: { required: { at_least: 95 }, aim: null },
+  /** Items that were done twice, or by no agent. */
+  done_twice: { required: { below: 1 }, aim: null },
+  /** The used part of the context when an agent hands its task off, p95, %. Seed 000. */
+  utilization: { required: { below: 70.01 }, aim: null },
   /** A search by agent and time, p99, ms. */
   search: { required: { below: 100 }, aim: { below: 20 } },
   /** A continuation prompt from a loaded checkpoint, p50, ms. */
@@ -77,7 +83,11 @@ export function row(what: string, value: number | null, unit: string, target: Ta
   return { what, value, unit, required, aim, met: judge(value, target) };
 }
 
-const WORKS: ReadonlySet<Bound | null> = new Set([TARGETS.failed.required, TARGETS.burst_committed.required]);
+const WORKS: ReadonlySet<Bound | null> = new Set([
+  TARGETS.failed.required,
+  TARGETS.burst_committed.required,
+  TARGETS.done_twice.required,
+]);
 
 /** A quick run shows whether the fleet works, not how fast: only the targets that must hold at any speed are judged. */
 export function judgedQuickly(judged: Row): Row {
