@@ -4,7 +4,7 @@
  * the subject, so the body is not asked.
  */
 import { requestHash } from "../../shared/integrity/request-hash.ts";
-import type { CommandAnswer } from "../../shared/protocol/answers.ts";
+import type { CommandAnswer, CommittedAnswer } from "../../shared/protocol/answers.ts";
 import { type Actor, COMMAND_SCHEMAS, type CommandBody } from "../../shared/protocol/commands.ts";
 import { invalid } from "../../shared/protocol/errors.ts";
 import { COMMAND_OPS, type CommandAddress, type CommandOp } from "../../shared/protocol/subjects.ts";
@@ -53,6 +53,20 @@ export function isCommandOp(op: string): op is CommandOp {
 }
 
 function handlersOf(repository: CheckpointRepository): Handlers {
+  /** The command is committed: an error of the read must not hide that. */
+  async function withCheckpoint(
+    { actor: { tenant } }: Caller,
+    command: { readonly include_checkpoint?: boolean | undefined },
+    answer: CommittedAnswer,
+  ): Promise<CommittedAnswer> {
+    if (command.include_checkpoint !== true) return answer;
+    try {
+      return { ...answer, checkpoint: await repository.get(tenant, answer.checkpoint_id, answer.version) };
+    } catch {
+      return answer;
+    }
+  }
+
   return {
     create: {
       agentTypes: ({ checkpoint, handoff }) => ({
@@ -60,11 +74,11 @@ function handlersOf(repository: CheckpointRepository): Handlers {
         "handoff.to_agent_type": handoff?.to_agent_type,
       }),
       check: checkNewCheckpoint,
-      apply: (by, command) => repository.create(by, command),
+      apply: async (by, command) => withCheckpoint(by, command, await repository.create(by, command)),
     },
     update: {
       check: (_, command) => void checkPatch(command),
-      apply: (by, command) => repository.update(by, command),
+      apply: async (by, command) => withCheckpoint(by, command, await repository.update(by, command)),
     },
     finalize: { apply: (by, command) => repository.finalize(by, command) },
     link: { apply: (by, command) => repository.link(by, command) },

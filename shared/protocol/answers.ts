@@ -1,6 +1,6 @@
 /** Answers to requests: the promise that was given, or an error, after which nothing has happened. */
 import { z } from "zod";
-import { firedTriggerSchema } from "./checkpoint.ts";
+import { checkpointSchema, firedTriggerSchema } from "./checkpoint.ts";
 import { ERROR_CODES } from "./errors.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
 import { RECOVERY_STATES } from "./recovery-states.ts";
@@ -36,6 +36,8 @@ export const committedAnswerSchema = z.looseObject({
   warnings: z.array(z.string()).optional(),
   /** The agent should hand off: the handoff triggers of the policy that this checkpoint fired. */
   handoff_advised: z.array(firedTriggerSchema).exactOptional(),
+  /** With `include_checkpoint`: the version that this command wrote. Absent if it cannot be read now. */
+  checkpoint: checkpointSchema.exactOptional(),
   /** The handoff that the command opened: a `create` in phase `handoff`, or the completion of the task. */
   handoff_id: z.string().exactOptional(),
 });

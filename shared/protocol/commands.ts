@@ -25,6 +25,9 @@ const envelope = {
   after: commandIdSchema.optional(),
 };
 
+/** The answer has the checkpoint as it is stored (seed 000 §5.1). */
+const includeCheckpoint = z.boolean().optional();
+
 /**
  * The new checkpoint gets the id of the command. `expected_version` is the number of checkpoints that the
  * task has so far. In phase `handoff` the command opens a handoff of the same id, with the options in
@@ -36,6 +39,7 @@ export const createCommandSchema = z
     checkpoint: checkpointInputSchema,
     expected_version: z.int().min(0).optional(),
     handoff: handoffOptionsSchema.optional(),
+    include_checkpoint: includeCheckpoint,
   })
   .refine(
     ({ checkpoint, handoff }) => handoff === undefined || checkpoint.execution_state.phase === "handoff",
@@ -51,6 +55,7 @@ export const updateCommandSchema = z.looseObject({
   checkpoint_id: checkpointIdSchema,
   patch: z.looseObject({}),
   expected_version: z.int().min(1).optional(),
+  include_checkpoint: includeCheckpoint,
 });
 
 export const finalizeCommandSchema = z.looseObject({

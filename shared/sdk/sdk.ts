@@ -44,6 +44,7 @@ export type {
   HandoffOutcome,
   QueuedOutcome,
   SpooledOutcome,
+  WrittenCheckpoint,
 } from "./client/outcome.ts";
 export { type AcceptedHandoff, TaskHandle } from "./client/task.ts";
 export type { FleetWarning } from "./client/warnings.ts";

@@ -48,7 +48,13 @@ import type {
   SearchOptions,
   TakeOptions,
 } from "./options.ts";
-import { type CheckpointOutcome, type HandoffChange, type HandoffOutcome, resultOf } from "./outcome.ts";
+import {
+  type CheckpointOutcome,
+  type HandoffChange,
+  type HandoffOutcome,
+  resultOf,
+  type WrittenCheckpoint,
+} from "./outcome.ts";
 import { type AcceptedHandoff, TaskHandle } from "./task.ts";
 import type { OnWarning } from "./warnings.ts";
 
@@ -114,17 +120,24 @@ export class FleetClient {
     return this.task(taskId).release(options);
   }
 
-  createCheckpoint({ taskId, checkpoint, ...options }: CreateCheckpointParams): Promise<CheckpointOutcome> {
-    return this.task(taskId).checkpoint(checkpoint, options);
+  /** Resolves with the checkpoint as it is stored, and the outcome. {@link TaskHandle.checkpoint} answers with the outcome alone. */
+  async createCheckpoint({
+    taskId,
+    checkpoint,
+    ...options
+  }: CreateCheckpointParams): Promise<WrittenCheckpoint> {
+    const included = { ...options, includeCheckpoint: true };
+    return this.#written(await this.task(taskId).checkpoint(checkpoint, included), options);
   }
 
-  /** See {@link TaskHandle.update}. */
+  /** See {@link TaskHandle.update}. Resolves like {@link createCheckpoint}. */
   async updateCheckpoint(
     id: string,
     patch: Record<string, unknown>,
     options: ChangeOptions = {},
-  ): Promise<CheckpointOutcome> {
-    return (await this.#taskOf(id, options)).update(id, patch, options);
+  ): Promise<WrittenCheckpoint> {
+    const task = await this.taskOf(id, options);
+    return this.#written(await task.update(id, patch, { ...options, includeCheckpoint: true }), options);
   }
 
   async finalizeCheckpoint(
@@ -132,7 +145,7 @@ export class FleetClient {
     status: FinalStatus,
     options: ChangeOptions & FinalizeOptions = {},
   ): Promise<CheckpointOutcome> {
-    return (await this.#taskOf(id, options)).finalize(id, status, options);
+    return (await this.taskOf(id, options)).finalize(id, status, options);
   }
 
   async linkCheckpoints(
@@ -140,7 +153,7 @@ export class FleetClient {
     childId: string,
     options: ChangeOptions = {},
   ): Promise<CheckpointOutcome> {
-    return (await this.#taskOf(childId, options)).link(parentId, childId, options);
+    return (await this.taskOf(childId, options)).link(parentId, childId, options);
   }
 
   /** Requests a handoff of a checkpoint; null: of the newest one of `taskId`. See {@link TaskHandle.handOff}. */
@@ -149,7 +162,7 @@ export class FleetClient {
     options: InitiateHandoffOptions = {},
   ): Promise<HandoffOutcome> {
     if (checkpointId !== null) {
-      return (await this.#taskOf(checkpointId, options)).handOff({ ...options, checkpointId });
+      return (await this.taskOf(checkpointId, options)).handOff({ ...options, checkpointId });
     }
     if (options.taskId === undefined) throw invalid("taskId", "the task to hand off");
     return this.task(options.taskId).handOff(options);
@@ -334,10 +347,25 @@ export class FleetClient {
     await connection.close();
   }
 
+  /** A writer that cannot read what it has just committed answers without it. Then a reader has it. */
+  async #written(
+    outcome: CheckpointOutcome,
+    { deadlineMs, signal }: CallOptions,
+  ): Promise<WrittenCheckpoint> {
+    if (outcome.outcome !== "committed") return outcome;
+    const { checkpoint: included, ...committed } = outcome;
+    const { checkpointId, version } = committed;
+    const stored = included ?? (await this.getCheckpoint(checkpointId, { version, deadlineMs, signal }));
+    if (stored !== null) return { ...stored, ...committed };
+    throw new FleetError("TIMEOUT", "the checkpoint is committed and cannot be read now", {
+      details: { command_id: committed.commandId, checkpoint_id: checkpointId },
+    });
+  }
+
   /** The offer of a checkpoint's handoff, as the store has it. Throws CONFLICT if the checkpoint is not offered now. */
   async #offerOf(checkpointId: string, options: CallOptions): Promise<OfferReference> {
     const id = normalizeCheckpointId(checkpointId);
-    const { id: task_id } = await this.#taskOf(id, options);
+    const { id: task_id } = await this.taskOf(id, options);
     const handoff = await this.handoffOf(task_id, options);
     if (handoff?.state !== "offered" || handoff.checkpoint_id !== id || handoff.to_agent_type === null) {
       throw new FleetError("CONFLICT", "the checkpoint is not offered to an agent now", {
@@ -349,7 +377,7 @@ export class FleetClient {
   }
 
   /** The handle of the task to which a checkpoint belongs. */
-  async #taskOf(checkpointId: string, options: ChangeOptions): Promise<TaskHandle> {
+  async taskOf(checkpointId: string, options: ChangeOptions = {}): Promise<TaskHandle> {
     return this.task(await this.#parts.tasks.find(checkpointId, options));
   }
 }

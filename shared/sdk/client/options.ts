@@ -35,7 +35,12 @@ export type OfferReference = Pick<OfferData, "task_id" | "handoff_id" | "agent_t
   readonly checkpoint: Pick<OfferData["checkpoint"], "id">;
 };
 
-export interface CreateOptions extends CommandOptions {
+export interface UpdateOptions extends CommandOptions {
+  /** The outcome of a committed command has the checkpoint as it is stored. Default false. */
+  readonly includeCheckpoint?: boolean | undefined;
+}
+
+export interface CreateOptions extends UpdateOptions {
   /** For a checkpoint in phase `handoff`. */
   readonly handoff?: HandoffDetails | undefined;
 }

@@ -3,6 +3,7 @@
  * happened, except after TIMEOUT, where that is unknown.
  */
 import type { CommittedAnswer, HandoffAnswer } from "../../protocol/answers.ts";
+import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { type Camel, toCamel } from "../case-convert.ts";
 import type { DeliveryAnswer } from "../delivery/command-delivery.ts";
 
@@ -37,6 +38,12 @@ export interface SpooledOutcome extends PendingOutcome {
   /** The folder of the spool. */
   readonly spool: string;
 }
+
+/** The outcome together with the checkpoint as it is stored (seed 000 §5.1). */
+export type WrittenCheckpoint =
+  | (Checkpoint & Omit<CommittedOutcome, "checkpoint">)
+  | QueuedOutcome
+  | SpooledOutcome;
 
 export type CheckpointOutcome = CommittedOutcome | QueuedOutcome | SpooledOutcome;
 

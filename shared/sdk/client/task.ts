@@ -17,6 +17,7 @@ import type {
   FinalizeOptions,
   HandOffOptions,
   HistoryOptions,
+  UpdateOptions,
 } from "./options.ts";
 import {
   type CheckpointOutcome,
@@ -60,6 +61,7 @@ export class TaskHandle {
     const body = {
       checkpoint: short.checkpoint,
       ...(handoff !== undefined && { handoff: toSnake(handoff) }),
+      ...included(options),
     };
     return this.#write("create", body, options);
   }
@@ -68,10 +70,10 @@ export class TaskHandle {
   async update(
     checkpointId: string,
     patch: Record<string, unknown>,
-    options: CommandOptions = {},
+    options: UpdateOptions = {},
   ): Promise<CheckpointOutcome> {
     const checkpoint_id = normalizeCheckpointId(checkpointId);
-    return this.#write("update", { checkpoint_id, patch }, options, checkpoint_id);
+    return this.#write("update", { checkpoint_id, patch, ...included(options) }, options, checkpoint_id);
   }
 
   async finalize(
@@ -165,6 +167,9 @@ export class TaskHandle {
       : { ...options, fence: this.fence };
   }
 }
+
+const included = ({ includeCheckpoint }: UpdateOptions) =>
+  includeCheckpoint === true && { include_checkpoint: true };
 
 /** A checkpoint in phase `handoff` without a continuation prompt gets a generated one before it is sealed (seed 000, FR-004 step 2). */
 function withContinuationPrompt(checkpoint: CheckpointInput): CheckpointInput {

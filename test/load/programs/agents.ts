@@ -113,7 +113,7 @@ async function write(agent: number): Promise<void> {
   const step = steps[agent]!++;
   const checkpoint = workload.checkpoint(agent, step);
   const taskId = workload.taskId(agent);
-  const { checkpointId } = await clients[agent]!.createCheckpoint({ taskId, checkpoint });
+  const { checkpointId } = await clients[agent]!.task(taskId).checkpoint(checkpoint);
   if (ids.length < IDS_MAX) ids.push(checkpointId);
   else ids[Math.floor(random() * IDS_MAX)] = checkpointId;
 }
@@ -168,11 +168,7 @@ async function burst(_: object): Promise<{ committed: number; last: number; late
   const begin = performance.now();
   await Promise.allSettled(
     clients.map(async (client, agent) => {
-      await client.createCheckpoint({
-        taskId: workload.taskId(agent),
-        checkpoint: checkpoints[agent]!,
-        deadlineMs: 30_000,
-      });
+      await client.task(workload.taskId(agent)).checkpoint(checkpoints[agent]!, { deadlineMs: 30_000 });
       latencies.push(performance.now() - begin);
     }),
   );

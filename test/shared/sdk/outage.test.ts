@@ -96,7 +96,7 @@ const committed = (command_id: string) => ({
 });
 
 const create = (one: FleetClient, options: { deadlineMs?: number; commandId?: string } = {}) =>
-  one.createCheckpoint({ taskId: task, checkpoint, ...options });
+  one.task(task).checkpoint(checkpoint, options);
 
 const timed = async <T>(work: Promise<T>): Promise<[T, number]> => {
   const begin = performance.now();
@@ -142,7 +142,7 @@ describe("no writer", () => {
   test("the client refuses a command that could never be applied", async () => {
     const one = await client();
     const wrong = { ...checkpoint, execution_state: { phase: "resting" } } as never;
-    await expect(one.createCheckpoint({ taskId: task, checkpoint: wrong })).rejects.toMatchObject({
+    await expect(one.task(task).checkpoint(wrong)).rejects.toMatchObject({
       code: "INVALID",
       fields: [{ path: "checkpoint.execution_state.phase" }],
     });

@@ -89,10 +89,8 @@ async function create(session: Session, flags: Flags): Promise<void> {
   const checkpoint = await timed(client, document, flags);
   // A document with an id of its own is written once, however often it is sent.
   const ownId = textOf(metadata.checkpoint_id);
-  const outcome = await client.createCheckpoint({
-    taskId: document.taskId ?? "",
-    // The writer validates it, and its refusal names every wrong field.
-    checkpoint: checkpoint as never,
+  // The writer validates it, and its refusal names every wrong field.
+  const outcome = await client.task(document.taskId ?? "").checkpoint(checkpoint as never, {
     ...callOptions(session, flags),
     commandId: flags.commandId ?? (ownId === undefined ? undefined : bareId(ownId)),
   });

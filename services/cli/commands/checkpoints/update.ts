@@ -41,9 +41,7 @@ async function update(session: Session, id: string, flags: Flags): Promise<void>
     });
   }
   const client = await session.client();
-  const outcome = await client.updateCheckpoint(id, patch, {
-    ...callOptions(session, flags),
-    taskId: flags.task,
-  });
+  const options = { ...callOptions(session, flags), taskId: flags.task };
+  const outcome = await (await client.taskOf(id, options)).update(id, patch, options);
   await showOutcome(session, outcome, { done: "Checkpoint updated", quiet: flags.quiet });
 }
