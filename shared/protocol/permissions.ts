@@ -87,20 +87,19 @@ function queryRoles(op: QueryOp): readonly ClientRole[] {
   return op === "tenant_audit" ? ["operator", "observer"] : ["operator"];
 }
 
-const runnerRow = (
-  subject: string,
-  purpose: string,
-  direction: PermissionRow["direction"] = "publish",
-): PermissionRow => ({ subject, direction, roles: ["runner"], purpose });
+const runnerRow = (subject: string, purpose: string): PermissionRow => ({
+  subject,
+  direction: "publish",
+  roles: ["runner"],
+  purpose,
+});
 
 /** A runner acts for the agents that it starts. Their names are not known when it gets its credentials. */
 const RUNNER_ROWS: readonly PermissionRow[] = [
-  runnerRow("fleet.cmd.{tenant}.*.*.acknowledge", "accepts offers for its agents"),
   runnerRow("fleet.query.{tenant}.*.task", "asks whether its agents own their tasks"),
   runnerRow("fleet.heartbeat.{tenant}.*", "heartbeats of its agents"),
   runnerRow("fleet.exit.{tenant}.*.*", "exit reports of its agents"),
   runnerRow("fleet.access.{tenant}.{name}.agent_credentials", "asks for credentials of its agents"),
-  runnerRow("_INBOX.{tenant}.>", "answers for its agents", "subscribe"),
 ];
 
 const CLIENT_ROWS: readonly PermissionRow[] = [
@@ -125,6 +124,18 @@ const CLIENT_ROWS: readonly PermissionRow[] = [
     direction: "publish",
     roles: ACTING,
     purpose: "its own exit report",
+  },
+  {
+    subject: "fleet.cmd.{tenant}.*.*.acknowledge",
+    direction: "publish",
+    roles: ["runner", "orchestrator"],
+    purpose: "accepts offers for the agents that it starts",
+  },
+  {
+    subject: "_INBOX.{tenant}.>",
+    direction: "subscribe",
+    roles: ["runner", "orchestrator"],
+    purpose: "answers for the agents that it starts",
   },
   ...RUNNER_ROWS,
   {

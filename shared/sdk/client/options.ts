@@ -24,8 +24,8 @@ export type HandoffDetails = Camel<HandoffOptions>;
 export interface AcknowledgeOptions extends CallOptions, HeartbeatPromise {
   readonly commandId?: string | undefined;
   /**
-   * The agent that becomes the owner. Default: this one. An orchestrator or a runner may name an agent that it starts; the bus refuses it
-   * to an agent.
+   * The agent that becomes the owner. Default: this one. Orchestrators and runners may name an agent that they start. The bus refuses it
+   * to agents.
    */
   readonly newAgentId?: string | undefined;
 }

@@ -200,6 +200,25 @@ test(
 );
 
 test(
+  "an orchestrator accepts an offer for an agent that it starts, and an agent cannot",
+  async () => {
+    const source = await server.client("source", "default", { role: "agent" });
+    const started = await source.createCheckpoint({ taskId: "started", checkpoint: input({}) });
+    await source.initiateHandoff(started.checkpointId, { taskId: "started" });
+    const orchestrator = await server.client("conductor", "default", { role: "orchestrator" });
+    const state = async () => (await orchestrator.handoffOf("started"))?.state;
+    await expect.poll(state, { timeout: 20_000 }).toBe("offered");
+
+    const thief = await server.client("thief", "default", { role: "agent" });
+    expect(await codeOf(thief.acknowledgeHandoff(started.checkpointId, "accomplice"))).toBe("FORBIDDEN");
+    expect(await state()).toBe("offered");
+    await orchestrator.acknowledgeHandoff(started.checkpointId, "worker-9");
+    expect(await orchestrator.getTask("started")).toMatchObject({ owner: "worker-9" });
+  },
+  FLEETS_MS,
+);
+
+test(
   "a fleet keeps its streams when it gets credentials, and when it loses them",
   async () => {
     const env: Record<string, string> = { FLEET_AUTH: "off" };
