@@ -109,8 +109,8 @@ async function connected(
 /** A runner with the credentials of another role would accept no offer, and its agents would send no heartbeat. */
 async function requireRights(bus: Bus, { tenant, runnerName }: RunnerConfig): Promise<void> {
   try {
-    // Only a runner may receive the answers to its agents.
-    const stop = await bus.subscribe(`${SUBJECTS.inboxPrefix(tenant, runnerName)}.*`, () => {});
+    // Only a runner may receive the requests to its agents.
+    const stop = await bus.subscribe(SUBJECTS.agentRequests(tenant, runnerName), () => {});
     await stop();
   } catch (error) {
     if (!isRefused(error)) throw error;

@@ -102,6 +102,33 @@ const RUNNER_ROWS: readonly PermissionRow[] = [
   runnerRow("fleet.access.{tenant}.{name}.agent_credentials", "asks for credentials of its agents"),
 ];
 
+const AGENT_REQUEST_ROWS: readonly PermissionRow[] = [
+  {
+    subject: "fleet.agent.{tenant}.*.*.*",
+    direction: "subscribe",
+    roles: ["runner"],
+    purpose: "requests about its agents",
+  },
+  {
+    subject: "_INBOX.{tenant}.>",
+    direction: "publish",
+    roles: ["runner"],
+    purpose: "answers about its agents",
+  },
+  {
+    subject: "fleet.agent.{tenant}.{name}.*.restart",
+    direction: "publish",
+    roles: ["orchestrator", "operator"],
+    purpose: "asks the runner of an agent to restart it",
+  },
+  {
+    subject: "fleet.agent.{tenant}.{name}.{name}.inject",
+    direction: "publish",
+    roles: ["agent"],
+    purpose: "asks its runner for the checkpoint message",
+  },
+];
+
 const CLIENT_ROWS: readonly PermissionRow[] = [
   ...COMMAND_OPS.map(commandRow),
   ...QUEUED_OPS.map(
@@ -138,6 +165,7 @@ const CLIENT_ROWS: readonly PermissionRow[] = [
     purpose: "answers for the agents that it starts",
   },
   ...RUNNER_ROWS,
+  ...AGENT_REQUEST_ROWS,
   {
     subject: "_INBOX.{tenant}.{name}.>",
     direction: "subscribe",
@@ -268,7 +296,7 @@ export const PERMISSIONS: readonly PermissionRow[] = [...CLIENT_ROWS, ...SERVICE
 export function rightsOf(role: Role, { tenant, name }: { tenant: string; name: string }): Rights {
   const of = (direction: PermissionRow["direction"]): string[] =>
     PERMISSIONS.filter((row) => row.direction === direction && row.roles.includes(role)).map(({ subject }) =>
-      subject.replace("{tenant}", tenant).replace("{name}", name),
+      subject.replace("{tenant}", tenant).replaceAll("{name}", name),
     );
   return { publish: of("publish"), subscribe: of("subscribe") };
 }

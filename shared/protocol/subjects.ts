@@ -85,6 +85,10 @@ export function isAnsweredOp(op: QueryOp): op is AnsweredOp {
   return op !== "offer_next";
 }
 
+/** Requests to the runner of a running agent. */
+export const AGENT_REQUEST_OPS = ["restart", "inject"] as const;
+export type AgentRequestOp = (typeof AGENT_REQUEST_OPS)[number];
+
 const INBOX_REST = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 
 function token(name: string, value: string): string {
@@ -164,6 +168,12 @@ export const SUBJECTS = {
   heartbeat: (tenant: string, agent: string): string =>
     `fleet.heartbeat.${token("tenant", tenant)}.${token("agent_id", agent)}`,
   everyHeartbeat: "fleet.heartbeat.*.*",
+  /** A request to the runner that started the agent. */
+  agentRequest: (tenant: string, caller: string, agent: string, op: AgentRequestOp): string =>
+    `fleet.agent.${token("tenant", tenant)}.${principal("caller_id", caller)}.${token("agent_id", agent)}.${op}`,
+  /** The requests of all callers to the runner of the agent. */
+  agentRequests: (tenant: string, agent: string): string =>
+    `fleet.agent.${token("tenant", tenant)}.*.${token("agent_id", agent)}.*`,
   exit: (tenant: string, agent: string, task: string): string =>
     `fleet.exit.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}`,
   everyExit: "fleet.exit.*.*.*",
@@ -306,7 +316,7 @@ export function parseQuerySubject(subject: string): QueryAddress {
   return { tenant: token("tenant", tenant), caller: principal("caller_id", caller), op };
 }
 
-const REQUEST_SUBJECT = /^fleet\.(?:cmd|query|access)\.([^.]+)\.([^.]+)\./;
+const REQUEST_SUBJECT = /^fleet\.(?:cmd|query|access|agent)\.([^.]+)\.([^.]+)\./;
 
 /** The caller that the subject of a request names. undefined: another subject. */
 export function callerOf(subject: string): CallerAddress | undefined {
