@@ -29,6 +29,7 @@ import type { AlertQueries } from "./alerts.ts";
 import type { OfferQueries } from "./offers.ts";
 import type { QueueQueries } from "./queue.ts";
 import type { RecoveryQueries } from "./recoveries.ts";
+import type { TurnQuery } from "./turns.ts";
 
 export interface Queries {
   handle(request: ServiceRequest): Promise<ServiceAnswer | ForwardedRequest>;
@@ -55,6 +56,7 @@ export function createQueries(
   alerts: AlertQueries,
   recoveries: RecoveryQueries,
   offers: OfferQueries,
+  turns: TurnQuery,
 ): Queries {
   const handlers: Handlers = {
     get: async (tenant, query) => ({
@@ -81,6 +83,7 @@ export function createQueries(
     agents,
     tenant_audit: (tenant, query) => repository.tenantActs.page(tenant, query),
     access_record: (tenant, { acts }, caller) => recordAccess(repository, { tenant, caller }, acts),
+    turn_event: turns,
     queue_status: (tenant) => queue.status(tenant),
     dead_list: (tenant, query) => queue.list(tenant, query),
     dead_retry: (tenant, { seq }, caller) => queue.retry(tenant, caller, seq),

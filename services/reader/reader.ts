@@ -14,6 +14,7 @@ import { createQueries, isQueryOp } from "./queries.ts";
 import { createQueueQueries } from "./queue.ts";
 import { createRecoveryQueries } from "./recoveries.ts";
 import { createStatus } from "./status.ts";
+import { createTurnQuery } from "./turns.ts";
 
 export async function start(context: ReaderContext): Promise<Stop> {
   const { bus, store, clock, log, metrics, config } = context;
@@ -27,6 +28,7 @@ export async function start(context: ReaderContext): Promise<Stop> {
     createAlertQueries(context),
     createRecoveryQueries(repository, config),
     createOfferQueries(context),
+    createTurnQuery(context, repository),
   );
   const stopServing = await serveEndpoint(
     {

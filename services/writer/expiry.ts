@@ -6,6 +6,7 @@
 
 import { createLeaderLease } from "../../shared/records/leader/leader-lease.ts";
 import { requireLease } from "../../shared/records/leader/lease.ts";
+import { clearExpiredSessions } from "../../shared/records/session/sessions.ts";
 import { clearExpiredAcks } from "../../shared/records/task/alert-acks.ts";
 import { clearExpired } from "../../shared/records/task/expiry.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
@@ -18,6 +19,7 @@ const DEADLINE_MS = 3_000;
 
 const CLEARINGS = [
   { what: "commands", clear: clearExpired },
+  { what: "sessions", clear: clearExpiredSessions },
   { what: "alert acknowledgements", clear: clearExpiredAcks },
 ] as const;
 

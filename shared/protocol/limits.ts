@@ -198,6 +198,17 @@ export const LIMITS = {
   agents_limit_default: 100,
   /** Tasks that one list of agents may scan for owned ones. */
   agents_scan_max: 1_000,
+  /** The time that an agent must work in a turn before it is asked for a checkpoint (seed 001, invariant 1). */
+  turn_min_ms: 30_000,
+  /** The time between the restart of an agent and the checkpoint message (seed 001, invariant 6). */
+  restart_injection_ms: 5_000,
+  /** The record of a session, which must fit into one value of the store. */
+  session_text_chars_max: 240,
+  session_prompt_chars_max: 1_000,
+  session_files_count_max: 40,
+  session_commands_count_max: 20,
+  /** A session without an event for this time is forgotten. */
+  session_kept_ms: 30 * 86_400_000,
   /** The age at which the stream drops alerts. */
   alerts_kept_ms: 30 * 86_400_000,
   /** One alert. No service of the fleet writes a larger one. */
@@ -291,6 +302,15 @@ const relations: [holds: boolean, why: string][] = [
     "a prompt of the largest size and its envelope must fit into an offer, even with every character escaped in JSON",
   ],
   [LIMITS.offer_bytes_max <= LIMITS.inline_bytes_max, "an offer must fit into one value of the store"],
+  [
+    // UTF-8 writes a character as three bytes at most, and a surrogate pair as four.
+    3 *
+      ((LIMITS.session_files_count_max + LIMITS.session_commands_count_max + 2) *
+        LIMITS.session_text_chars_max +
+        3 * LIMITS.session_prompt_chars_max) <=
+      LIMITS.inline_bytes_max,
+    "the record of a session must fit into one value of the store",
+  ],
   [
     LIMITS.workspace_file_bytes_max <= LIMITS.workspace_hashed_bytes_max,
     "a file of the largest size must be among those that are hashed",

@@ -81,6 +81,7 @@ function queryRow(op: QueryOp): PermissionRow {
 }
 
 function queryRoles(op: QueryOp): readonly ClientRole[] {
+  if (op === "turn_event") return ACTING;
   if (op === "offer_next" || op === "offer_settle") return [...ACTING, "runner"];
   if (READ_OPS.includes(op)) return CLIENTS;
   if (OVERVIEW_OPS.includes(op)) return WATCHING;

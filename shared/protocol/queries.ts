@@ -31,6 +31,7 @@ import type { ScrubFindingPage, ScrubStatus } from "./scrub.ts";
 import type { QueryOp } from "./subjects.ts";
 import { type ListedTask, TASK_STATES, type Task } from "./task.ts";
 import type { AuditRecord, TenantAuditPage } from "./tenant-audit.ts";
+import { type TurnResult, turnEventQuerySchema } from "./turns.ts";
 
 const cursor = z.string().max(1_024).optional();
 const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
@@ -184,6 +185,7 @@ export const QUERY_SCHEMAS = {
   agents: agentsQuerySchema,
   tenant_audit: tenantAuditQuerySchema,
   access_record: accessRecordQuerySchema,
+  turn_event: turnEventQuerySchema,
   queue_status: emptyQuerySchema,
   dead_list: deadListQuerySchema,
   dead_retry: deadLetterQuerySchema,
@@ -363,6 +365,7 @@ export interface QueryResults {
   tenant_audit: TenantAuditPage;
   /** The number of acts that were not recorded before. */
   access_record: { readonly recorded: number };
+  turn_event: TurnResult;
   queue_status: QueueStatus;
   dead_list: DeadLetterPage;
   dead_retry: RetriedLetter;

@@ -71,6 +71,7 @@ export const QUERY_OPS = [
   "agents",
   "tenant_audit",
   "access_record",
+  "turn_event",
   ...SCRUB_OPS,
   ...QUEUE_OPS,
   ...ALERT_OPS,

@@ -1,9 +1,7 @@
 /**
- * CheckpointRepository: the operations of seed 000 §5.1 on any store, each one transaction. Services use this and nothing
- * below it. Errors are FleetErrors; an unavailable store gives UNAVAILABLE. A transaction with an unknown result is retried,
- * which its idempotency record makes harmless.
+ * CheckpointRepository: the operations of seed 000 §5.1 on any store, each one transaction. Errors are FleetErrors; an unavailable
+ * store gives UNAVAILABLE. A transaction with an unknown result is retried, which its idempotency record makes harmless.
  */
-
 import { requireFence } from "../lifecycle/ownership.ts";
 import type {
   AcknowledgedAnswer,
@@ -67,6 +65,7 @@ import type { FoundDamage } from "./scrub/scrub-reader.ts";
 import { readScrubStatus, requestScrub } from "./scrub/state.ts";
 import { readIndexStatus, requestRebuild, requireIndexed } from "./search/index-state.ts";
 import { search } from "./search/search.ts";
+import { Sessions } from "./session/sessions.ts";
 import { type AuditedRefusal, recordRefusal } from "./task/audited-refusals.ts";
 import type { CommandContext, Replay } from "./task/command-transaction.ts";
 import { appliedAt, type RememberedAnswer } from "./task/idempotency.ts";
@@ -110,16 +109,15 @@ export class CheckpointRepository {
   readonly #policies: Policies;
   readonly #thresholdsOf: ThresholdsOf;
   readonly #findings: Findings;
-  /** The operations of the coordinators. */
   readonly handoffActions: HandoffActions;
-  /** The operations of the watchdogs. */
   readonly recoveryActions: RecoveryActions;
   readonly tenantActs: TenantActs;
+  readonly sessions: Sessions;
 
   constructor(options: RepositoryOptions) {
-    const { store, format, now, finder, onCorrupt, policies = DEFAULT_POLICIES } = options;
+    const { store, now, finder, onCorrupt, policies = DEFAULT_POLICIES } = options;
+    const { incarnation } = options.format;
     const transactions = new Transactions(store);
-    const { incarnation } = format;
     const findings = new Findings({ transactions, incarnation, now, finder, onCorrupt });
     this.#store = store;
     this.#transactions = transactions;
@@ -128,6 +126,7 @@ export class CheckpointRepository {
     this.handoffActions = new HandoffActions(parts);
     this.recoveryActions = new RecoveryActions(parts);
     this.tenantActs = new TenantActs(parts);
+    this.sessions = new Sessions(parts);
     this.#options = options;
     this.#policies = policies;
     this.#thresholdsOf = thresholdsIn(policies);

@@ -121,6 +121,15 @@ function bodies(own: string, other: string): Readonly<Record<AnsweredOp, readonl
     access_record: [
       { acts: [{ act: "issue", id: `U${"A".repeat(55)}`, role: "agent", name: `${own}-agent` }] },
     ],
+    turn_event: [
+      {
+        session_id: "s-1",
+        event: "session_start",
+        at: "2026-01-24T10:00:00.000Z",
+        vendor: "claude-code",
+        folder: "/work",
+      },
+    ],
     offer_settle: [{ delivery, outcome: "done" }],
     scrub_status: [{}],
     scrub_start: [{}],

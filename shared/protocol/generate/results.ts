@@ -13,6 +13,7 @@ import { POINT_FAILURES } from "../recovery-states.ts";
 import { SCRUB_KINDS } from "../scrub.ts";
 import type { AnsweredOp } from "../subjects.ts";
 import { listedTaskSchema, taskSchema } from "../task.ts";
+import { turnResultSchema } from "../turns.ts";
 
 const auditRecordSchema = z.looseObject({ seq: z.int(), entry: z.string(), hash: z.string() });
 
@@ -188,6 +189,7 @@ export const RESULT_SCHEMAS = {
     more: z.boolean(),
   }),
   access_record: z.looseObject({ recorded: z.int() }),
+  turn_event: turnResultSchema,
   queue_status: queueSchema,
   dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),
   dead_retry: z.looseObject({

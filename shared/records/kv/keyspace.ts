@@ -24,6 +24,8 @@
  * | `alert_acks`, alert                               | actor, time and note                     | alert_ack             |
  * | `tenant_audit`, seq                               | audit entry, chained by hash             | acts of operators     |
  * | `tenant_chain`                                    | seq and hash of the newest entry         | acts of operators     |
+ * | `sessions`, agent, session                       | times of its turns, and what was done    | turn_event            |
+ * | `session_folders`, hash of a folder               | the newest session in the folder         | turn_event            |
  * | `idem`, command                                   | request hash, answer, check, commit stamp| every command         |
  * | `ix`, name, value, time, checkpoint               | the fields that a search filters by      | the indexer           |
  * | `text`, word, step                                | the entries of the step that add the word| the indexer           |
@@ -44,6 +46,7 @@
  * | `recovery_due`, time, tenant, task                | the agent type that it waits for         | its transitions       |
  * | `agent_lease`, tenant, task, fence                | agent, its type, end of the lease        | watchdogs             |
  * | `alert_ack_expiry`, day, tenant, alert            | empty; expiring acknowledgements         | alert_ack             |
+ * | `session_expiry`, day, tenant, agent, session     | empty; expiring sessions                 | turn_event            |
  * | `handoff_due`, time, tenant, handoff              | empty; one for each open handoff         | its transitions       |
  * | `scrub`, tenant, task, finding                    | a finding                                | the scrubber          |
  * | `lease`, job                                      | holder, fence, end                       | background jobs       |
@@ -70,6 +73,8 @@ const TENANT_SUBSPACES = [
   "alert_acks",
   "tenant_audit",
   "tenant_chain",
+  "sessions",
+  "session_folders",
   "idem",
   "ix",
   "text",
@@ -84,6 +89,7 @@ const SYSTEM_SUBSPACES = [
   "expiry",
   "retention",
   "alert_ack_expiry",
+  "session_expiry",
   "handoff_due",
   "recovery_due",
   "agent_lease",
@@ -164,6 +170,8 @@ function keysUnder(root: Buffer) {
     tenantAudit: (seq: number): Bytes => at("tenant_audit", number(seq)),
     tenantAudits: (): KeyRange => children(at("tenant_audit")),
     tenantChain: (): Bytes => at("tenant_chain"),
+    session: (agent: string, session: string): Bytes => at("sessions", name(agent), name(session)),
+    sessionFolder: (hash: string): Bytes => at("session_folders", element(hash)),
     command: (id: string): Bytes => at("idem", uuid(id)),
     commands: (): KeyRange => children(at("idem")),
     index: (name: string, value: string, timeMs: number, id: string): Bytes =>
@@ -211,6 +219,12 @@ export const systemKeys = {
   alertAcksExpiredBefore: (day: number): KeyRange => ({
     begin: children(at("alert_ack_expiry")).begin,
     end: at("alert_ack_expiry", number(day)),
+  }),
+  sessionExpiry: (day: number, tenant: string, agent: string, session: string): Bytes =>
+    at("session_expiry", number(day), name(tenant), name(agent), name(session)),
+  sessionsExpiredBefore: (day: number): KeyRange => ({
+    begin: children(at("session_expiry")).begin,
+    end: at("session_expiry", number(day)),
   }),
   handoffDue: (dueMs: number, tenant: string, id: string): Bytes =>
     at("handoff_due", element(dueMs), name(tenant), uuid(id)),
@@ -261,6 +275,12 @@ export function parseExpiry(key: Bytes): { hour: number; tenant: string; command
 export function parseAlertAckExpiry(key: Bytes): { tenant: string; alert: string } {
   const elements = tuple.unpack(Buffer.from(key)) as unknown[];
   return { tenant: elements[4] as string, alert: elements[5] as string };
+}
+
+/** Reads tenant, agent and session out of a `session_expiry` key. */
+export function parseSessionExpiry(key: Bytes): { tenant: string; agent: string; session: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as string[];
+  return { tenant: elements[4]!, agent: elements[5]!, session: elements[6]! };
 }
 
 /** Reads time, tenant and handoff out of a `handoff_due` key. */

@@ -69,6 +69,7 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
     ),
     ...handoffMetrics(make),
     ...recoveryMetrics(make),
+    ...sessionMetrics(make),
     commandsTotal: make.counter("fleet_commands_total", "Commands answered.", ["op", "outcome"]),
     queriesTotal: make.counter("fleet_queries_total", "Queries answered.", ["op", "outcome"]),
     draftsFinalizedTotal: make.counter(
@@ -240,6 +241,15 @@ function runnerMetrics(make: ReturnType<typeof makers>) {
       "Messages that a runner refused as offers: of another form, or with a digest that is not that of their content.",
       ["agent_type"],
     ),
+  };
+}
+
+function sessionMetrics(make: ReturnType<typeof makers>) {
+  return {
+    turnEventsTotal: make.counter("fleet_turn_events_total", "Events of sessions, with what was decided.", [
+      "event",
+      "decision",
+    ]),
   };
 }
 

@@ -17,14 +17,16 @@ import type {
   CheckpointPage,
   HandoffPage,
   LatestResult,
+  QueryInput,
   SearchResult,
 } from "../../protocol/queries.ts";
 import { CONTENT_TYPES, SUBJECTS } from "../../protocol/subjects.ts";
 import type { Task } from "../../protocol/task.ts";
+import type { TurnResult } from "../../protocol/turns.ts";
 import { validate } from "../../protocol/validation.ts";
 import { createLogger, type Logger } from "../../runtime/observability/log.ts";
 import type { Stop } from "../../runtime/process/service.ts";
-import { toSnake } from "../case-convert.ts";
+import { type Camel, toSnake } from "../case-convert.ts";
 import { CommandDelivery, type CommandOptions, type DeliveryParts } from "../delivery/command-delivery.ts";
 import { HeartbeatSender, type HeartbeatState } from "../heartbeat.ts";
 import { type OfferHandler, type OfferOptions, takeOffers } from "../offers.ts";
@@ -308,6 +310,11 @@ export class FleetClient {
         return verifier.finish({ seq: page.task.audit_seq, hash: page.task.audit_hash });
       fromSeq = last.seq + 1;
     }
+  }
+
+  /** Records an event of a session of this agent, and answers what follows from it. May be repeated. */
+  turnEvent(event: Camel<QueryInput<"turn_event">> & CallOptions): Promise<TurnResult> {
+    return this.#parts.queries.send("turn_event", event);
   }
 
   /** Handles events of this tenant, or of one task, from now on. At least once, in order per task. */

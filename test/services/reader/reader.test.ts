@@ -116,6 +116,7 @@ const OTHERS = [
   ...OFFER_OPS,
   "tenant_audit",
   "access_record",
+  "turn_event",
   "tasks",
 ] as const;
 

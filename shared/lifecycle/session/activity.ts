@@ -1,0 +1,55 @@
+/** What was done in a session, gathered from its events. Bounded: the newest files and commands stay. */
+import { LIMITS } from "../../protocol/limits.ts";
+import type { AgentSession, TurnEvent } from "../../protocol/turns.ts";
+
+export const NO_ACTIVITY: AgentSession["activity"] = {
+  goal: null,
+  prompt: null,
+  message: null,
+  files: [],
+  commands: [],
+  tool_calls: 0,
+  usage: {},
+};
+
+const USAGE = [
+  "model",
+  "context_tokens",
+  "context_limit",
+  "input_tokens",
+  "output_tokens",
+  "cached_tokens",
+] as const;
+
+const newest = <T>(items: readonly T[], count: number): T[] => items.slice(-count);
+
+/** `isNew`: the event reports something worth saving. A repeated event reports nothing new. */
+export function mergeActivity(
+  { activity: known, last_event_at }: Pick<AgentSession, "activity" | "last_event_at">,
+  { at, activity, is_checkpoint_message }: Pick<TurnEvent, "at" | "activity" | "is_checkpoint_message">,
+): { readonly activity: AgentSession["activity"]; readonly isNew: boolean } {
+  if (activity === undefined) return { activity: known, isNew: false };
+  const isOwnPrompt = activity.prompt !== undefined && is_checkpoint_message !== true;
+  const files = activity.files ?? [];
+  const commands = (activity.commands ?? [])
+    .map((command) => ({ ...command, at }))
+    .filter((one) => !known.commands.some(({ at: when, command }) => when === at && command === one.command));
+  const calls = at === last_event_at ? 0 : (activity.tool_calls ?? 0);
+  const usage = Object.fromEntries(
+    USAGE.flatMap((name) => (activity[name] === undefined ? [] : [[name, activity[name]]])),
+  );
+  const merged = {
+    goal: known.goal ?? (isOwnPrompt ? (activity.prompt ?? null) : null),
+    prompt: isOwnPrompt ? (activity.prompt ?? null) : known.prompt,
+    message: activity.message ?? known.message,
+    files: newest(
+      [...known.files.filter((file) => !files.includes(file)), ...files],
+      LIMITS.session_files_count_max,
+    ),
+    commands: newest([...known.commands, ...commands], LIMITS.session_commands_count_max),
+    tool_calls: known.tool_calls + calls,
+    usage: { ...known.usage, ...usage },
+  };
+  const isNew = isOwnPrompt || files.length > 0 || commands.length > 0 || calls > 0;
+  return { activity: merged, isNew };
+}
