@@ -25,7 +25,7 @@ const newest = <T>(items: readonly T[], count: number): T[] => items.slice(-coun
 
 /** `isNew`: the event reports something worth saving. A repeated event reports nothing new. */
 export function mergeActivity(
-  { activity: known, last_event_at }: Pick<AgentSession, "activity" | "last_event_at">,
+  { activity: known, last_event_at, last_saved_at }: AgentSession,
   { at, activity, is_checkpoint_message }: Pick<TurnEvent, "at" | "activity" | "is_checkpoint_message">,
 ): { readonly activity: AgentSession["activity"]; readonly isNew: boolean } {
   if (activity === undefined) return { activity: known, isNew: false };
@@ -34,7 +34,8 @@ export function mergeActivity(
   const commands = (activity.commands ?? [])
     .map((command) => ({ ...command, at }))
     .filter((one) => !known.commands.some(({ at: when, command }) => when === at && command === one.command));
-  const calls = at === last_event_at ? 0 : (activity.tool_calls ?? 0);
+  // An event that is not newer may be a repetition.
+  const calls = at > last_event_at ? (activity.tool_calls ?? 0) : 0;
   const usage = Object.fromEntries(
     USAGE.flatMap((name) => (activity[name] === undefined ? [] : [[name, activity[name]]])),
   );
@@ -50,6 +51,7 @@ export function mergeActivity(
     tool_calls: known.tool_calls + calls,
     usage: { ...known.usage, ...usage },
   };
-  const isNew = isOwnPrompt || files.length > 0 || commands.length > 0 || calls > 0;
+  const isSomething = isOwnPrompt || files.length > 0 || commands.length > 0 || calls > 0;
+  const isNew = isSomething && (last_saved_at === null || at > last_saved_at);
   return { activity: merged, isNew };
 }
