@@ -18,7 +18,12 @@ const cli = compiled
 const oldest = compiled ? OLDEST_NODE_COMPILED : OLDEST_NODE;
 const pinned = join(root, "node_modules", ".bin", "node");
 
-if (!compiled && !existsSync(join(root, "node_modules"))) {
+const [command, vendor, event] = process.argv.slice(2);
+
+if (command === "hook" && /^(claude-code|codex|gemini)$/.test(vendor ?? "") && /^[A-Z]/.test(event ?? "")) {
+  const { runHook } = await import("../hook/hook.mjs");
+  await runHook(process.argv.slice(3));
+} else if (!compiled && !existsSync(join(root, "node_modules"))) {
   fail(`run \`npm start\` in ${root} first: it installs the dependencies`);
 } else if (versionAtLeast(process.versions.node, oldest)) {
   process.argv[1] = cli;

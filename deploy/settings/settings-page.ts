@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { personFields, upFields } from "../../services/cli/config.ts";
 import { coordinatorFields } from "../../services/coordinator/config.ts";
+import { hookFields } from "../../services/hook/config.ts";
 import { readerFields } from "../../services/reader/config.ts";
 import { runnerProcessFields } from "../../services/runner/config.ts";
 import { signerFields } from "../../services/signer/config.ts";
@@ -39,6 +40,7 @@ export const PROCESSES: Readonly<Record<string, Fields>> = {
   standalone: { ...standaloneFields, ...upFields, ...installationFields },
   signer: signerFields,
   runner: { ...addressFields, ...runnerProcessFields },
+  hook: hookFields,
   "started agent": { ...startFields, ...fenceFields },
 };
 
@@ -66,6 +68,7 @@ const READERS = [
   ["standalone", "`npm start` and `npx fleet up`: all services in one process"],
   ["signer", "the [signing service](../services/signer/README.md)"],
   ["runner", "the [runner](../services/runner/README.md)"],
+  ["hook", "the [hooks](../services/hook/README.md) of agent programs, and their helper"],
   ["started agent", "an agent that a runner started; the runner sets these variables"],
 ];
 

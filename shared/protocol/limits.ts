@@ -207,6 +207,7 @@ export const LIMITS = {
   session_prompt_chars_max: 1_000,
   session_files_count_max: 40,
   session_commands_count_max: 20,
+  session_recent_count_max: 32,
   /** A session without an event for this time is forgotten. */
   session_kept_ms: 30 * 86_400_000,
   /** The age at which the stream drops alerts. */

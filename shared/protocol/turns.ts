@@ -98,6 +98,8 @@ export const sessionSchema = z.looseObject({
   /** True if something was done since then. */
   is_unsaved: z.boolean(),
   last_event_at: z.string(),
+  /** The newest events, by type and time, so that a repeated one is known. */
+  recent_events: z.array(z.string()),
   ended_at: z.string().nullable(),
   end_reason: z.string().nullable(),
   activity: z.looseObject({

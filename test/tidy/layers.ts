@@ -19,7 +19,7 @@ const OUTSIDER = ["shared/protocol", "shared/runtime", "shared/prompts", "shared
 const SERVICES = ["writer", "reader", "coordinator", "watchdog", "gateway", "signer"].map(
   (name) => `services/${name}`,
 );
-const OUTSIDERS = ["cli", "mcp", "runner"].map((name) => `services/${name}`);
+const OUTSIDERS = ["cli", "hook", "mcp", "runner"].map((name) => `services/${name}`);
 
 /** Folder → the folders it may import besides itself. */
 const LAYERS: Record<string, readonly string[]> = {
@@ -37,12 +37,15 @@ const LAYERS: Record<string, readonly string[]> = {
   ),
   ...Object.fromEntries(SERVICES.map((service) => [service, SHARED])),
   ...Object.fromEntries(OUTSIDERS.map((service) => [service, OUTSIDER])),
+  // Secrets are removed before anything leaves the machine.
+  "services/hook": [...OUTSIDER, "shared/integrity"],
   "services/standalone": [...SHARED, ...SERVICES, ...OUTSIDERS, "deploy/local"],
   "deploy/demo": ["shared/sdk"],
   "deploy/examples": ["shared/sdk"],
   "deploy/package": [],
   "deploy/settings": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
-  "deploy/local": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
+  "deploy/hook": ["deploy/local"],
+  "deploy/local": ["deploy/hook", ...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
 };
 
 /** Package (or scope with a star) → the places where production code may import it. */

@@ -9,6 +9,7 @@ import { addCheckpoints } from "../commands/checkpoints/checkpoints.ts";
 import { addResume } from "../commands/checkpoints/resume.ts";
 import { addFence } from "../commands/handoff/fence.ts";
 import { addHandoffs } from "../commands/handoff/handoffs.ts";
+import { addHook } from "../commands/hooks/hook.ts";
 import { addAccess } from "../commands/operations/access.ts";
 import { addAgents } from "../commands/operations/agents.ts";
 import { addAlerts } from "../commands/operations/alerts.ts";
@@ -42,7 +43,7 @@ type AddCommand = (program: Command, action: ActionFactory) => void;
 const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
   Commands: [addUp, addProjectInit, addStatus, addWatch, addVersion, addCompletion],
   Checkpoints: [addCheckpoints, addResume],
-  "Tasks, agents and handoffs": [addTask, addCost, addAgents, addFence, addHandoffs],
+  "Tasks, agents and handoffs": [addTask, addCost, addAgents, addFence, addHandoffs, addHook],
   "Failures and alerts": [addRecovery, addAlerts],
   "Store and bus": [addAccess, addAudit, addScrub, addSearchIndex, addQueue, addSpool, addEvents],
 };

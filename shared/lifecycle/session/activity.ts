@@ -23,19 +23,17 @@ const USAGE = [
 
 const newest = <T>(items: readonly T[], count: number): T[] => items.slice(-count);
 
-/** `isNew`: the event reports something worth saving. A repeated event reports nothing new. */
+/** `isNew`: the event reports something worth saving. A repeated event reports nothing. */
 export function mergeActivity(
-  { activity: known, last_event_at, last_saved_at }: AgentSession,
+  { activity: known }: Pick<AgentSession, "activity">,
   { at, activity, is_checkpoint_message }: Pick<TurnEvent, "at" | "activity" | "is_checkpoint_message">,
+  isRepeated: boolean,
 ): { readonly activity: AgentSession["activity"]; readonly isNew: boolean } {
-  if (activity === undefined) return { activity: known, isNew: false };
+  if (activity === undefined || isRepeated) return { activity: known, isNew: false };
   const isOwnPrompt = activity.prompt !== undefined && is_checkpoint_message !== true;
   const files = activity.files ?? [];
-  const commands = (activity.commands ?? [])
-    .map((command) => ({ ...command, at }))
-    .filter((one) => !known.commands.some(({ at: when, command }) => when === at && command === one.command));
-  // An event that is not newer may be a repetition.
-  const calls = at > last_event_at ? (activity.tool_calls ?? 0) : 0;
+  const commands = (activity.commands ?? []).map((command) => ({ ...command, at }));
+  const calls = activity.tool_calls ?? 0;
   const usage = Object.fromEntries(
     USAGE.flatMap((name) => (activity[name] === undefined ? [] : [[name, activity[name]]])),
   );
@@ -51,7 +49,6 @@ export function mergeActivity(
     tool_calls: known.tool_calls + calls,
     usage: { ...known.usage, ...usage },
   };
-  const isSomething = isOwnPrompt || files.length > 0 || commands.length > 0 || calls > 0;
-  const isNew = isSomething && (last_saved_at === null || at > last_saved_at);
+  const isNew = isOwnPrompt || files.length > 0 || commands.length > 0 || calls > 0;
   return { activity: merged, isNew };
 }

@@ -24,7 +24,8 @@ export function applyTurnEvent(
   const known = before ?? newSession(agentId, event);
   const { decision, change } = decide(known, event);
   const isRepeated = known.last_saved_at === event.at;
-  const { activity, isNew } = mergeActivity(known, event);
+  const mark = `${event.event}@${event.at}`;
+  const { activity, isNew } = mergeActivity(known, event, known.recent_events.includes(mark));
   const isUnsaved = known.is_unsaved || isNew;
   const save = SAVING.has(event.event) && (isUnsaved || isRepeated);
   const ends = event.event === "session_end" || event.event === "agent_error";
@@ -37,6 +38,9 @@ export function applyTurnEvent(
     folder: event.folder ?? known.folder,
     is_unsaved: save ? false : isUnsaved,
     last_saved_at: save ? event.at : known.last_saved_at,
+    recent_events: [...known.recent_events.filter((one) => one !== mark), mark].slice(
+      -LIMITS.session_recent_count_max,
+    ),
     last_event_at: isLate ? known.last_event_at : event.at,
     ...(!isLate && { ended_at: ends ? event.at : null, end_reason: ends ? (event.reason ?? null) : null }),
   };
@@ -56,6 +60,7 @@ function newSession(agentId: string, event: TurnEvent): AgentSession {
     last_saved_at: null,
     is_unsaved: false,
     last_event_at: event.at,
+    recent_events: [],
     ended_at: null,
     end_reason: null,
     activity: NO_ACTIVITY,

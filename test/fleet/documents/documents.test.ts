@@ -27,6 +27,7 @@ const DOCUMENTS = [
   "README.md",
   "services/cli/README.md",
   "shared/sdk/README.md",
+  "services/hook/README.md",
   "services/runner/README.md",
   "services/signer/README.md",
 ];

@@ -168,6 +168,7 @@ describe("failures", () => {
     expect(first).toMatchObject({ decision: "requested", save: true });
     expect(await of("agent_stop", 40)).toEqual(first);
     expect((await of("after_model", 1, { activity })).session.activity).toEqual(first.session.activity);
+    expect((await of("after_model", 2, { activity })).session.activity.tool_calls).toBe(2);
   });
 });
 

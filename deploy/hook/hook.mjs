@@ -1,0 +1,171 @@
+// `fleet hook <vendor> <event>`: passes one event of an agent's program to the helper process, and prints its answer.
+//
+// It runs at every tool call of the agent, so it loads nothing but Node's own modules, on any Node. The event is on disk before
+// the helper is asked. The agent continues after every failure here: the exit code is 0, and hook.log has a line.
+
+import {
+  appendFileSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { createConnection } from "node:net";
+import { homedir } from "node:os";
+import { join } from "node:path";
+
+/** Milliseconds for which the agent waits for an answer at most. The helper answers earlier if the fleet cannot. */
+const WAITS = { SessionStart: 2_000, Stop: 75, AfterAgent: 75 };
+/** For the start of a helper, before the first answer of a session. */
+const START_POLL_MS = 25;
+const LOG_BYTES_MAX = 1_000_000;
+/** The longest path that every system takes for a socket. */
+const SOCKET_PATH_MAX = 100;
+const EVENT_BYTES_MAX = 4_000_000;
+const SECRET_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH/i;
+const SECRET_CHARS_MIN = 8;
+
+export async function runHook([vendor, event, ...options], env = process.env) {
+  const folder =
+    env.FLEET_HOOK_DIR || join(env.XDG_STATE_HOME || join(homedir(), ".local", "state"), "fleet", "hooks");
+  try {
+    const at = Date.now();
+    const home = options[options.indexOf("--home") + 1];
+    const payload = withoutKnownSecrets(readFileSync(0, "utf8").slice(0, EVENT_BYTES_MAX), env);
+    const waitMs = wait(event, env);
+    const fleet = Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith("FLEET_")));
+    if (options.includes("--home") && fleet.FLEET_HOME === undefined) fleet.FLEET_HOME = home;
+    const message = { vendor, event, at, waitMs, cwd: process.cwd(), env: fleet, payload };
+    const file = keep(folder, `${String(at).padStart(14, "0")}-${process.pid}`, message);
+    const answer = await ask(
+      join(folder, "helper.sock"),
+      file,
+      waitMs,
+      event === "SessionStart" ? folder : undefined,
+      () => startHelper(folder),
+    );
+    if (answer) process.stdout.write(answer);
+  } catch (error) {
+    log(folder, vendor, event, error);
+  }
+}
+
+function wait(event, { FLEET_HOOK_WAIT: given }) {
+  const usual = WAITS[event] ?? 0;
+  return usual > 0 && given > 0 ? Number(given) : usual;
+}
+
+/** The values of variables that are named like secrets, wherever the agent repeats them. */
+function withoutKnownSecrets(text, env) {
+  let kept = text;
+  for (const [name, value] of Object.entries(env)) {
+    if (!SECRET_NAME.test(name) || value.length < SECRET_CHARS_MIN || /^[/~.\d]/.test(value)) continue;
+    kept = kept.replaceAll(JSON.stringify(value).slice(1, -1), "[redacted]");
+  }
+  return kept;
+}
+
+/** Under its final name an event is whole. */
+function keep(folder, name, message) {
+  const inbox = join(folder, "inbox");
+  mkdirSync(inbox, { recursive: true, mode: 0o700 });
+  const path = join(inbox, `${name}.json`);
+  writeFileSync(`${path}.part`, JSON.stringify(message), { mode: 0o600 });
+  renameSync(`${path}.part`, path);
+  return `${name}.json`;
+}
+
+/** Resolves with what is to be printed; an empty text if no answer comes in time. */
+async function ask(socket, file, waitMs, startsSession, start) {
+  if (socket.length > SOCKET_PATH_MAX) throw new Error(`the path ${socket} is too long; set FLEET_HOOK_DIR`);
+  const deadline = performance.now() + waitMs;
+  let answer = await exchange(socket, file, waitMs);
+  if (answer !== undefined) return answer;
+  await start();
+  while (startsSession && performance.now() < deadline) {
+    await new Promise((resolve) => setTimeout(resolve, START_POLL_MS));
+    answer = await exchange(socket, file, deadline - performance.now());
+    if (answer !== undefined) return answer;
+  }
+  return "";
+}
+
+/** undefined: no helper runs. */
+function exchange(socket, file, waitMs) {
+  return new Promise((resolve) => {
+    const connection = createConnection(socket);
+    let text = "";
+    const end = (answer) => {
+      clearTimeout(timer);
+      connection.destroy();
+      resolve(answer);
+    };
+    // A helper that hangs must not hold the agent, not even one that does not accept.
+    const timer = setTimeout(() => end(""), Math.max(waitMs, 30));
+    connection.setEncoding("utf8");
+    connection.on("error", () => end(text === "" ? undefined : text));
+    connection.on("data", (part) => {
+      text += part;
+    });
+    connection.on("end", () => end(text));
+    connection.on("connect", () => {
+      connection.end(`${file}\n`, () => {
+        if (waitMs === 0) end("");
+      });
+    });
+  });
+}
+
+/** The helper outlives the agent. It gets no settings of one agent, because it serves all agents of this user. */
+async function startHelper(folder) {
+  const [{ spawn }, { enableCompileCache }, { isPackage, root }, versions] = await Promise.all([
+    import("node:child_process"),
+    import("../local/compile-cache.mjs"),
+    import("../local/root.mjs"),
+    import("../local/versions.mjs"),
+  ]);
+  const { OLDEST_NODE, OLDEST_NODE_COMPILED, versionAtLeast } = versions;
+  const compiled = isPackage(root);
+  const main = compiled
+    ? join(root, "dist", "services", "hook", "main.js")
+    : join(root, "services", "hook", "main.ts");
+  const isNew = versionAtLeast(process.versions.node, compiled ? OLDEST_NODE_COMPILED : OLDEST_NODE);
+  const node = isNew ? process.execPath : join(root, "node_modules", ".bin", "node");
+  enableCompileCache();
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(
+      ([name]) => !name.startsWith("FLEET_") || name.startsWith("FLEET_HOOK_"),
+    ),
+  );
+  spawn(node, [main], {
+    cwd: folder,
+    detached: true,
+    stdio: "ignore",
+    env: { ...env, FLEET_HOOK_DIR: folder },
+  })
+    .on("error", (error) => log(folder, "helper", "start", error))
+    .unref();
+}
+
+function log(folder, vendor, event, error) {
+  try {
+    const path = join(folder, "hook.log");
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > LOG_BYTES_MAX) truncateSync(path);
+    const time = new Date().toISOString();
+    const line = {
+      level: "error",
+      time,
+      service: "fleet-hook",
+      vendor,
+      event,
+      problem: String(error?.message ?? error),
+      msg: "an event of an agent was lost",
+    };
+    appendFileSync(path, `${JSON.stringify(line)}\n`, { mode: 0o600 });
+  } catch {
+    // A disk that takes no line must not break the agent either.
+  }
+}

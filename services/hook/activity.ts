@@ -1,0 +1,92 @@
+/** What an event says about the work: files, commands, tests, prompts and tokens. Its texts have no secrets and fit the limits. */
+import { isAbsolute, relative } from "node:path";
+import { withoutSecrets } from "../../shared/integrity/secret-scan.ts";
+import { LIMITS } from "../../shared/protocol/limits.ts";
+import type { Activity } from "../../shared/protocol/turns.ts";
+import { type HookEvent, isObject, stringOf } from "./event.ts";
+import { readUsage } from "./transcript.ts";
+
+/** The members in which the tools of all vendors name a file that they change. */
+const FILE_MEMBERS = ["file_path", "notebook_path", "path", "absolute_path"];
+const CHANGING = /^(write|edit|multiedit|notebookedit|apply_patch|write_file|replace|create_file)$/i;
+const SHELL = /^(bash|shell|local_shell|exec_command|run_shell_command|unified_exec)$/i;
+const TESTS =
+  /\b(npm (run )?test|npx (vitest|jest)|yarn test|pnpm test|pytest|go test|cargo test|mvn .*test|gradle .*test|make (check|test)|vitest|jest|rspec|phpunit|ctest)\b/;
+const PATCHED = /^\*\*\* (?:Add|Update|Delete) File: (.+)$/gm;
+
+export async function activityOf(event: HookEvent): Promise<Activity | undefined> {
+  switch (event.event) {
+    case "user_prompt_submit":
+      return { prompt: await clean(stringOf(event.payload.prompt) ?? "", LIMITS.session_prompt_chars_max) };
+    case "after_model":
+      return toolActivity(event);
+    case "agent_stop":
+    case "pre_compact":
+    case "agent_error":
+    case "session_end":
+      return endActivity(event);
+    default:
+      return undefined;
+  }
+}
+
+async function toolActivity({ payload, folder }: HookEvent): Promise<Activity> {
+  const tool = stringOf(payload.tool_name) ?? "";
+  const input = isObject(payload.tool_input) ? payload.tool_input : {};
+  if (SHELL.test(tool)) return shellActivity(input, payload.tool_response, folder);
+  const files = CHANGING.test(tool) ? changedFiles(input, folder) : [];
+  return { tool_calls: 1, ...(files.length > 0 && { files }) };
+}
+
+async function shellActivity(
+  { command: given }: Readonly<Record<string, unknown>>,
+  response: unknown,
+  folder: string,
+): Promise<Activity> {
+  const raw = Array.isArray(given) ? given.map(String).join(" ") : (stringOf(given) ?? "");
+  const patched = raw.includes("apply_patch") ? changedFiles({ input: raw }, folder) : [];
+  if (raw === "") return { tool_calls: 1 };
+  const command = await clean(raw.replaceAll(/\s+/g, " "), LIMITS.session_text_chars_max);
+  const passed = hasPassed(response);
+  const isTest = TESTS.test(raw);
+  const one = { command, ...(passed !== undefined && { passed }), ...(isTest && { is_test: true }) };
+  return { tool_calls: 1, commands: [one], ...(patched.length > 0 && { files: patched }) };
+}
+
+/** undefined: the vendor does not say how the command ended. */
+function hasPassed(response: unknown): boolean | undefined {
+  if (!isObject(response)) return undefined;
+  const { exit_code, exitCode, interrupted, error, is_error } = response;
+  const code = exit_code ?? exitCode;
+  if (typeof code === "number") return code === 0;
+  if (interrupted === true || is_error === true || (typeof error === "string" && error !== "")) return false;
+  return is_error === false ? true : undefined;
+}
+
+function changedFiles(input: Readonly<Record<string, unknown>>, folder: string): string[] {
+  const named = FILE_MEMBERS.flatMap((member) => stringOf(input[member]) ?? []);
+  const patches = Object.values(input).flatMap((value) =>
+    typeof value === "string" ? [...value.matchAll(PATCHED)].map(([, path = ""]) => path.trim()) : [],
+  );
+  return [...new Set([...named, ...patches])]
+    .map((path) => (isAbsolute(path) ? relative(folder, path) || path : path))
+    .filter((path) => path !== "" && path.length <= LIMITS.session_text_chars_max)
+    .slice(0, LIMITS.session_files_count_max);
+}
+
+async function endActivity({ payload }: HookEvent): Promise<Activity> {
+  const message = stringOf(payload.last_assistant_message) ?? stringOf(payload.prompt_response);
+  const usage = await readUsage(stringOf(payload.transcript_path));
+  const model = stringOf(payload.model);
+  return {
+    ...(model !== undefined && { model: model.slice(0, 200) }),
+    ...usage,
+    ...(message !== undefined && { message: await clean(message, LIMITS.session_prompt_chars_max) }),
+  };
+}
+
+/** Cut after the secrets are removed, so that no half of one stays. */
+async function clean(text: string, chars: number): Promise<string> {
+  const safe = await withoutSecrets(text.slice(0, 20 * chars));
+  return safe.slice(0, chars).toWellFormed();
+}

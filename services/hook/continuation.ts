@@ -1,0 +1,60 @@
+/** The prompt from which a session continues, and which task it continues. */
+import { continuationPrompt } from "../../shared/prompts/continuation.ts";
+import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
+import type { AgentSession } from "../../shared/protocol/turns.ts";
+import { HOOK_VENDORS } from "../../shared/sdk/hooks/vendors.ts";
+import { compareWorkspace, type FleetClient } from "../../shared/sdk/sdk.ts";
+import type { HookEvent } from "./event.ts";
+import type { HookAgent } from "./fleet-connections.ts";
+
+/** Ends after which a new session in the folder continues the work: the user cleared the context, or the vendor failed. */
+const CONTINUED_ENDS = /^(clear|rate_limit|overloaded|server_error|max_output_tokens)$/;
+
+export interface SessionTask {
+  readonly taskId: string;
+  /** True if earlier work is to be put into the context. */
+  readonly continues: boolean;
+}
+
+export function taskOf(
+  { reason }: HookEvent,
+  agent: HookAgent,
+  session: AgentSession,
+  previous: AgentSession | null,
+): SessionTask {
+  const isCompaction = reason === "compact";
+  const known = agent.taskId ?? session.task_id;
+  if (known !== null && known !== undefined) {
+    // A runner's agent has the prompt, and a resumed session has its whole context.
+    return { taskId: known, continues: isCompaction || reason === "clear" };
+  }
+  const isContinued = previous?.task_id != null && CONTINUED_ENDS.test(previous.end_reason ?? "");
+  return isContinued
+    ? { taskId: previous.task_id!, continues: true }
+    : { taskId: agent.agentId, continues: isCompaction };
+}
+
+/** undefined: the task has no checkpoint. */
+export async function continuationOf(
+  client: FleetClient,
+  taskId: string,
+  { vendor, folder }: HookEvent,
+): Promise<string | undefined> {
+  const { checkpoint, passed_over } = await client.latest(taskId);
+  if (checkpoint === null) return undefined;
+  const drift = await driftOf(checkpoint, folder);
+  const { text } = continuationPrompt({
+    checkpoint,
+    drift,
+    budget: HOOK_VENDORS[vendor].budget,
+    passedOver: passed_over.flatMap(({ checkpoint_id }) => checkpoint_id ?? []),
+    // The agent waits, and the tokenizer takes 0.3 s to load.
+    tokenizer: "four_characters",
+  });
+  return text;
+}
+
+function driftOf({ recovery }: Checkpoint, folder: string) {
+  if (recovery.workspace === undefined) return undefined;
+  return compareWorkspace(recovery.workspace, folder).catch(() => undefined);
+}

@@ -1,0 +1,92 @@
+/** One event of an agent's program, as the hook process kept it, and in the form of the fleet. */
+import { createHash } from "node:crypto";
+import { isCheckpointMessage } from "../../shared/prompts/checkpoint-message.ts";
+import { isToken } from "../../shared/protocol/ids.ts";
+import type { TurnEventType } from "../../shared/protocol/turns.ts";
+import type { Environment } from "../../shared/runtime/settings/config.ts";
+import { HOOK_VENDORS, type HookVendorName, isHookVendor } from "../../shared/sdk/hooks/vendors.ts";
+
+export interface HookEvent {
+  readonly vendor: HookVendorName;
+  readonly event: TurnEventType;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  /** How long the agent waits for the answer. 0: it takes none. */
+  readonly waitMs: number;
+  /** The FLEET_ variables of the agent. */
+  readonly env: Environment;
+  readonly folder: string;
+  readonly sessionId: string;
+  readonly payload: Readonly<Record<string, unknown>>;
+  readonly isCheckpointMessage: boolean;
+  readonly isContinuation: boolean;
+  /** Why the session began, ended or failed, in the vendor's word. */
+  readonly reason: string | undefined;
+}
+
+const TEXT_MAX = 100;
+
+/** Throws TypeError, with the member that is wrong. */
+export function parseHookEvent(text: string): HookEvent {
+  const message = objectOf(JSON.parse(text), "message");
+  const vendor = stringOf(message.vendor) ?? "";
+  if (!isHookVendor(vendor)) throw new TypeError(`vendor: unknown: ${vendor.slice(0, TEXT_MAX)}`);
+  const name = stringOf(message.event) ?? "";
+  const form = HOOK_VENDORS[vendor].events[name];
+  if (form === undefined) throw new TypeError(`event: not one of ${vendor}: ${name.slice(0, TEXT_MAX)}`);
+  if (typeof message.at !== "number" || !Number.isSafeInteger(message.at))
+    throw new TypeError("at: expected milliseconds");
+  const payload = objectOf(JSON.parse(stringOf(message.payload) ?? ""), "payload");
+  const session = stringOf(payload.session_id);
+  if (session === undefined || session === "") throw new TypeError("payload.session_id: expected a text");
+  const prompt = stringOf(payload.prompt) ?? "";
+  return {
+    vendor,
+    event: form.event,
+    at: startOf(message.at, form.event, payload),
+    waitMs: typeof message.waitMs === "number" ? message.waitMs : 0,
+    env: environmentOf(message.env),
+    folder: stringOf(payload.cwd) ?? stringOf(message.cwd) ?? "/",
+    sessionId: isToken(session) ? session : shortHash(session),
+    payload,
+    isCheckpointMessage: form.event === "user_prompt_submit" && isCheckpointMessage(prompt),
+    isContinuation: payload.stop_hook_active === true,
+    reason: (
+      stringOf(payload.error) ??
+      stringOf(payload.reason) ??
+      stringOf(payload.source) ??
+      stringOf(payload.trigger)
+    )?.slice(0, TEXT_MAX),
+  };
+}
+
+/** The hook runs after the tool; the model had answered before it ran. */
+function startOf(
+  at: number,
+  event: TurnEventType,
+  { duration_ms: duration }: Readonly<Record<string, unknown>>,
+): number {
+  const isTool = event === "after_model" && typeof duration === "number" && duration > 0 && duration < at;
+  return isTool ? at - Math.round(duration) : at;
+}
+
+export const shortHash = (text: string): string =>
+  createHash("sha256").update(text).digest("hex").slice(0, 12);
+
+export const stringOf = (value: unknown): string | undefined =>
+  typeof value === "string" ? value : undefined;
+
+export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function objectOf(value: unknown, name: string): Readonly<Record<string, unknown>> {
+  if (!isObject(value)) throw new TypeError(`${name}: expected an object`);
+  return value;
+}
+
+function environmentOf(value: unknown): Environment {
+  if (!isObject(value)) return {};
+  return Object.fromEntries(
+    Object.entries(value).filter(([, text]) => typeof text === "string"),
+  ) as Environment;
+}

@@ -1,0 +1,129 @@
+/**
+ * What the fleet does at one event of a session. The agent's answer comes first; saving follows beside the agent. Every step may be
+ * repeated: the same event has the same decision, and its work is saved under the same id.
+ */
+import { readFileSync } from "node:fs";
+import { checkpointMessage } from "../../shared/prompts/checkpoint-message.ts";
+import type { TurnResult } from "../../shared/protocol/turns.ts";
+import type { Logger } from "../../shared/runtime/observability/log.ts";
+import { HOOK_VENDORS } from "../../shared/sdk/hooks/vendors.ts";
+import { type FleetClient, FleetError } from "../../shared/sdk/sdk.ts";
+import { activityOf } from "./activity.ts";
+import { continuationOf, taskOf } from "./continuation.ts";
+import type { HookEvent } from "./event.ts";
+import { agentOf, type FleetConnections, type HookAgent } from "./fleet-connections.ts";
+import { capturedCheckpoint, saveCommandId } from "./saved-work.ts";
+
+export interface SessionWorkParts {
+  readonly connections: FleetConnections;
+  readonly log: Logger;
+  /** The file with the checkpoint message. undefined: the built-in one. */
+  readonly messageFile: string | undefined;
+}
+
+export class SessionWork {
+  readonly #parts: SessionWorkParts;
+
+  constructor(parts: SessionWorkParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Resolves when the fleet has the event and what follows from it. `answer` gets the text for the agent's program, once. Throws a
+   * retryable FleetError while the fleet does not answer.
+   */
+  async handle(event: HookEvent, answer: (text: string) => void): Promise<void> {
+    const agent = agentOf(event);
+    const { connections, log } = this.#parts;
+    const client = await connections.client(agent, event.env);
+    const result = await this.#record(client, agent, event);
+    const { decision, save, session } = result;
+    const taskId = agent.taskId ?? session.task_id ?? agent.agentId;
+    if (event.event === "session_start") {
+      answer(await this.#started(client, agent, event, result));
+    } else if (decision === "requested") {
+      const { vendor } = event;
+      log.info({ agent_id: agent.agentId, task_id: taskId, vendor }, "agent asked for a checkpoint");
+      answer(JSON.stringify(HOOK_VENDORS[vendor].ask(this.#message(taskId, agent))));
+    } else {
+      answer("");
+    }
+    if (save) await this.#save(client, agent, event, { ...result, taskId });
+    if (event.event === "session_end") await connections.closeOf(agent, event.env);
+  }
+
+  async #record(client: FleetClient, agent: HookAgent, event: HookEvent): Promise<TurnResult> {
+    const activity = await activityOf(event);
+    return client.turnEvent({
+      sessionId: event.sessionId,
+      event: event.event,
+      at: new Date(event.at).toISOString(),
+      vendor: event.vendor,
+      taskId: agent.taskId,
+      folder: event.folder.length <= 240 ? event.folder : undefined,
+      isCheckpointMessage: event.isCheckpointMessage,
+      isContinuation: event.isContinuation,
+      reason: event.reason,
+      activity,
+    });
+  }
+
+  /** The text for a new session; empty: it continues nothing. */
+  async #started(
+    client: FleetClient,
+    agent: HookAgent,
+    event: HookEvent,
+    { session, previous }: TurnResult,
+  ): Promise<string> {
+    const { taskId, continues } = taskOf(event, agent, session, previous);
+    // Recorded, so that a helper that is started later knows the task of the session.
+    if (session.task_id !== taskId) await this.#record(client, { ...agent, taskId }, event);
+    if (!continues) return "";
+    const text = await continuationOf(client, taskId, event);
+    if (text === undefined) return "";
+    this.#parts.log.info(
+      { agent_id: agent.agentId, task_id: taskId },
+      "continuation prompt given to a session",
+    );
+    return JSON.stringify(HOOK_VENDORS[event.vendor].context(text));
+  }
+
+  #message(taskId: string, { agentType, fence }: HookAgent): string {
+    const { messageFile } = this.#parts;
+    return checkpointMessage({
+      ...{ taskId, agentType, fence },
+      document: messageFile === undefined ? undefined : readFileSync(messageFile, "utf8"),
+    });
+  }
+
+  async #save(
+    client: FleetClient,
+    agent: HookAgent,
+    event: HookEvent,
+    { session, taskId }: TurnResult & { readonly taskId: string },
+  ): Promise<void> {
+    const { log } = this.#parts;
+    const facts = { agent_id: agent.agentId, task_id: taskId, event: event.event };
+    const { fence } = agent;
+    const task = client.task(taskId, { fence });
+    try {
+      const { checkpoint: latest } = await task.latest();
+      // The agent has said its last word: the task is complete, or handed off.
+      if (latest !== null && /^(complete|handoff)$/.test(latest.execution_state.phase)) return;
+      const checkpoint = await capturedCheckpoint({ session, event: event.event, agent, latest });
+      const outcome = await task.checkpoint(checkpoint, { commandId: saveCommandId(session, event.at) });
+      log.info({ ...facts, outcome: outcome.outcome }, "work of the session saved");
+      const advised = outcome.outcome === "committed" ? (outcome.handoffAdvised ?? []) : [];
+      const isLimited = event.event === "agent_error" && event.reason === "rate_limit";
+      const reason = isLimited ? "rate_limit" : advised[0]?.reason;
+      // Only an agent of a runner: in a user's own session, the user decides.
+      if (fence === undefined || reason === undefined) return;
+      await task.handOff({ reason });
+      log.info({ ...facts, reason }, "handoff of the session's task started");
+    } catch (error) {
+      if (error instanceof FleetError && error.retryable) throw error;
+      // Another agent owns the task, or it has ended: its own checkpoints are the newer ones.
+      log.warn({ ...facts, error }, "work of the session was not saved");
+    }
+  }
+}

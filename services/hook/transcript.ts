@@ -1,0 +1,87 @@
+/**
+ * The usage of the context, from the end of the transcript that the agent's program writes. Only numbers and the name of the
+ * model are read. A transcript of another form, or none, gives nothing.
+ */
+import { open } from "node:fs/promises";
+import type { Activity } from "../../shared/protocol/turns.ts";
+import { isObject } from "./event.ts";
+
+type Usage = Pick<
+  Activity,
+  "model" | "context_tokens" | "context_limit" | "input_tokens" | "output_tokens" | "cached_tokens"
+>;
+
+const TAIL_BYTES = 512_000;
+const MODEL_CHARS = 200;
+
+export async function readUsage(path: string | undefined): Promise<Usage> {
+  if (path === undefined) return {};
+  try {
+    return newestUsage(await readTail(path));
+  } catch {
+    return {};
+  }
+}
+
+async function readTail(path: string): Promise<string> {
+  const file = await open(path, "r");
+  try {
+    const { size } = await file.stat();
+    const bytes = Buffer.alloc(Math.min(size, TAIL_BYTES));
+    await file.read(bytes, 0, bytes.length, size - bytes.length);
+    return bytes.toString("utf8");
+  } finally {
+    await file.close();
+  }
+}
+
+function newestUsage(text: string): Usage {
+  for (const line of text.split("\n").reverse()) {
+    const usage = line.includes("token") ? usageOf(line) : undefined;
+    if (usage !== undefined) return usage;
+  }
+  return {};
+}
+
+function usageOf(line: string): Usage | undefined {
+  let entry: unknown;
+  try {
+    entry = JSON.parse(line);
+  } catch {
+    // The first line of the tail is cut, and the last one may be half written.
+    return undefined;
+  }
+  if (!isObject(entry)) return undefined;
+  return claudeUsage(entry) ?? codexUsage(entry);
+}
+
+/** The context of an answer is all that the model read for it, and its own words. */
+function claudeUsage({ message, isSidechain }: Readonly<Record<string, unknown>>): Usage | undefined {
+  if (!isObject(message) || !isObject(message.usage) || isSidechain === true) return undefined;
+  const { usage, model } = message;
+  const input = count(usage.input_tokens);
+  const cached = count(usage.cache_read_input_tokens);
+  const created = count(usage.cache_creation_input_tokens);
+  const output = count(usage.output_tokens);
+  return {
+    ...(typeof model === "string" && { model: model.slice(0, MODEL_CHARS) }),
+    context_tokens: input + cached + created + output,
+  };
+}
+
+function codexUsage({ payload }: Readonly<Record<string, unknown>>): Usage | undefined {
+  if (!isObject(payload) || payload.type !== "token_count" || !isObject(payload.info)) return undefined;
+  const { total_token_usage: total, last_token_usage: last, model_context_window: limit } = payload.info;
+  return {
+    ...(isObject(last) && { context_tokens: count(last.total_tokens) }),
+    ...(typeof limit === "number" && { context_limit: count(limit) }),
+    ...(isObject(total) && {
+      input_tokens: count(total.input_tokens),
+      output_tokens: count(total.output_tokens),
+      cached_tokens: count(total.cached_input_tokens),
+    }),
+  };
+}
+
+const count = (value: unknown): number =>
+  typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : 0;

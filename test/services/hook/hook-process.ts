@@ -1,0 +1,104 @@
+/** Real hook processes of an agent program, and the helper that the first of them starts. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "vitest";
+import type { HookVendorName } from "../../../shared/sdk/hooks/vendors.ts";
+import { projectRoot } from "../../harness/project-root.ts";
+
+export interface HookRun {
+  readonly exit: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+export interface TestHooks {
+  readonly folder: string;
+  /** Runs the hook as the agent program would. */
+  run(event: string, payload: object | string, env?: Record<string, string>): Promise<HookRun>;
+  /** Keeps an event as a hook process did at an earlier time, while no helper ran or the fleet was away. */
+  keep(event: string, payload: object, secondsAgo: number, env?: Record<string, string>): void;
+  /** The lines of the log. */
+  log(): Record<string, unknown>[];
+  /** Resolves when every event is with the fleet. */
+  drained(): Promise<void>;
+  /** Sends SIGKILL to the helpers that were started so far. */
+  killHelpers(): void;
+  stop(): void;
+}
+
+const FLEET = join(projectRoot, "deploy", "local", "fleet.mjs");
+const DEADLINE_MS = 20_000;
+
+/** `base`: the environment of the agent program, with the address of the fleet. */
+export function openHooks(vendor: HookVendorName, base: Record<string, string>): TestHooks {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-hooks-"));
+  const inbox = join(folder, "inbox");
+  const agentEnv = { ...base, FLEET_HOOK_DIR: folder, FLEET_HOOK_WAIT: String(DEADLINE_MS) };
+  let kept = 0;
+
+  const log = () => {
+    try {
+      const text = readFileSync(join(folder, "hook.log"), "utf8");
+      return text
+        .split("\n")
+        .flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Record<string, unknown>]));
+    } catch {
+      return [];
+    }
+  };
+  const hooks: TestHooks = {
+    folder,
+    async run(event, payload, env = {}) {
+      const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("FLEET_"));
+      const child = spawn(process.execPath, [FLEET, "hook", vendor, event], {
+        env: { ...Object.fromEntries(inherited), ...agentEnv, ...env },
+        stdio: ["pipe", "pipe", "pipe"],
+      });
+      const [out, err] = [child.stdout, child.stderr].map(async (stream) => {
+        let text = "";
+        for await (const part of stream.setEncoding("utf8")) text += part;
+        return text;
+      }) as [Promise<string>, Promise<string>];
+      child.stdin.end(typeof payload === "string" ? payload : JSON.stringify(payload));
+      const [exit] = (await once(child, "exit")) as [number | null];
+      return { exit, out: await out, err: await err };
+    },
+    keep(event, payload, secondsAgo, env = {}) {
+      mkdirSync(inbox, { recursive: true });
+      const at = Date.now() - secondsAgo * 1_000;
+      kept += 1;
+      const fleet = Object.fromEntries(
+        Object.entries({ ...base, ...env }).filter(([name]) => name.startsWith("FLEET_")),
+      );
+      const message = {
+        vendor,
+        event,
+        at,
+        waitMs: 0,
+        cwd: folder,
+        env: fleet,
+        payload: JSON.stringify(payload),
+      };
+      writeFileSync(join(inbox, `${String(at).padStart(14, "0")}-${kept}.json`), JSON.stringify(message));
+    },
+    log,
+    drained: () => expect.poll(() => readdirSync(inbox), { timeout: DEADLINE_MS }).toEqual([]),
+    killHelpers() {
+      for (const pid of new Set(log().map((line) => line.pid))) {
+        try {
+          if (typeof pid === "number") process.kill(pid, "SIGKILL");
+        } catch {
+          // It has ended.
+        }
+      }
+    },
+    stop() {
+      hooks.killHelpers();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+  return hooks;
+}
