@@ -60,7 +60,8 @@ function continued(
   const current_context = [own.trim(), `${SINCE}${summaryOf(activity)}`]
     .filter((part) => part !== "")
     .join("\n\n");
-  return { ...state, resume_pointer: { ...pointer, current_context } };
+  const goal = state.goal ?? activity.goal;
+  return { ...state, ...(goal !== null && { goal }), resume_pointer: { ...pointer, current_context } };
 }
 
 const SINCE = "Captured by hooks: ";

@@ -1,12 +1,14 @@
 /** All agents of a runner: the capacity for offers, the running agents, and their end when the runner stops. */
 import { randomBytes } from "node:crypto";
+import { FleetError } from "../../shared/protocol/errors.ts";
 import type { Offer, OfferData } from "../../shared/protocol/offer.ts";
 import type { LauncherName } from "../../shared/protocol/runner-settings.ts";
 import { type Clock, createWake } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import type { Metrics } from "../../shared/runtime/observability/metrics.ts";
+import type { Stop } from "../../shared/runtime/process/service.ts";
 import { newCommandId } from "../../shared/sdk/sdk.ts";
-import { type AgentEnd, AgentLifecycle, type LifecycleParts } from "./agent-lifecycle.ts";
+import { type AgentEnd, AgentLifecycle, type LifecycleParts } from "./agent/agent-lifecycle.ts";
 import { instructionsFor } from "./instructions.ts";
 import type { AgentRecord } from "./journal.ts";
 import type { Launcher } from "./launchers/launcher.ts";
@@ -15,6 +17,8 @@ import { agentInvocation } from "./profiles.ts";
 export interface RunnerAgentsParts
   extends Pick<LifecycleParts, "journal" | "fleet" | "settings" | "specOf" | "credentials" | "host"> {
   readonly launchers: Readonly<Record<LauncherName, Launcher>>;
+  /** Serves the requests about one agent. Never rejects. */
+  readonly serveRequests: (record: AgentRecord, lifecycle: AgentLifecycle) => Promise<Stop>;
   readonly tenant: string;
   readonly clock: Clock;
   readonly log: Logger;
@@ -82,6 +86,14 @@ export class Agents {
     return { ended: this.#ends.get(data.handoff_id) ?? Promise.resolve() };
   }
 
+  /** The agent that runs under this id. Throws NOT_FOUND if there is none. */
+  running(agentId: string): AgentLifecycle {
+    const found = [...this.#lifecycles.values()].find(({ record }) => record.agent_id === agentId);
+    if (found === undefined)
+      throw new FleetError("NOT_FOUND", "the runner has no such agent", { details: { agent_id: agentId } });
+    return found;
+  }
+
   /** As the settings say: ends and reports all agents, or leaves them to the next runner. Reports that cannot be sent now are left too. */
   async stop(): Promise<void> {
     this.#stopping = true;
@@ -110,6 +122,7 @@ export class Agents {
     this.#lifecycles.set(handoff_id, lifecycle);
     this.#occupied.set(handoff_id, agent_type);
     metrics.runnerAgents.inc({ agent_type });
+    const stopRequests = this.#parts.serveRequests(record, lifecycle);
     const ended = lifecycle
       .run((ending) => {
         this.#count(record, ending);
@@ -120,6 +133,7 @@ export class Agents {
         this.#lifecycles.delete(handoff_id);
         this.#ends.delete(handoff_id);
         this.#freeCapacity(record);
+        void stopRequests.then((stop) => stop());
       });
     this.#ends.set(handoff_id, ended);
     return lifecycle;

@@ -4,7 +4,7 @@ import type { Placeholder, RunnerAgent } from "../../shared/protocol/runner-sett
 import { traceparentKey } from "../../shared/runtime/observability/trace-context.ts";
 import type { AgentPaths, AgentRecord } from "./journal.ts";
 import type { LaunchSpec } from "./launchers/launcher.ts";
-import { agentInvocation } from "./profiles.ts";
+import { agentInvocation, resumeCommand } from "./profiles.ts";
 
 export interface LaunchContext {
   readonly url: string;
@@ -41,6 +41,7 @@ export function launchSpec(
     agentType: record.agent_type,
     folder: paths.folder,
     argv: invocation.command.map((part) => filled(part, values)),
+    resumeArgv: resumeCommand(agent).map((part) => filled(part, values)),
     env: {
       ...(agent.launcher === "kubernetes" ? {} : (Object.fromEntries(inherited) as Record<string, string>)),
       ...Object.fromEntries(configured),

@@ -37,6 +37,8 @@ export interface AgentRecord {
   /** The fence under which the agent owns the task; null until the offer is accepted. */
   readonly fence: number | null;
   readonly report: ExitReport | null;
+  /** When the agent is to be given the checkpoint message, after a restart. Absent or null: not at all. */
+  readonly message_due_at?: string | null;
 }
 
 export interface AgentPaths {
@@ -44,6 +46,8 @@ export interface AgentPaths {
   readonly prompt: string;
   /** The first message to a program that has the prompt in its system prompt. */
   readonly startMessage: string;
+  /** The message that asks for a checkpoint. */
+  readonly checkpointMessage: string;
   /** The file in which the agent may report why it ends. */
   readonly exitNote: string;
   /** The file of the agent's credentials for the bus. */
@@ -69,6 +73,7 @@ export class Journal {
       folder,
       prompt: join(folder, "prompt.md"),
       startMessage: join(folder, "start.md"),
+      checkpointMessage: join(folder, "message.md"),
       exitNote: join(folder, "word.json"),
       credentials: join(folder, "fleet.creds"),
     };

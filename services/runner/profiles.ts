@@ -16,6 +16,8 @@ export const START_MESSAGE = "Continue the task of your system prompt. Begin wit
 interface Profile {
   /** Appends a file to the system prompt of the program, in every mode. A text as an argument would be visible to all users of a machine. */
   readonly systemPromptFile?: string;
+  /** The command with which the program continues its newest session. */
+  readonly resume: readonly string[];
   readonly invocations: Readonly<Record<LauncherName, Invocation>>;
   /** True if the prompt must explain how to write checkpoints, because the program does not know it. */
   readonly instructions: boolean;
@@ -31,6 +33,7 @@ const fromFile = (...command: string[]): Invocation => ({
 export const READY_PROFILES: Readonly<Record<Exclude<ProfileName, "command">, Profile>> = {
   "claude-code": {
     systemPromptFile: "--append-system-prompt-file",
+    resume: ["claude", "--continue"],
     invocations: {
       process: { command: ["claude", "--print"], prompt: "stdin" },
       tmux: { command: ["claude"], prompt: "paste" },
@@ -39,6 +42,7 @@ export const READY_PROFILES: Readonly<Record<Exclude<ProfileName, "command">, Pr
     instructions: true,
   },
   codex: {
+    resume: ["codex", "resume", "--last"],
     invocations: {
       process: { command: ["codex", "exec", "-"], prompt: "stdin" },
       tmux: { command: ["codex"], prompt: "paste" },
@@ -47,6 +51,7 @@ export const READY_PROFILES: Readonly<Record<Exclude<ProfileName, "command">, Pr
     instructions: true,
   },
   gemini: {
+    resume: ["gemini", "--resume", "latest"],
     invocations: {
       process: { command: ["gemini"], prompt: "stdin" },
       tmux: { command: ["gemini"], prompt: "paste" },
@@ -77,6 +82,18 @@ export function agentInvocation(agent: RunnerAgent): AgentInvocation {
     hasSystemPrompt,
     instructions: instructions ?? ready?.instructions ?? false,
   };
+}
+
+/** The command of an agent that continues its own session after a restart. */
+export function resumeCommand(agent: RunnerAgent): readonly string[] {
+  const { profile, resume_command: own, command, args } = agent;
+  if (own !== undefined) return own;
+  if (profile === "command" || command !== undefined) return agentInvocation(agent).command;
+  const { resume, systemPromptFile: option } = READY_PROFILES[profile];
+  const words = [...resume, ...args];
+  return option !== undefined && agentInvocation(agent).hasSystemPrompt
+    ? [...words, option, "{prompt_file}"]
+    : words;
 }
 
 /** The pod of a Job knows the path of its prompt only when it runs, and cannot be written to, so its shell adds both. */

@@ -9,7 +9,7 @@ import { type Closers, createClosers } from "../../shared/runtime/process/shutdo
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import { tlsFor } from "../../shared/sdk/address.ts";
 import { credentialsOf } from "../../shared/sdk/client/connect.ts";
-import type { CredentialsSource } from "./agent-credentials.ts";
+import type { CredentialsSource } from "./agent/agent-credentials.ts";
 import type { RunnerConfig } from "./config.ts";
 
 const CHECK_MS = 1_500;

@@ -17,7 +17,8 @@ import {
   localAgentCredentials,
   noAgentCredentials,
   signedAgentCredentials,
-} from "./agent-credentials.ts";
+} from "./agent/agent-credentials.ts";
+import { serveAgentRequests } from "./agent/agent-requests.ts";
 import { Agents } from "./agents.ts";
 import { launchSpec } from "./command.ts";
 import type { RunnerConfig } from "./config.ts";
@@ -57,6 +58,7 @@ export async function start(context: RunnerContext): Promise<Stop> {
     settings,
     launchers,
     tenant,
+    serveRequests: (record, lifecycle) => serveAgentRequests(bus, record, lifecycle, log),
     host: runnerName,
     credentials: agentCredentialsOf(context),
     specOf: (record, agent, hasCredentials) =>

@@ -27,7 +27,7 @@ export interface CheckpointMessageInput {
 
 export function checkpointMessage({ taskId, agentType, fence, document }: CheckpointMessageInput): string {
   const owner = fence === undefined ? "" : ` --fence ${fence}`;
-  const command = `fleet checkpoint --task ${taskId}${owner} --type ${agentType} --phase implementing --completed "..." --pending "..." --decision "... because ..." --next "..." --lint`;
+  const command = `fleet checkpoint --task ${taskId}${owner} --type ${agentType} --phase implementing --goal "..." --completed "..." --pending "..." --decision "... because ..." --next "..." --lint`;
   const text = (document ?? CHECKPOINT_MESSAGE)
     .replaceAll("{command}", command)
     .replaceAll("{task}", taskId)

@@ -117,10 +117,10 @@ const AGENT_REQUEST_ROWS: readonly PermissionRow[] = [
     purpose: "answers about its agents",
   },
   {
-    subject: "fleet.agent.{tenant}.{name}.*.restart",
+    subject: "fleet.agent.{tenant}.{name}.*.*",
     direction: "publish",
     roles: ["orchestrator", "operator"],
-    purpose: "asks the runner of an agent to restart it",
+    purpose: "asks the runner of an agent to restart it, or for its checkpoint",
   },
   {
     subject: "fleet.agent.{tenant}.{name}.{name}.inject",

@@ -72,6 +72,8 @@ const agentFields = {
   launcher: z.enum(LAUNCHERS, { error: `one of ${LAUNCHERS.join(", ")}` }).default("process"),
   /** The program and its arguments, one element each, without a shell. Default: the profile's. */
   command: z.array(template).min(1).optional(),
+  /** The command with which a restarted agent continues its own session. Default: the profile's, else `command`. */
+  resume_command: z.array(template).min(1).optional(),
   /** Arguments added after the command. */
   args: z.array(template).default([]),
   env: z
@@ -128,6 +130,8 @@ export const runnerSettingsSchema = z.strictObject({
   on_stop: z.enum(["stop", "leave"], { error: "one of stop, leave" }).default("stop"),
   /** The time between asking an agent to end and killing it. */
   grace_ms: z.int().min(1).max(300_000).default(20_000),
+  /** The message that asks an agent for a checkpoint; `{command}` and `{task}` are filled in. Default: that of `fleet hook message`. */
+  checkpoint_message: z.string().min(1).max(20_000).optional(),
   /** The size of the log of one agent's output. */
   log_bytes: z
     .int()

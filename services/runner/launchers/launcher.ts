@@ -16,6 +16,8 @@ export interface LaunchSpec {
   readonly folder: string;
   /** Program and arguments, passed to the agent unchanged and without a shell. */
   readonly argv: readonly string[];
+  /** Program and arguments with which a stopped agent continues its own session. Default: those of its start. */
+  readonly resumeArgv?: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly prompt: { readonly channel: PromptChannel; readonly path: string };
@@ -37,7 +39,17 @@ export interface Exit {
   readonly endedAt: string;
 }
 
+/** The window of an agent. */
+export interface AgentTerminal {
+  /** Pastes the text of a file and submits it, like a user. False: the program did not take it. */
+  deliver(path: string): Promise<boolean>;
+  /** Ends the program, at the latest after `graceMs`, and starts it again in the same window, as one that continues its session. */
+  restart(graceMs: number): Promise<void>;
+}
+
 export interface LaunchedAgent {
+  /** undefined: the agent has no window, and nothing can be written to it. */
+  readonly terminal?: AgentTerminal;
   /** null if the agent runs on another machine, or has no process. */
   readonly pid: number | null;
   /** True once the agent has a process, or its Job is in the cluster. False: it could not be started, and `exited` has the problem. */

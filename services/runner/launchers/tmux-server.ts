@@ -53,6 +53,17 @@ export class TmuxServer {
     return this.call("new-session", "-d", "-s", SESSION, ...size, ...words);
   }
 
+  /** Starts another program in the pane. A program that still runs there is hung up. */
+  async respawn(
+    pane: string,
+    cwd: string,
+    env: Readonly<Record<string, string>>,
+    argv: readonly string[],
+  ): Promise<void> {
+    const settings = Object.entries(env).flatMap(([key, value]) => ["-e", `${key}=${value}`]);
+    await this.call("respawn-pane", "-k", "-t", pane, "-c", cwd, ...settings, "--", "env", ...argv);
+  }
+
   /** All panes; an empty list if no server runs. */
   async panes(): Promise<Pane[]> {
     const format =

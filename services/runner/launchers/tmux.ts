@@ -30,6 +30,11 @@ interface WindowNote {
   readonly prompted: boolean;
 }
 
+/** The program of the window ends and starts again; its end is no exit of the agent. */
+interface Window {
+  isRestarting: boolean;
+}
+
 export class TmuxLauncher implements Launcher {
   readonly #server: TmuxServer;
   readonly #clock: Clock;
@@ -48,11 +53,16 @@ export class TmuxLauncher implements Launcher {
   async start(spec: LaunchSpec): Promise<LaunchedAgent> {
     const note = readJson<WindowNote>(agentFiles(spec.folder).window) ?? (await this.#opened(spec));
     const pane = await this.#pane(note.pane);
-    const exited = this.#recordedExit(spec, note);
+    const window: Window = { isRestarting: false };
+    const exited = this.#recordedExit(spec, note, window);
     return {
       pid: pane?.pid ?? null,
       isStarted: true,
       exited,
+      terminal: {
+        deliver: (path) => this.#delivered(spec, note.pane, path),
+        restart: (graceMs) => this.#restart(spec, note.pane, graceMs, window),
+      },
       stop: (graceMs) => this.#stop(note.pane, exited, graceMs),
     };
   }
@@ -71,16 +81,16 @@ export class TmuxLauncher implements Launcher {
     return note;
   }
 
-  async #recordedExit(spec: LaunchSpec, note: WindowNote): Promise<Exit> {
+  async #recordedExit(spec: LaunchSpec, note: WindowNote, window: Window): Promise<Exit> {
     const exit = readExit(spec.folder);
     if (exit !== undefined) return exit;
-    const ended = await this.#watched(spec, note);
+    const ended = await this.#watched(spec, note, window);
     writeWhole(agentFiles(spec.folder).exit, JSON.stringify(ended));
     await this.#server.closeWindow(note.pane).catch(() => {});
     return ended;
   }
 
-  async #watched(spec: LaunchSpec, note: WindowNote): Promise<Exit> {
+  async #watched(spec: LaunchSpec, note: WindowNote, window: Window): Promise<Exit> {
     const { signal } = this.#closing;
     if (!note.prompted && !(await this.#prompted(spec, note)))
       return {
@@ -89,6 +99,10 @@ export class TmuxLauncher implements Launcher {
       };
     for (let unknownPolls = 0; ; ) {
       const pane = await this.#watchedPane(note.pane);
+      if (window.isRestarting) {
+        await this.#clock.sleep(POLL_MS, signal);
+        continue;
+      }
       if (signal.aborted) return new Promise(() => {});
       const ended = { ...failedToStart("", this.#time()), problem: null, startedAt: note.startedAt };
       if (pane === undefined) return { ...ended, lost: true };
@@ -110,7 +124,7 @@ export class TmuxLauncher implements Launcher {
 
   /** False if the program is alive and never took the prompt. The next poll finds a program that has ended. */
   async #prompted(spec: LaunchSpec, note: WindowNote): Promise<boolean> {
-    const taken = await this.#delivered(spec, note.pane).catch(async (error: unknown) => {
+    const taken = await this.#delivered(spec, note.pane, spec.prompt.path).catch(async (error: unknown) => {
       if (await this.#isAlive(note.pane)) throw error;
       return false;
     });
@@ -118,11 +132,11 @@ export class TmuxLauncher implements Launcher {
     return taken || !(await this.#isAlive(note.pane));
   }
 
-  async #delivered(spec: LaunchSpec, pane: string): Promise<boolean> {
+  async #delivered(spec: LaunchSpec, pane: string, path: string): Promise<boolean> {
     const { paste } = agentFiles(spec.folder);
     const before = await this.#quiet(pane);
     if (before === undefined) return false;
-    writeWhole(paste, pasteable(readFileSync(spec.prompt.path, "utf8")));
+    writeWhole(paste, pasteable(readFileSync(path, "utf8")));
     await this.#server.paste(pane, `fleet-${spec.name}`, paste);
     await this.#changed(pane, before);
     await this.#clock.sleep(KEY_DELAY_MS);
@@ -156,6 +170,32 @@ export class TmuxLauncher implements Launcher {
     do {
       if ((await this.#server.screen(pane)) !== before) return true;
       await this.#clock.sleep(50);
+    } while (this.#clock.monotonic() < end);
+    return false;
+  }
+
+  /** If the runner is killed in between, the next one finds an ended program and reports it. */
+  async #restart(spec: LaunchSpec, id: string, graceMs: number, window: Window): Promise<void> {
+    window.isRestarting = true;
+    try {
+      const pane = await this.#pane(id);
+      if (pane !== undefined && !pane.dead) {
+        signalGroup(pane.pid, "SIGTERM");
+        if (!(await this.#hasEnded(id, graceMs))) signalGroup(pane.pid, "SIGKILL");
+        await this.#hasEnded(id, KILLED_MS);
+      }
+      const { NODE_OPTIONS: _, ...env } = spec.env;
+      await this.#server.respawn(id, spec.cwd, ownEnv(env), spec.resumeArgv ?? spec.argv);
+    } finally {
+      window.isRestarting = false;
+    }
+  }
+
+  async #hasEnded(id: string, withinMs: number): Promise<boolean> {
+    const end = this.#clock.monotonic() + withinMs;
+    do {
+      if (!(await this.#isAlive(id))) return true;
+      await this.#clock.sleep(100);
     } while (this.#clock.monotonic() < end);
     return false;
   }

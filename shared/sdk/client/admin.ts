@@ -25,12 +25,13 @@ import type {
   RetriedLetter,
 } from "../../protocol/queue-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "../../protocol/scrub.ts";
-import { SUBJECTS } from "../../protocol/subjects.ts";
+import { type AgentRequestOp, SUBJECTS } from "../../protocol/subjects.ts";
 import type { TenantAuditPage } from "../../protocol/tenant-audit.ts";
 import type { Stop } from "../../runtime/process/service.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import type { ClientConnection } from "../request/connection.ts";
 import type { CallOptions } from "../request/request.ts";
+import { requestOfAgent } from "./agent-request.ts";
 import { resultOf } from "./outcome.ts";
 import type { TaskParts } from "./task.ts";
 import { warnOfCorrupt } from "./warnings.ts";
@@ -228,6 +229,24 @@ export class FleetAdmin {
       signal,
     });
     return recorded;
+  }
+
+  /**
+   * Has the runner of an agent stop it and start it again as one that continues its own session; five seconds later the agent is asked
+   * for a checkpoint. For agents in tmux windows. Resolves when the agent runs again.
+   */
+  restartAgent(agentId: string, options: CallOptions = {}): Promise<void> {
+    return this.#requestOf(agentId, "restart", options);
+  }
+
+  /** Has the runner of an agent write the checkpoint message to its window. Resolves when the agent's program has taken it. */
+  askForCheckpoint(agentId: string, options: CallOptions = {}): Promise<void> {
+    return this.#requestOf(agentId, "inject", options);
+  }
+
+  #requestOf(agentId: string, op: AgentRequestOp, { deadlineMs }: CallOptions): Promise<void> {
+    const { connection, tenant, agentId: caller } = this.#parts;
+    return requestOfAgent(connection, { tenant, caller, agentId, op, deadlineMs });
   }
 
   /** The scrub's findings in this tenant that still hold, by task; in pages. */

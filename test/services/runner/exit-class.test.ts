@@ -1,7 +1,7 @@
 /** Every end of a process has a failure class. The exit note and the runner's own reason come before the exit code. */
 import { constants } from "node:os";
 import { describe, expect, test } from "vitest";
-import { classOf, detailsOf, type ExitContext, signalOf } from "../../../services/runner/exit-class.ts";
+import { classOf, detailsOf, type ExitContext, signalOf } from "../../../services/runner/agent/exit-class.ts";
 import type { Exit } from "../../../services/runner/launchers/launcher.ts";
 import { killsIn } from "../../../services/runner/launchers/oom-kills.ts";
 import { FAILURE_CLASSES } from "../../../shared/protocol/exit-report.ts";

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, createInbox, credsAuthenticator } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { signedAgentCredentials } from "../../../services/runner/agent-credentials.ts";
+import { signedAgentCredentials } from "../../../services/runner/agent/agent-credentials.ts";
 import type { AgentRecord } from "../../../services/runner/journal.ts";
 import { serveAgentCredentials } from "../../../services/signer/agent-credentials.ts";
 import { issueGrant, revokeGrants, updateServer } from "../../../shared/bus/access/administration.ts";

@@ -182,6 +182,7 @@ const PATHS = {
   folder: "/agents/qa-1",
   prompt: "/agents/qa-1/prompt.md",
   startMessage: "/state/qa-1/start.md",
+  checkpointMessage: "/agents/qa-1/message.md",
   exitNote: "/agents/qa-1/word.json",
   credentials: "/agents/qa-1/fleet.creds",
 };

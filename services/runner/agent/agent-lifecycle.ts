@@ -2,25 +2,30 @@
  * The lifecycle of one agent, from the offer to its exit report. Each step is in the journal before the next begins, so a runner that
  * was killed resumes at the same step: it accepts under the same command id, finds the running agent, and sends the report that is missing.
  */
-import type { ExitReport } from "../../shared/protocol/exit-report.ts";
-import type { RunnerAgent, RunnerSettings } from "../../shared/protocol/runner-settings.ts";
-import { type Clock, whenAborted } from "../../shared/runtime/clock.ts";
-import { createDeferred } from "../../shared/runtime/deferred.ts";
-import type { Logger } from "../../shared/runtime/observability/log.ts";
-import { withRetries } from "../../shared/runtime/retry.ts";
-import type { HeartbeatSender } from "../../shared/sdk/heartbeat.ts";
-import { newCommandId } from "../../shared/sdk/sdk.ts";
-import type { AgentCredentials } from "./agent-credentials.ts";
-import { classOf, detailsOf, type StopReason, signalOf } from "./exit-class.ts";
-import { type FleetPort, isUncertain } from "./fleet-connection.ts";
-import type { AgentRecord, Journal } from "./journal.ts";
+import { checkpointMessage } from "../../../shared/prompts/checkpoint-message.ts";
+import { FleetError } from "../../../shared/protocol/errors.ts";
+import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
+import type { RunnerAgent, RunnerSettings } from "../../../shared/protocol/runner-settings.ts";
+import { type Clock, whenAborted } from "../../../shared/runtime/clock.ts";
+import { createDeferred } from "../../../shared/runtime/deferred.ts";
+import type { Logger } from "../../../shared/runtime/observability/log.ts";
+import { writeWhole } from "../../../shared/runtime/process/whole-file.ts";
+import { withRetries } from "../../../shared/runtime/retry.ts";
+import type { HeartbeatSender } from "../../../shared/sdk/heartbeat.ts";
+import { newCommandId } from "../../../shared/sdk/sdk.ts";
+import { type FleetPort, isUncertain } from "../fleet-connection.ts";
+import type { AgentRecord, Journal } from "../journal.ts";
 import {
+  type AgentTerminal,
   type Exit,
   failedToStart,
   type LaunchedAgent,
   type Launcher,
   type LaunchSpec,
-} from "./launchers/launcher.ts";
+} from "../launchers/launcher.ts";
+import type { AgentCredentials } from "./agent-credentials.ts";
+import { classOf, detailsOf, type StopReason, signalOf } from "./exit-class.ts";
 
 export interface LifecycleParts {
   readonly journal: Journal;
@@ -95,6 +100,70 @@ export class AgentLifecycle {
     this.#stopReason ??= reason;
     this.#heartbeat?.set({ state: "stopping" });
     await this.#running?.stop(this.#parts.settings.grace_ms);
+  }
+
+  /** Writes the checkpoint message to the agent's window. */
+  async askForCheckpoint(): Promise<void> {
+    const terminal = this.#terminal();
+    if (!(await terminal.deliver(this.#checkpointMessage())))
+      throw new FleetError("UNAVAILABLE", "the agent did not take the message", {
+        details: { agent_id: this.#record.agent_id },
+      });
+    this.#log.info("agent asked for a checkpoint");
+  }
+
+  /** Stops the agent and starts it as one that continues its session; then it is asked for a checkpoint (seed 001, invariant 6). */
+  async restart(): Promise<void> {
+    const terminal = this.#terminal();
+    const { settings, clock } = this.#parts;
+    // Recorded first: a runner that is killed here leaves the message to the next one.
+    this.#save({ message_due_at: new Date(clock.now() + LIMITS.restart_injection_ms).toISOString() });
+    await terminal.restart(settings.grace_ms);
+    this.#log.info("agent restarted");
+    this.#save({ message_due_at: new Date(clock.now() + LIMITS.restart_injection_ms).toISOString() });
+    void this.#sendDueMessage();
+  }
+
+  #terminal(): AgentTerminal {
+    const { agent_id, launcher } = this.#record;
+    const terminal = this.#running?.terminal;
+    if (terminal !== undefined) return terminal;
+    throw new FleetError("INVALID", "nothing can be written to this agent", {
+      fields: [
+        {
+          path: "agent_id",
+          expected: "an agent that runs in a tmux window",
+          got: `${agent_id}: ${launcher}`,
+        },
+      ],
+    });
+  }
+
+  #checkpointMessage(): string {
+    const { agent_id, task_id, agent_type, fence } = this.#record;
+    const path = this.#parts.journal.paths(agent_id).checkpointMessage;
+    const document = this.#parts.settings.checkpoint_message;
+    writeWhole(
+      path,
+      checkpointMessage({ taskId: task_id, agentType: agent_type, fence: fence ?? undefined, document }),
+    );
+    return path;
+  }
+
+  /** Never rejects. */
+  async #sendDueMessage(): Promise<void> {
+    const { clock } = this.#parts;
+    const { signal } = this.#detaching;
+    const due = this.#record.message_due_at;
+    if (due == null) return;
+    await clock.sleep(Math.max(0, Date.parse(due) - clock.now()), signal);
+    if (signal.aborted || this.#record.message_due_at !== due) return;
+    try {
+      await this.askForCheckpoint();
+    } catch (error) {
+      this.#log.warn({ error }, "the agent was not asked for a checkpoint after its restart");
+    }
+    if (!signal.aborted && this.#record.message_due_at === due) this.#save({ message_due_at: null });
   }
 
   /** The runner stops without the agent, which keeps running. */
@@ -192,6 +261,7 @@ export class AgentLifecycle {
     const done = new AbortController();
     const signal = AbortSignal.any([done.signal, this.#detaching.signal]);
     this.#logStart(running, wasFound);
+    void this.#sendDueMessage();
     if (this.#stopReason !== undefined) void running.stop(settings.grace_ms);
     if (running.isStarted && agent?.heartbeats !== false) this.#heartbeat = this.#startHeartbeat(running);
     const limit = agent?.run_ms === undefined ? undefined : this.#stopAfter(agent.run_ms, signal);

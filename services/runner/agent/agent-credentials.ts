@@ -4,16 +4,16 @@
  * so the last ones expire soon after.
  */
 import { existsSync, rmSync } from "node:fs";
-import { issueLocally } from "../../shared/bus/access/local-credentials.ts";
-import { type Bus, BusError } from "../../shared/bus/bus.ts";
-import type { Clock } from "../../shared/runtime/clock.ts";
-import type { Logger } from "../../shared/runtime/observability/log.ts";
-import type { Stop } from "../../shared/runtime/process/service.ts";
-import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
-import { withRetries } from "../../shared/runtime/retry.ts";
-import { startTicker } from "../../shared/runtime/ticker.ts";
-import { isUncertain } from "./fleet-connection.ts";
-import type { AgentRecord } from "./journal.ts";
+import { issueLocally } from "../../../shared/bus/access/local-credentials.ts";
+import { type Bus, BusError } from "../../../shared/bus/bus.ts";
+import type { Clock } from "../../../shared/runtime/clock.ts";
+import type { Logger } from "../../../shared/runtime/observability/log.ts";
+import type { Stop } from "../../../shared/runtime/process/service.ts";
+import { writeWhole } from "../../../shared/runtime/process/whole-file.ts";
+import { withRetries } from "../../../shared/runtime/retry.ts";
+import { startTicker } from "../../../shared/runtime/ticker.ts";
+import { isUncertain } from "../fleet-connection.ts";
+import type { AgentRecord } from "../journal.ts";
 
 const VALID_MS = 60 * 60_000;
 const RENEW_MS = VALID_MS / 3;
@@ -55,7 +55,7 @@ export function localAgentCredentials(home: string, parts: Parts): AgentCredenti
 /** `runner`: the name of the runner in its own credentials. */
 export function signedAgentCredentials(bus: Bus, runner: string, parts: Parts): AgentCredentials {
   const files = keptInFiles(parts, async ({ tenant, agent_id: agentId }) => {
-    const { requestAgentCredentials } = await import("../../shared/bus/access/agent-credentials.ts");
+    const { requestAgentCredentials } = await import("../../../shared/bus/access/agent-credentials.ts");
     return requestAgentCredentials(bus, { tenant, runner, agentId });
   });
   /** True: the last agent waited in vain. A cluster without a signing service delays one agent only. */

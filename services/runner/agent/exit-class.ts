@@ -3,10 +3,10 @@
  * comes first, because an exit code says little; then the runner's own reason to stop it; then the exit code or the signal.
  */
 import { constants } from "node:os";
-import { EXIT_CLASSES, type FailureClass } from "../../shared/protocol/exit-report.ts";
-import { NOT_STARTED_PREFIX } from "../../shared/protocol/recovery-states.ts";
-import type { ExitWord } from "../../shared/protocol/runner-settings.ts";
-import type { Exit } from "./launchers/launcher.ts";
+import { EXIT_CLASSES, type FailureClass } from "../../../shared/protocol/exit-report.ts";
+import { NOT_STARTED_PREFIX } from "../../../shared/protocol/recovery-states.ts";
+import type { ExitWord } from "../../../shared/protocol/runner-settings.ts";
+import type { Exit } from "../launchers/launcher.ts";
 
 /** Any other signal is a crash, including SIGTERM: its sender did not wait for the work. */
 export const SIGNAL_CLASSES: Readonly<Partial<Record<NodeJS.Signals, FailureClass>>> = {
