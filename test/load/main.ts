@@ -7,6 +7,7 @@ import { measureContinuity } from "./groups/continuity.ts";
 import { measureDegraded } from "./groups/degraded.ts";
 import { measureFoundationdb } from "./groups/foundationdb.ts";
 import { measureHandoff } from "./groups/handoff.ts";
+import { measureHooks } from "./groups/hooks.ts";
 import { measureOverhead } from "./groups/overhead.ts";
 import { measurePrompts } from "./groups/prompts.ts";
 import { measureRaw } from "./groups/raw.ts";
@@ -35,6 +36,7 @@ const measure = {
   reads: measureReads,
   prompts: measurePrompts,
   continuity: measureContinuity,
+  hooks: measureHooks,
   foundationdb: measureFoundationdb,
 } as const;
 

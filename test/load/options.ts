@@ -15,6 +15,7 @@ export const GROUPS = [
   "reads",
   "prompts",
   "continuity",
+  "hooks",
   "foundationdb",
 ] as const;
 export type GroupName = (typeof GROUPS)[number];

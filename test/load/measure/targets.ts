@@ -52,6 +52,9 @@ export const TARGETS = {
   done_twice: { required: { below: 1 }, aim: null },
   /** The used part of the context when an agent hands its task off, p95, %. Seed 000. */
   utilization: { required: { below: 70.01 }, aim: null },
+  /** The time for which a hook holds an agent, p95, ms: with the fleet up, and while it hangs or is down. */
+  hook: { required: { below: 50 }, aim: null },
+  hook_outage: { required: { below: 100 }, aim: null },
   /** A search by agent and time, p99, ms. */
   search: { required: { below: 100 }, aim: { below: 20 } },
   /** A continuation prompt from a loaded checkpoint, p50, ms. */
