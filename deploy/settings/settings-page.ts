@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { personFields, upFields } from "../../services/cli/config.ts";
 import { coordinatorFields } from "../../services/coordinator/config.ts";
 import { hookFields } from "../../services/hook/config.ts";
+import { mcpFields } from "../../services/mcp/config.ts";
 import { readerFields } from "../../services/reader/config.ts";
 import { runnerProcessFields } from "../../services/runner/config.ts";
 import { signerFields } from "../../services/signer/config.ts";
@@ -41,6 +42,7 @@ export const PROCESSES: Readonly<Record<string, Fields>> = {
   signer: signerFields,
   runner: { ...addressFields, ...runnerProcessFields },
   hook: hookFields,
+  mcp: { ...addressFields, ...clientFields, ...mcpFields },
   "started agent": { ...startFields, ...fenceFields },
 };
 
@@ -68,6 +70,7 @@ const READERS = [
   ["standalone", "`npm start` and `npx fleet up`: all services in one process"],
   ["signer", "the [signing service](../services/signer/README.md)"],
   ["runner", "the [runner](../services/runner/README.md)"],
+  ["mcp", "the [MCP server](../services/mcp/README.md)"],
   ["hook", "the [hooks](../services/hook/README.md) of agent programs, and their helper"],
   ["started agent", "an agent that a runner started; the runner sets these variables"],
 ];

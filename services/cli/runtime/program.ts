@@ -20,11 +20,12 @@ import { addQueue } from "../commands/operations/queue.ts";
 import { addScrub } from "../commands/operations/scrub.ts";
 import { addSearchIndex } from "../commands/operations/search-index.ts";
 import { addStatus } from "../commands/operations/status.ts";
-import { addUp } from "../commands/operations/up.ts";
 import { addVersion } from "../commands/operations/version.ts";
 import { addWatch } from "../commands/operations/watch.ts";
 import { addProjectInit } from "../commands/projects/init.ts";
 import { addRecovery } from "../commands/recovery/recovery.ts";
+import { addMcp } from "../commands/services/mcp.ts";
+import { addUp } from "../commands/services/up.ts";
 import { addSpool } from "../commands/spool/spool.ts";
 import { addCost } from "../commands/tasks/cost.ts";
 import { addTask } from "../commands/tasks/task.ts";
@@ -43,7 +44,7 @@ type AddCommand = (program: Command, action: ActionFactory) => void;
 const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
   Commands: [addUp, addProjectInit, addStatus, addWatch, addVersion, addCompletion],
   Checkpoints: [addCheckpoints, addResume],
-  "Tasks, agents and handoffs": [addTask, addCost, addAgents, addFence, addHandoffs, addHook],
+  "Tasks, agents and handoffs": [addTask, addCost, addAgents, addFence, addHandoffs, addHook, addMcp],
   "Failures and alerts": [addRecovery, addAlerts],
   "Store and bus": [addAccess, addAudit, addScrub, addSearchIndex, addQueue, addSpool, addEvents],
 };

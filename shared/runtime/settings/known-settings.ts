@@ -21,6 +21,7 @@ export const SETTING_NAMES: ReadonlySet<string> = new Set([
   "FLEET_HOOK_MESSAGE",
   "FLEET_HOOK_WAIT",
   "FLEET_LOG_LEVEL",
+  "FLEET_MCP_HTTP",
   "FLEET_NATS_CA",
   "FLEET_NATS_CERT",
   "FLEET_NATS_CREDS",

@@ -40,6 +40,8 @@ export interface CheckpointTool {
   readonly inputSchema: Record<string, unknown>;
   /** A call as the model makes it. Throws INVALID for arguments of another form and for a next action that says nothing. */
   call(input: unknown): Promise<CheckpointToolResult>;
+  /** Throws as {@link call} does for such arguments, and writes nothing. */
+  check(input: unknown): void;
 }
 
 const DESCRIPTION =
@@ -51,6 +53,9 @@ export function checkpointTool(fleet: FleetClient, options: CheckpointToolOption
     name: "checkpoint",
     description: DESCRIPTION,
     inputSchema: checkpointToolJsonSchema(),
+    check(input) {
+      refuse(lintCheckpoint(lintedOf(validate(checkpointToolSchema, input))).map(named));
+    },
     async call(input) {
       const call = validate(checkpointToolSchema, input);
       const now = Date.now();

@@ -62,6 +62,7 @@ const TRIED_BY: Readonly<Record<string, string>> = {
     "test/fleet/listener.test.ts",
   "fleet agents restart AGENT": "test/fleet/sessions/tmux.test.ts",
   "fleet agents ask AGENT": "test/fleet/sessions/tmux.test.ts",
+  "fleet mcp": "test/services/mcp/mcp.test.ts",
   "npm install ./fleet-0.1.0.tgz": "test/deploy/package/package.test.ts",
   "fleet access init --signer cluster": "test/fleet/cluster-runner.test.ts",
   "nats-server -c cluster/nats.conf": "test/fleet/cluster-runner.test.ts",

@@ -1,8 +1,6 @@
 // `fleet up`: runs the standalone fleet as a child in the foreground. Streams and signals pass through: the child decides
 // how to stop, and its exit code becomes the exit code of the command.
 
-import { spawn } from "node:child_process";
-import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
 import { type Command, Option } from "commander";
 import { programUrl } from "../../../../shared/runtime/process/installation.ts";
@@ -68,7 +66,8 @@ async function up(session: Session, flags: Flags): Promise<void> {
     FLEET_HOME: home,
     ...(flags.opsPort !== undefined && { FLEET_OPS_PORT: String(flags.opsPort) }),
   };
-  session.exitCode = await runChild(env);
+  const { runService } = await import("./service-process.ts");
+  session.exitCode = await runService(MAIN, env);
 }
 
 /** The addresses at which a running fleet makes another one unnecessary: those of commands, of the folder and of the port. */
@@ -125,19 +124,4 @@ async function fleetAnswers(session: Session, { url, expected }: Address, home: 
   } finally {
     await probe.close();
   }
-}
-
-function runChild(env: NodeJS.ProcessEnv): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [MAIN], { stdio: "inherit", env });
-    // A terminal sends Ctrl-C to both processes, a supervisor only to this one. The child ignores the repetition.
-    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-      process.on(signal, () => child.kill(signal));
-    }
-    child.once("error", reject);
-    child.once("exit", (code, signal) => {
-      process.removeAllListeners("SIGINT").removeAllListeners("SIGTERM").removeAllListeners("SIGHUP");
-      resolve(code ?? 128 + constants.signals[signal ?? "SIGTERM"]);
-    });
-  });
 }
