@@ -110,7 +110,7 @@ async function connected(
 async function requireRights(bus: Bus, { tenant, runnerName }: RunnerConfig): Promise<void> {
   try {
     // Only a runner may receive the requests to its agents.
-    const stop = await bus.subscribe(SUBJECTS.agentRequests(tenant, runnerName), () => {});
+    const stop = await bus.subscribe(SUBJECTS.agentRequests(tenant, runnerName, "restart"), () => {});
     await stop();
   } catch (error) {
     if (!isRefused(error)) throw error;

@@ -111,6 +111,12 @@ const AGENT_REQUEST_ROWS: readonly PermissionRow[] = [
     purpose: "requests about its agents",
   },
   {
+    subject: "fleet.agent.{tenant}.*.{name}.checkpoint",
+    direction: "subscribe",
+    roles: ACTING,
+    purpose: "is asked for a checkpoint before a reassignment",
+  },
+  {
     subject: "_INBOX.{tenant}.>",
     direction: "publish",
     roles: ["runner"],

@@ -86,8 +86,8 @@ export function isAnsweredOp(op: QueryOp): op is AnsweredOp {
   return op !== "offer_next";
 }
 
-/** Requests to the runner of a running agent. */
-export const AGENT_REQUEST_OPS = ["restart", "inject"] as const;
+/** Requests about a running agent: the runner serves the first two, an agent of the SDK serves the last one. */
+export const AGENT_REQUEST_OPS = ["restart", "inject", "checkpoint"] as const;
 export type AgentRequestOp = (typeof AGENT_REQUEST_OPS)[number];
 
 const INBOX_REST = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
@@ -169,12 +169,12 @@ export const SUBJECTS = {
   heartbeat: (tenant: string, agent: string): string =>
     `fleet.heartbeat.${token("tenant", tenant)}.${token("agent_id", agent)}`,
   everyHeartbeat: "fleet.heartbeat.*.*",
-  /** A request to the runner that started the agent. */
+  /** A request to the runner that started the agent, or to the agent itself. */
   agentRequest: (tenant: string, caller: string, agent: string, op: AgentRequestOp): string =>
     `fleet.agent.${token("tenant", tenant)}.${principal("caller_id", caller)}.${token("agent_id", agent)}.${op}`,
-  /** The requests of all callers to the runner of the agent. */
-  agentRequests: (tenant: string, agent: string): string =>
-    `fleet.agent.${token("tenant", tenant)}.*.${token("agent_id", agent)}.*`,
+  /** The requests of all callers. */
+  agentRequests: (tenant: string, agent: string, op: AgentRequestOp): string =>
+    `fleet.agent.${token("tenant", tenant)}.*.${principal("agent_id", agent)}.${op}`,
   exit: (tenant: string, agent: string, task: string): string =>
     `fleet.exit.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}`,
   everyExit: "fleet.exit.*.*.*",

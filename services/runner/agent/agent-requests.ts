@@ -2,10 +2,10 @@
  * Requests about a running agent: to restart it, and to ask it for a checkpoint. Each agent has its own subject, so a request about an
  * agent that no runner has is refused by the server at once.
  */
-import type { Bus, Message, Outgoing } from "../../../shared/bus/bus.ts";
-import { FleetError, invalid } from "../../../shared/protocol/errors.ts";
+import type { Bus, Outgoing } from "../../../shared/bus/bus.ts";
+import { FleetError } from "../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
-import { AGENT_REQUEST_OPS, answersCaller, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { type AgentRequestOp, answersCaller, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import { withSpan } from "../../../shared/runtime/observability/tracing.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
@@ -22,16 +22,9 @@ export async function serveAgentRequests(
   lifecycle: AgentLifecycle,
   log: Logger,
 ): Promise<Stop> {
-  const answerOf = async ({ subject }: Message): Promise<unknown> => {
-    const op = subject.slice(subject.lastIndexOf(".") + 1);
-    if (op === "restart") await lifecycle.restart();
-    else if (op === "inject") await lifecycle.askForCheckpoint();
-    else throw invalid("op", `one of ${AGENT_REQUEST_OPS.join(", ")}`, op);
-    return { status: "ok", result: { agent_id } };
-  };
-  try {
-    return await bus.serve(
-      SUBJECTS.agentRequests(tenant, agent_id),
+  const serve = (op: AgentRequestOp, carryOut: () => Promise<void>): Promise<Stop> =>
+    bus.serve(
+      SUBJECTS.agentRequests(tenant, agent_id, op),
       {
         queue: "runner",
         concurrencyMax: CONCURRENCY,
@@ -46,10 +39,17 @@ export async function serveAgentRequests(
         withSpan(
           "runner request",
           { "agent.id": agent_id },
-          async () => encoded(await answerOf(message).catch(errorOf)),
+          async () => encoded(await carryOut().then(() => done, errorOf)),
           { parent: message.headers, kind: "server" },
         ),
     );
+  const done = { status: "ok", result: { agent_id } };
+  try {
+    const stops = await Promise.all([
+      serve("restart", () => lifecycle.restart()),
+      serve("inject", () => lifecycle.askForCheckpoint()),
+    ]);
+    return async () => void (await Promise.all(stops.map((stop) => stop())));
   } catch (error) {
     log.warn({ agent_id, error }, "requests about the agent are not served");
     return async () => {};

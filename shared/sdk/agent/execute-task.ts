@@ -21,6 +21,8 @@ import { newState, resumedState } from "./state.ts";
 
 /** The pause after a periodic checkpoint that could not be written. */
 const RETRY_MS = 5_000;
+/** The pause between two checkpoints that others ask for. */
+const REQUEST_PAUSE_MS = 2_000;
 
 /** Reports the failure of a run: to the runner or to the fleet. */
 export type ReportFailure = (failure: AgentFailure, run: AgentRun, startedAt: string) => Promise<void>;
@@ -41,6 +43,7 @@ export async function executeTask(
   options.signal?.addEventListener("abort", stopped);
   const stopWatching = await endWhenSuperseded(fleet, run);
   const stopTicking = writePeriodically(run);
+  const stopRequests = await writeOnRequest(fleet, run);
   try {
     if (options.signal?.aborted) stopped();
     settleMissing(run.state, run.missing, options.onMissingFiles ?? "report");
@@ -61,6 +64,7 @@ export async function executeTask(
   } finally {
     options.signal?.removeEventListener("abort", stopped);
     await stopTicking();
+    await stopRequests();
     await stopWatching();
     heartbeat.set({ state: "idle", taskId: undefined, fence: undefined, stepDeadline: undefined });
   }
@@ -126,6 +130,21 @@ function promptOf(
     if (error instanceof FleetError && error.code === "INVALID") return given;
     throw error;
   }
+}
+
+/**
+ * Writes a checkpoint when another principal is about to reassign the task (seed 003), at most one in a while. Without the right to
+ * receive requests, a reassignment continues from the last checkpoint.
+ */
+async function writeOnRequest(fleet: FleetClient, run: AgentRun): Promise<Stop> {
+  let nextAt = Number.NEGATIVE_INFINITY;
+  const write = (): void => {
+    const now = systemClock.monotonic();
+    if (run.ended !== undefined || now < nextAt) return;
+    nextAt = now + REQUEST_PAUSE_MS;
+    void run.writeLast("reassignment", "asked for before a reassignment").catch(() => {});
+  };
+  return fleet.onCheckpointRequest(write).catch(() => async () => {});
 }
 
 /** Ends the run sooner than its next write would. Only a hint: the fence decides in any case. */

@@ -34,6 +34,7 @@ import { QuerySender } from "../request/query-sender.ts";
 import type { CallOptions } from "../request/request.ts";
 import type { PendingCommands } from "../spool/spool.ts";
 import { type AdminParts, FleetAdmin } from "./admin.ts";
+import { type RequestedCheckpoint, requestCheckpoint } from "./checkpoint-request.ts";
 import { CheckpointTasks } from "./checkpoint-tasks.ts";
 import type {
   AcknowledgeOptions,
@@ -265,7 +266,6 @@ export class FleetClient {
     return this.task(taskId).resume(options);
   }
 
-  /** See {@link TaskHandle.latest}. */
   latest(taskId: string, options: CallOptions = {}): Promise<LatestResult> {
     return this.task(taskId).latest(options);
   }
@@ -327,6 +327,16 @@ export class FleetClient {
     return connection.bus.subscribe(subject, (message) => {
       handler(JSON.parse(new TextDecoder().decode(message.body)) as FleetEvent);
     });
+  }
+
+  /** Handles the requests of others for a fresh checkpoint of this agent. */
+  onCheckpointRequest(handler: () => void): Promise<Stop> {
+    const { tenant, agentId, connection } = this.#parts;
+    return connection.bus.subscribe(SUBJECTS.agentRequests(tenant, agentId, "checkpoint"), handler);
+  }
+
+  requestCheckpoint(taskId: string, options: CallOptions = {}): Promise<RequestedCheckpoint> {
+    return requestCheckpoint(this, this.#parts, taskId, options);
   }
 
   /** The commands of this agent that wait on this machine for a bus, from all its processes. */

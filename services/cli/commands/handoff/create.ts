@@ -6,6 +6,7 @@ import { bareId } from "../../input/id.ts";
 import { wholeNumber } from "../../input/number.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
+import { askForFreshCheckpoint, NO_FRESH } from "./fresh-checkpoint.ts";
 
 /** The protocol's own list comes with its schemas, which would make the help slow. */
 const NEXT_PHASES = ["planning", "implementing", "testing", "reviewing", "complete"] as const;
@@ -18,6 +19,7 @@ interface Flags {
   readonly fence?: number;
   readonly commandId?: string;
   readonly quiet?: boolean;
+  readonly freshCheckpoint: boolean;
 }
 
 export function addHandoffCreate(group: Command, action: ActionFactory): void {
@@ -39,6 +41,7 @@ export function addHandoffCreate(group: Command, action: ActionFactory): void {
     .option("--checkpoint <id>", "hand over this checkpoint (else the newest)", bareId)
     .option("--reason <text>", "the reason, for the next agent and the audit trail")
     .addOption(new Option("--fence <n>", "the fence under which you own the task").argParser(wholeNumber(0)))
+    .option("--no-fresh-checkpoint", NO_FRESH)
     .option("--command-id <uuid>", COMMAND_ID, bareId)
     .option("-q, --quiet", "print only the handoff's id")
     .action(action(handoff));
@@ -52,6 +55,8 @@ export function addHandoffCreate(group: Command, action: ActionFactory): void {
 async function handoff(session: Session, task: string, flags: Flags): Promise<void> {
   const client = await session.client();
   const { commandId, fence, to: toAgentType, nextPhase, reason } = flags;
+  if (flags.freshCheckpoint && flags.checkpoint === undefined)
+    await askForFreshCheckpoint(session, client, task);
   const outcome = await client.initiateHandoff(flags.checkpoint ?? null, {
     ...session.deadline,
     taskId: task,

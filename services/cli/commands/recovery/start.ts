@@ -6,6 +6,7 @@ import { COMMAND_ID } from "../../input/call-options.ts";
 import { bareId } from "../../input/id.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
+import { askForFreshCheckpoint, NO_FRESH } from "../handoff/fresh-checkpoint.ts";
 
 interface Flags {
   readonly from?: string;
@@ -14,6 +15,7 @@ interface Flags {
   readonly force?: boolean;
   readonly dryRun?: boolean;
   readonly commandId?: string;
+  readonly freshCheckpoint: boolean;
 }
 
 const { NOT_FOUND, CONFLICT, CORRUPT, INVALID } = ERROR_TABLE;
@@ -36,6 +38,7 @@ export function addRecoveryStart(group: Command, action: ActionFactory): void {
     .option("--reason <text>", "the reason, for the next agent and the audit trail")
     .option("--force", "take the task even if its owner is alive")
     .addOption(new Option("--dry-run", "show the effect, and change nothing").conflicts(["commandId"]))
+    .option("--no-fresh-checkpoint", NO_FRESH)
     .option("--command-id <uuid>", COMMAND_ID, bareId)
     .action(action(recover));
   withExamples(command, (fleet) => ({
@@ -48,6 +51,9 @@ export function addRecoveryStart(group: Command, action: ActionFactory): void {
 async function recover(session: Session, taskId: string, flags: Flags): Promise<void> {
   if (flags.dryRun) return dryRun(session, taskId, flags);
   const { from, to: toAgentType, reason, force, commandId } = flags;
+  // Without --force an owner that is alive keeps the task.
+  if (force && from === undefined && flags.freshCheckpoint)
+    await askForFreshCheckpoint(session, await session.client(), taskId);
   const { requestRecovery } = await import("./request-recovery.ts");
   const options = { toAgentType, reason, force, commandId };
   await requestRecovery(session, { taskId, checkpointId: from ?? null, options });
