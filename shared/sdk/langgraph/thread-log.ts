@@ -1,0 +1,165 @@
+/**
+ * A LangGraph thread as a task of the fleet. Each checkpoint of LangGraph, each set of pending writes and each deletion is a checkpoint of
+ * the task, so it is hashed, audited and fenced like any other. Nothing is ever changed: the newest entries decide.
+ */
+import { createHash } from "node:crypto";
+import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import { FleetError } from "../../protocol/errors.ts";
+import type { FleetClient } from "../client/client.ts";
+import type { TaskHandle } from "../client/task.ts";
+
+/** [type, base64 of the bytes], as the serializer made them. */
+export type StoredValue = readonly [type: string, data: string];
+
+export interface StoredCheckpoint {
+  readonly kind: "checkpoint";
+  readonly thread_id: string;
+  readonly ns: string;
+  readonly id: string;
+  readonly parent_id: string | null;
+  /** Without its channel values. */
+  readonly checkpoint: StoredValue;
+  /** The channels that changed with this checkpoint, with their versions. */
+  readonly values: Readonly<Record<string, readonly [version: string | number, value: StoredValue]>>;
+  readonly metadata: StoredValue;
+}
+
+export interface StoredWrites {
+  readonly kind: "writes";
+  readonly thread_id: string;
+  readonly ns: string;
+  readonly checkpoint_id: string;
+  readonly task_id: string;
+  readonly task_path: string;
+  readonly writes: readonly { readonly idx: number; readonly channel: string; readonly value: StoredValue }[];
+}
+
+interface StoredDeletion {
+  readonly kind: "deletion";
+  readonly thread_id: string;
+}
+
+export type ThreadEntry = StoredCheckpoint | StoredWrites | StoredDeletion;
+
+export interface ThreadLogOptions {
+  readonly agentType: string;
+  /** Take a thread from an agent that owns it. */
+  readonly takeOver: boolean;
+}
+
+const PAGE = 100;
+export const THREAD_PREFIX = "langgraph-";
+
+/** The task of a thread. A thread id with other characters than a task id is hashed. */
+export function threadTask(threadId: string): string {
+  if (/^[A-Za-z0-9_-]{1,50}$/.test(threadId) && !threadId.startsWith("sha-"))
+    return `${THREAD_PREFIX}${threadId}`;
+  return `${THREAD_PREFIX}sha-${createHash("sha256").update(threadId).digest("hex").slice(0, 40)}`;
+}
+
+export class ThreadLog {
+  readonly #fleet: FleetClient;
+  readonly #options: ThreadLogOptions;
+  /** What has been read: entries never change, so only newer ones are read again. */
+  readonly #read = new Map<string, { seq: number; entries: ThreadEntry[] }>();
+  readonly #owned = new Map<string, Promise<TaskHandle>>();
+
+  constructor(fleet: FleetClient, options: ThreadLogOptions) {
+    this.#fleet = fleet;
+    this.#options = options;
+  }
+
+  /** Resolves when the entry is committed. Throws FENCED after another agent has taken the thread. */
+  async append(entry: ThreadEntry): Promise<void> {
+    const task = await this.#ownedTask(threadTask(entry.thread_id));
+    await task.checkpoint(
+      {
+        metadata: {
+          agent_type: this.#options.agentType,
+          trigger: { reason: "progress", details: `LangGraph ${entry.kind}` },
+        },
+        execution_state: { phase: "implementing", langgraph: entry },
+      },
+      // LangGraph continues with what it has put: it must be in the store.
+      { fallback: "none" },
+    );
+  }
+
+  /** The entries of a thread since its last deletion, the oldest first. */
+  async entries(task: string): Promise<readonly ThreadEntry[]> {
+    const known = this.#read.get(task) ?? { seq: 0, entries: [] };
+    const newer: { seq: number; entry: ThreadEntry }[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await this.#page(task, cursor);
+      const fresh = page.checkpoints.filter(({ metadata }) => metadata.seq > known.seq);
+      for (const checkpoint of fresh) {
+        const entry = entryOf(checkpoint);
+        if (entry !== undefined) newer.push({ seq: checkpoint.metadata.seq, entry });
+      }
+      cursor = fresh.length === page.checkpoints.length ? page.cursor : undefined;
+    } while (cursor !== undefined);
+    newer.sort((a, b) => a.seq - b.seq);
+    const current = this.#read.get(task) ?? known;
+    // Another read may have finished in the meantime.
+    if (current.seq === known.seq && newer.length > 0)
+      this.#read.set(task, {
+        seq: newer.at(-1)!.seq,
+        entries: [...known.entries, ...newer.map(({ entry }) => entry)],
+      });
+    const all = [...known.entries, ...newer.map(({ entry }) => entry)];
+    return all.slice(all.findLastIndex(({ kind }) => kind === "deletion") + 1);
+  }
+
+  /** The tasks of all threads. Needs the rights of an orchestrator. */
+  async tasks(): Promise<string[]> {
+    const found: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await this.#fleet.admin.tasks({ limit: PAGE, cursor });
+      found.push(
+        ...page.tasks.map(({ task_id }) => task_id).filter((task) => task.startsWith(THREAD_PREFIX)),
+      );
+      cursor = page.cursor;
+    } while (cursor !== undefined);
+    return found;
+  }
+
+  async #page(task: string, cursor: string | undefined) {
+    try {
+      return await this.#fleet.getCheckpointHistory(task, { limit: PAGE, cursor });
+    } catch (error) {
+      if (error instanceof FleetError && error.code === "NOT_FOUND") return { checkpoints: [], corrupt: [] };
+      throw error;
+    }
+  }
+
+  #ownedTask(task: string): Promise<TaskHandle> {
+    let owned = this.#owned.get(task);
+    if (owned === undefined) {
+      owned = this.#take(task);
+      this.#owned.set(task, owned);
+      owned.catch(() => this.#owned.delete(task));
+    }
+    return owned;
+  }
+
+  async #take(task: string): Promise<TaskHandle> {
+    const head = await this.#fleet.getTask(task);
+    const owner = head?.owner ?? null;
+    if (owner !== null && owner !== this.#fleet.agentId && !this.#options.takeOver)
+      throw new FleetError(
+        "CONFLICT",
+        "another agent owns the thread; a saver with takeOver takes it from that agent",
+        {
+          details: { task_id: task, owner },
+        },
+      );
+    return this.#fleet.takeTask(task, { expectedFence: head?.fence ?? 0 });
+  }
+}
+
+function entryOf({ execution_state: state }: Checkpoint): ThreadEntry | undefined {
+  const entry = (state as { langgraph?: ThreadEntry }).langgraph;
+  return entry !== undefined && ["checkpoint", "writes", "deletion"].includes(entry.kind) ? entry : undefined;
+}
