@@ -208,6 +208,8 @@ export const LIMITS = {
   session_files_count_max: 40,
   session_commands_count_max: 20,
   session_recent_count_max: 32,
+  /** The sessions of one agent. Agents of hooks have one each. */
+  session_count_max: 100,
   /** A session without an event for this time is forgotten. */
   session_kept_ms: 30 * 86_400_000,
   /** The age at which the stream drops alerts. */

@@ -54,12 +54,14 @@ export type Activity = z.output<typeof activitySchema>;
 export const turnEventQuerySchema = z.looseObject({
   session_id: tokenSchema,
   event: z.enum(TURN_EVENT_TYPES, { error: `one of ${TURN_EVENT_TYPES.join(", ")}` }),
-  /** When the event happened, by the clock of the agent's machine. */
+  /** When the event happened, by the clock of the agent's machine. Refused if it is ahead of the fleet's clock. */
   at: moment,
   vendor: tokenSchema,
   task_id: tokenSchema.optional(),
   /** The working folder, for the next session in it. */
   folder: line(LIMITS.session_text_chars_max).optional(),
+  /** The machine of the folder: the same path on another one is another folder. */
+  machine: tokenSchema.optional(),
   /** The prompt contains the checkpoint message. */
   is_checkpoint_message: z.boolean().optional(),
   /** The agent continues because a hook asked it to. */
@@ -87,6 +89,8 @@ export const sessionSchema = z.looseObject({
   vendor: z.string(),
   task_id: z.string().nullable(),
   folder: z.string().nullable(),
+  /** Absent in sessions of earlier versions. */
+  machine: z.string().nullable().optional(),
   /** The first `after_model` of the turn. null: none yet. */
   last_after_model_at: z.string().nullable(),
   /** When the agent was last asked for a checkpoint. null: not in this turn. */

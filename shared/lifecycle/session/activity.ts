@@ -32,7 +32,12 @@ export function mergeActivity(
   if (activity === undefined || isRepeated) return { activity: known, isNew: false };
   const isOwnPrompt = activity.prompt !== undefined && is_checkpoint_message !== true;
   const files = activity.files ?? [];
-  const commands = (activity.commands ?? []).map((command) => ({ ...command, at }));
+  // Only these members: an unknown one may have any size.
+  const commands = (activity.commands ?? []).map(({ command, passed, is_test }) => ({
+    ...{ command, at },
+    ...(passed !== undefined && { passed }),
+    ...(is_test !== undefined && { is_test }),
+  }));
   const calls = activity.tool_calls ?? 0;
   const usage = Object.fromEntries(
     USAGE.flatMap((name) => (activity[name] === undefined ? [] : [[name, activity[name]]])),

@@ -36,6 +36,8 @@ export function applyTurnEvent(
     activity,
     task_id: event.task_id ?? known.task_id,
     folder: event.folder ?? known.folder,
+    // The names of a folder and of its machine belong together.
+    ...(event.folder !== undefined && { machine: event.machine ?? null }),
     is_unsaved: save ? false : isUnsaved,
     last_saved_at: save ? event.at : known.last_saved_at,
     recent_events: [...known.recent_events.filter((one) => one !== mark), mark].slice(

@@ -25,7 +25,7 @@
  * | `tenant_audit`, seq                               | audit entry, chained by hash             | acts of operators     |
  * | `tenant_chain`                                    | seq and hash of the newest entry         | acts of operators     |
  * | `sessions`, agent, session                       | times of its turns, and what was done    | turn_event            |
- * | `session_folders`, hash of a folder               | the newest session in the folder         | turn_event            |
+ * | `session_folders`, hash of a machine and a folder | the newest session in the folder         | turn_event            |
  * | `idem`, command                                   | request hash, answer, check, commit stamp| every command         |
  * | `ix`, name, value, time, checkpoint               | the fields that a search filters by      | the indexer           |
  * | `text`, word, step                                | the entries of the step that add the word| the indexer           |
@@ -171,6 +171,8 @@ function keysUnder(root: Buffer) {
     tenantAudits: (): KeyRange => children(at("tenant_audit")),
     tenantChain: (): Bytes => at("tenant_chain"),
     session: (agent: string, session: string): Bytes => at("sessions", name(agent), name(session)),
+    sessionsOf: (agent: string): KeyRange => children(at("sessions", name(agent))),
+    sessionFolders: (): KeyRange => children(at("session_folders")),
     sessionFolder: (hash: string): Bytes => at("session_folders", element(hash)),
     command: (id: string): Bytes => at("idem", uuid(id)),
     commands: (): KeyRange => children(at("idem")),

@@ -4,6 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { applyTurnEvent } from "../../lifecycle/session/turn.ts";
+import { invalid } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { AgentSession, TurnEvent, TurnResult } from "../../protocol/turns.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
@@ -27,9 +28,17 @@ export class Sessions {
     this.#now = parts.now;
   }
 
-  /** Records an event of a session of the agent, and decides what follows from it. */
-  async turnEvent(of: SessionAddress, event: TurnEvent): Promise<TurnResult> {
+  /**
+   * Records an event of a session of the agent, and decides what follows from it. Throws INVALID for an event of the future: every
+   * event until then would be out of date, and the session would never be forgotten.
+   */
+  async turnEvent(of: SessionAddress, given: TurnEvent): Promise<TurnResult> {
     const nowMs = this.#now();
+    const atMs = Date.parse(given.at);
+    if (atMs > nowMs + LIMITS.id_ahead_ms_max)
+      throw invalid("at", "a time that is not ahead of the fleet's clock", given.at);
+    // The same moment has one form, because events are compared by their texts.
+    const event = { ...given, at: new Date(atMs).toISOString() };
     const { value } = await this.#transactions.transact("turn_event", (tx) =>
       recordTurnEvent(tx, of, event, nowMs),
     );
@@ -55,10 +64,37 @@ async function recordTurnEvent(
   const before = value === undefined ? null : decodeChecked<AgentSession>(value);
   const previous = event.event === "session_start" ? await previousIn(tx, tenant, agent, event) : null;
   const { session, decision, save } = applyTurnEvent(before, agent, event);
+  if (before === null) await makeRoom(tx, { tenant, agent }, nowMs);
+  else if (!isSameFolder(before, session)) await clearFolder(tx, tenant, before);
   tx.set(key, encodeChecked(session));
   // One entry for each day of a session. The sweep leaves a session with later events to its newest entry.
   tx.set(systemKeys.sessionExpiry(expiryDay(nowMs), tenant, agent, event.session_id), new Uint8Array(0));
   return { decision, save, session, previous };
+}
+
+/** An agent has a bounded number of sessions: its oldest one is forgotten for a new one. */
+async function makeRoom(tx: Tx, { tenant, agent }: SessionAddress, nowMs: number): Promise<void> {
+  const keys = tenantKeys(tenant);
+  const { rows } = await tx.getRange(keys.sessionsOf(agent), { limit: LIMITS.session_count_max });
+  if (rows.length < LIMITS.session_count_max) return;
+  const known = rows.map(({ value }) => decodeChecked<AgentSession>(value));
+  const oldest = known.reduce((a, b) => (b.last_event_at < a.last_event_at ? b : a));
+  tx.clear(keys.session(agent, oldest.session_id));
+  tx.clear(systemKeys.sessionExpiry(expiryDay(nowMs), tenant, agent, oldest.session_id));
+  await clearFolder(tx, tenant, oldest);
+}
+
+const isSameFolder = (a: AgentSession, b: AgentSession): boolean =>
+  a.folder === b.folder && (a.machine ?? null) === (b.machine ?? null);
+
+/** Clears the entry of the session's folder, unless a newer session has it. */
+async function clearFolder(tx: Tx, tenant: string, session: AgentSession): Promise<void> {
+  if (session.folder === null) return;
+  const key = folderKey(tenant, session.folder, session.machine);
+  const value = await tx.get(key);
+  if (value === undefined) return;
+  const newest = decodeChecked<FolderSession>(value);
+  if (newest.agent === session.agent_id && newest.session === session.session_id) tx.clear(key);
 }
 
 const expiryDay = (nowMs: number): number => Math.ceil((nowMs + LIMITS.session_kept_ms) / DAY_MS);
@@ -67,11 +103,11 @@ async function previousIn(
   tx: Tx,
   tenant: string,
   agent: string,
-  { folder, session_id }: TurnEvent,
+  { folder, machine, session_id }: TurnEvent,
 ): Promise<AgentSession | null> {
   if (folder === undefined) return null;
   const keys = tenantKeys(tenant);
-  const key = folderKey(tenant, folder);
+  const key = folderKey(tenant, folder, machine);
   const value = await tx.get(key);
   const last = value === undefined ? undefined : decodeChecked<FolderSession>(value);
   tx.set(key, encodeChecked({ agent, session: session_id } satisfies FolderSession));
@@ -90,18 +126,13 @@ export async function clearExpiredSessions(
   const entries = rows.map(({ key }) => ({ key, ...parseSessionExpiry(key) }));
   const keys = entries.map(({ tenant, agent, session }) => tenantKeys(tenant).session(agent, session));
   const values = await tx.getMany(keys);
-  for (const [i, { key, tenant, agent, session }] of entries.entries()) {
+  for (const [i, { key, tenant }] of entries.entries()) {
     tx.clear(key);
     const value = values[i];
     const known = value === undefined ? undefined : decodeChecked<AgentSession>(value);
     if (known === undefined || !isExpired(known, nowMs)) continue;
     tx.clear(keys[i]!);
-    if (known.folder === null) continue;
-    const folder = folderKey(tenant, known.folder);
-    const last = await tx.get(folder);
-    if (last === undefined) continue;
-    const newest = decodeChecked<FolderSession>(last);
-    if (newest.agent === agent && newest.session === session) tx.clear(folder);
+    await clearFolder(tx, tenant, known);
   }
   return { cleared: rows.length, more: rows.length === limit };
 }
@@ -110,6 +141,8 @@ function isExpired({ last_event_at }: AgentSession, nowMs: number): boolean {
   return Date.parse(last_event_at) + LIMITS.session_kept_ms <= nowMs;
 }
 
-function folderKey(tenant: string, folder: string): Bytes {
-  return tenantKeys(tenant).sessionFolder(createHash("sha256").update(folder).digest("hex"));
+/** Two machines, or two containers, have different folders of the same path. */
+function folderKey(tenant: string, folder: string, machine: string | null | undefined): Bytes {
+  const hash = createHash("sha256").update(JSON.stringify([machine ?? null, folder]));
+  return tenantKeys(tenant).sessionFolder(hash.digest("hex"));
 }
