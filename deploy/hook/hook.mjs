@@ -5,9 +5,13 @@
 
 import {
   appendFileSync,
+  chmodSync,
+  existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   renameSync,
+  rmSync,
   statSync,
   truncateSync,
   writeFileSync,
@@ -23,7 +27,14 @@ const START_POLL_MS = 25;
 const LOG_BYTES_MAX = 1_000_000;
 /** The longest path that every system takes for a socket. */
 const SOCKET_PATH_MAX = 100;
-const EVENT_BYTES_MAX = 4_000_000;
+/** A hook reports whole files: an event keeps this much, and of each text the begin. */
+const EVENT_CHARS_MAX = 100_000;
+const TEXT_CHARS_MAX = 20_000;
+const MEMBERS_MAX = 200;
+const MEMBER_CHARS = 8;
+const LEVELS_MAX = 5;
+/** Kept while no helper runs, as Inbox does while one runs. */
+const EVENTS_MAX = 5_000;
 const SECRET_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH/i;
 const SECRET_CHARS_MIN = 8;
 
@@ -33,19 +44,20 @@ export async function runHook([vendor, event, ...options], env = process.env) {
   try {
     const at = Date.now();
     const home = options[options.indexOf("--home") + 1];
-    const payload = withoutKnownSecrets(readFileSync(0, "utf8").slice(0, EVENT_BYTES_MAX), env);
+    const payload = withoutKnownSecrets(shortened(readFileSync(0, "utf8")), env);
+    const socket = join(folder, "helper.sock");
+    if (socket.length > SOCKET_PATH_MAX)
+      throw new Error(`the path ${socket} is too long; set FLEET_HOOK_DIR`);
+    secure(folder);
     const waitMs = wait(event, env);
     const fleet = Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith("FLEET_")));
     if (options.includes("--home") && fleet.FLEET_HOME === undefined) fleet.FLEET_HOME = home;
     const message = { vendor, event, at, waitMs, cwd: process.cwd(), env: fleet, payload };
     const file = keep(folder, `${String(at).padStart(14, "0")}-${process.pid}`, message);
-    const answer = await ask(
-      join(folder, "helper.sock"),
-      file,
-      waitMs,
-      event === "SessionStart" ? folder : undefined,
-      () => startHelper(folder),
-    );
+    const answer = await ask(socket, file, waitMs, event === "SessionStart" ? folder : undefined, () => {
+      dropOldest(join(folder, "inbox"));
+      return startHelper(folder);
+    });
     if (answer) process.stdout.write(answer);
   } catch (error) {
     log(folder, vendor, event, error);
@@ -57,14 +69,64 @@ function wait(event, { FLEET_HOOK_WAIT: given }) {
   return usual > 0 && given > 0 ? Number(given) : usual;
 }
 
+/** The event as JSON within the limits, or an empty text, which the helper reports. Single members come before lists and objects. */
+function shortened(text) {
+  let left = EVENT_CHARS_MAX;
+  const short = (value, levels) => {
+    left -= MEMBER_CHARS;
+    if (typeof value === "string") {
+      const kept = value.slice(0, Math.max(0, Math.min(TEXT_CHARS_MAX, left)));
+      left -= kept.length;
+      return kept;
+    }
+    if (typeof value !== "object" || value === null) return value;
+    if (levels === 0 || left <= 0) return null;
+    const members = Object.entries(value).slice(0, MEMBERS_MAX);
+    const isSingle = ([, member]) => typeof member !== "object" || member === null;
+    const ordered = [...members.filter(isSingle), ...members.filter((member) => !isSingle(member))];
+    const kept = ordered.map(([name, member]) => [name.slice(0, MEMBERS_MAX), short(member, levels - 1)]);
+    return Array.isArray(value) ? kept.map(([, member]) => member) : Object.fromEntries(kept);
+  };
+  try {
+    return JSON.stringify(short(JSON.parse(text), LEVELS_MAX));
+  } catch {
+    return "";
+  }
+}
+
 /** The values of variables that are named like secrets, wherever the agent repeats them. */
 function withoutKnownSecrets(text, env) {
   let kept = text;
   for (const [name, value] of Object.entries(env)) {
-    if (!SECRET_NAME.test(name) || value.length < SECRET_CHARS_MIN || /^[/~.\d]/.test(value)) continue;
+    if (!SECRET_NAME.test(name) || value.length < SECRET_CHARS_MIN || isPlain(value)) continue;
     kept = kept.replaceAll(JSON.stringify(value).slice(1, -1), "[redacted]");
   }
   return kept;
+}
+
+/** A number or a path, which a text without them would not explain. A secret may begin with a digit or a slash. */
+const isPlain = (value) =>
+  /^\d{1,11}$/.test(value) || /^(?:~|\.{1,2})\//.test(value) || (value.startsWith("/") && existsSync(value));
+
+/** Events name prompts and commands, and answers are instructions for the agent: the folder is this user's alone. */
+function secure(folder) {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const { uid, mode } = statSync(folder);
+  if (process.getuid !== undefined && uid !== process.getuid()) throw new ForeignFolder(folder);
+  if ((mode & 0o077) !== 0) chmodSync(folder, 0o700);
+}
+
+class ForeignFolder extends Error {
+  constructor(folder) {
+    super(`the folder ${folder} belongs to another user; set FLEET_HOOK_DIR`);
+  }
+}
+
+/** Without a helper the oldest events are dropped here. */
+function dropOldest(inbox) {
+  const names = readdirSync(inbox).sort();
+  for (const name of names.slice(0, Math.max(0, names.length - EVENTS_MAX)))
+    rmSync(join(inbox, name), { force: true });
 }
 
 /** Under its final name an event is whole. */
@@ -79,7 +141,6 @@ function keep(folder, name, message) {
 
 /** Resolves with what is to be printed; an empty text if no answer comes in time. */
 async function ask(socket, file, waitMs, startsSession, start) {
-  if (socket.length > SOCKET_PATH_MAX) throw new Error(`the path ${socket} is too long; set FLEET_HOOK_DIR`);
   const deadline = performance.now() + waitMs;
   let answer = await exchange(socket, file, waitMs);
   if (answer !== undefined) return answer;
@@ -150,6 +211,8 @@ async function startHelper(folder) {
 }
 
 function log(folder, vendor, event, error) {
+  // Its files could be links to those of this user.
+  if (error instanceof ForeignFolder) return void process.stderr.write(`fleet hook: ${error.message}\n`);
   try {
     const path = join(folder, "hook.log");
     mkdirSync(folder, { recursive: true, mode: 0o700 });

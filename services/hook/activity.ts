@@ -79,7 +79,7 @@ async function endActivity({ payload }: HookEvent): Promise<Activity> {
   const usage = await readUsage(stringOf(payload.transcript_path));
   const model = stringOf(payload.model);
   return {
-    ...(model !== undefined && { model: model.slice(0, 200) }),
+    ...(model !== undefined && { model: model.slice(0, 200).toWellFormed() }),
     ...usage,
     ...(message !== undefined && { message: await clean(message, LIMITS.session_prompt_chars_max) }),
   };

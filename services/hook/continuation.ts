@@ -5,7 +5,7 @@ import type { AgentSession } from "../../shared/protocol/turns.ts";
 import { HOOK_VENDORS } from "../../shared/sdk/hooks/vendors.ts";
 import { compareWorkspace, type FleetClient } from "../../shared/sdk/sdk.ts";
 import type { HookEvent } from "./event.ts";
-import type { HookAgent } from "./fleet-connections.ts";
+import { type HookAgent, isTrusted } from "./fleet-connections.ts";
 
 /** Ends after which a new session in the folder continues the work: the user cleared the context, or the vendor failed. */
 const CONTINUED_ENDS = /^(clear|rate_limit|overloaded|server_error|max_output_tokens)$/;
@@ -28,7 +28,8 @@ export function taskOf(
     // A runner's agent has the prompt, and a resumed session has its whole context.
     return { taskId: known, continues: isCompaction || reason === "clear" };
   }
-  const isContinued = previous?.task_id != null && CONTINUED_ENDS.test(previous.end_reason ?? "");
+  const isContinued =
+    previous?.task_id != null && isTrusted(previous, agent) && CONTINUED_ENDS.test(previous.end_reason ?? "");
   return isContinued
     ? { taskId: previous.task_id!, continues: true }
     : { taskId: agent.agentId, continues: isCompaction };

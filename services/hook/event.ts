@@ -28,7 +28,7 @@ const TEXT_MAX = 100;
 
 /** Throws TypeError, with the member that is wrong. */
 export function parseHookEvent(text: string): HookEvent {
-  const message = objectOf(JSON.parse(text), "message");
+  const message = objectOf(text, "message");
   const vendor = stringOf(message.vendor) ?? "";
   if (!isHookVendor(vendor)) throw new TypeError(`vendor: unknown: ${vendor.slice(0, TEXT_MAX)}`);
   const name = stringOf(message.event) ?? "";
@@ -36,7 +36,7 @@ export function parseHookEvent(text: string): HookEvent {
   if (form === undefined) throw new TypeError(`event: not one of ${vendor}: ${name.slice(0, TEXT_MAX)}`);
   if (typeof message.at !== "number" || !Number.isSafeInteger(message.at))
     throw new TypeError("at: expected milliseconds");
-  const payload = objectOf(JSON.parse(stringOf(message.payload) ?? ""), "payload");
+  const payload = objectOf(stringOf(message.payload) ?? "", "payload");
   const session = stringOf(payload.session_id);
   if (session === undefined || session === "") throw new TypeError("payload.session_id: expected a text");
   const prompt = stringOf(payload.prompt) ?? "";
@@ -56,7 +56,9 @@ export function parseHookEvent(text: string): HookEvent {
       stringOf(payload.reason) ??
       stringOf(payload.source) ??
       stringOf(payload.trigger)
-    )?.slice(0, TEXT_MAX),
+    )
+      ?.slice(0, TEXT_MAX)
+      .toWellFormed(),
   };
 }
 
@@ -73,13 +75,21 @@ function startOf(
 export const shortHash = (text: string): string =>
   createHash("sha256").update(text).digest("hex").slice(0, 12);
 
+/** Without halves of characters, which the fleet refuses. */
 export const stringOf = (value: unknown): string | undefined =>
-  typeof value === "string" ? value : undefined;
+  typeof value === "string" ? value.toWellFormed() : undefined;
 
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-function objectOf(value: unknown, name: string): Readonly<Record<string, unknown>> {
+/** The message of a parser would repeat a part of the text, which may be secret. */
+function objectOf(text: string, name: string): Readonly<Record<string, unknown>> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new TypeError(`${name}: expected JSON`);
+  }
   if (!isObject(value)) throw new TypeError(`${name}: expected an object`);
   return value;
 }

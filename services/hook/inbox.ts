@@ -18,6 +18,15 @@ export class Inbox {
     this.#folder = join(root, "inbox");
     this.#log = log;
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    this.#removeParts();
+  }
+
+  /** A hook process that was killed while it wrote leaves a part of an event. */
+  #removeParts(): void {
+    for (const name of readdirSync(this.#folder).filter((one) => one.endsWith(".part"))) {
+      const writer = Number(/-(\d+)\.json\.part$/.exec(name)?.[1]);
+      if (!isRunning(writer)) this.remove(name);
+    }
   }
 
   /** The names of all events, the oldest first. */
@@ -43,5 +52,13 @@ export class Inbox {
 
   remove(name: string): void {
     rmSync(join(this.#folder, name), { force: true });
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
   }
 }

@@ -2,7 +2,8 @@
  * The socket of the helper. A hook process sends the name of its event and gets the answer for its agent. The folder is this user's
  * alone, so no other user can send anything.
  */
-import { chmodSync, rmSync, statSync } from "node:fs";
+import { once } from "node:events";
+import { chmodSync, renameSync, rmSync, statSync } from "node:fs";
 import { createConnection, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { createDeferred } from "../../shared/runtime/deferred.ts";
@@ -22,34 +23,29 @@ export interface HookListener {
 /** null: another helper serves this folder. */
 export async function listen(folder: string, answer: AnswerHook): Promise<HookListener | null> {
   const path = join(folder, "helper.sock");
+  if (await isServed(path)) return null;
   const server = createServer({ allowHalfOpen: true }, (socket) => serve(socket, answer));
-  if (!(await bound(server, path))) return null;
-  chmodSync(path, 0o600);
-  const { ino } = statSync(path);
+  // Moved into its place: a killed helper leaves its socket there, and a server that closes removes the path at which it began to listen,
+  // which must not be the socket of a helper that was started at the same time.
+  const own = join(folder, `${process.pid}.sock`);
+  rmSync(own, { force: true });
+  await listening(server, own);
+  chmodSync(own, 0o600);
+  const { ino } = statSync(own);
+  renameSync(own, path);
+  const isOwn = () => statSync(path, { throwIfNoEntry: false })?.ino === ino;
   return {
-    isOwn: () => statSync(path, { throwIfNoEntry: false })?.ino === ino,
+    isOwn,
     stop: async () => {
+      if (isOwn()) rmSync(path, { force: true });
       await new Promise<void>((resolve) => server.close(() => resolve()));
     },
   };
 }
 
-async function bound(server: Server, path: string): Promise<boolean> {
-  if (await listens(server, path)) return true;
-  if (await isServed(path)) return false;
-  // A helper that was killed leaves its socket.
-  rmSync(path, { force: true });
-  return listens(server, path);
-}
-
-async function listens(server: Server, path: string): Promise<boolean> {
-  const result = createDeferred<boolean>();
-  server.once("error", (error: NodeJS.ErrnoException) => {
-    if (error.code === "EADDRINUSE") result.resolve(false);
-    else result.reject(error);
-  });
-  server.listen(path, () => result.resolve(true));
-  return result.promise;
+async function listening(server: Server, path: string): Promise<void> {
+  server.listen(path);
+  await once(server, "listening");
 }
 
 async function isServed(path: string): Promise<boolean> {
@@ -66,6 +62,10 @@ function serve(socket: Socket, answer: AnswerHook): void {
   socket.setEncoding("utf8");
   // The hook process may be gone before the answer.
   socket.on("error", () => {});
+  // A hook process that is killed before it has sent the name would leave its socket open for ever.
+  socket.on("end", () => {
+    if (!isAnswered) socket.end();
+  });
   socket.on("data", (part: string) => {
     text += part;
     const end = text.indexOf("\n");

@@ -3,6 +3,7 @@
  * repeated: the same event has the same decision, and its work is saved under the same id.
  */
 import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
 import { checkpointMessage } from "../../shared/prompts/checkpoint-message.ts";
 import type { TurnResult } from "../../shared/protocol/turns.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
@@ -10,9 +11,12 @@ import { HOOK_VENDORS } from "../../shared/sdk/hooks/vendors.ts";
 import { type FleetClient, FleetError } from "../../shared/sdk/sdk.ts";
 import { activityOf } from "./activity.ts";
 import { continuationOf, taskOf } from "./continuation.ts";
-import type { HookEvent } from "./event.ts";
+import { type HookEvent, shortHash } from "./event.ts";
 import { agentOf, type FleetConnections, type HookAgent } from "./fleet-connections.ts";
 import { capturedCheckpoint, saveCommandId } from "./saved-work.ts";
+
+/** A hash, because the name of a machine may have characters that a token may not. */
+const MACHINE = shortHash(hostname());
 
 export interface SessionWorkParts {
   readonly connections: FleetConnections;
@@ -34,8 +38,18 @@ export class SessionWork {
    */
   async handle(event: HookEvent, answer: (text: string) => void): Promise<void> {
     const agent = agentOf(event);
-    const { connections, log } = this.#parts;
-    const client = await connections.client(agent, event.env);
+    const { connections } = this.#parts;
+    await connections.use(agent, event.env, (client) => this.#handle(client, agent, event, answer));
+    if (event.event === "session_end") connections.closeOf(agent, event.env);
+  }
+
+  async #handle(
+    client: FleetClient,
+    agent: HookAgent,
+    event: HookEvent,
+    answer: (text: string) => void,
+  ): Promise<void> {
+    const { log } = this.#parts;
     const result = await this.#record(client, agent, event);
     const { decision, save, session } = result;
     const taskId = agent.taskId ?? session.task_id ?? agent.agentId;
@@ -49,7 +63,6 @@ export class SessionWork {
       answer("");
     }
     if (save) await this.#save(client, agent, event, { ...result, taskId });
-    if (event.event === "session_end") await connections.closeOf(agent, event.env);
   }
 
   async #record(client: FleetClient, agent: HookAgent, event: HookEvent): Promise<TurnResult> {
@@ -61,6 +74,7 @@ export class SessionWork {
       vendor: event.vendor,
       taskId: agent.taskId,
       folder: event.folder.length <= 240 ? event.folder : undefined,
+      machine: MACHINE,
       isCheckpointMessage: event.isCheckpointMessage,
       isContinuation: event.isContinuation,
       reason: event.reason,

@@ -2,6 +2,7 @@
  * The usage of the context, from the end of the transcript that the agent's program writes. Only numbers and the name of the
  * model are read. A transcript of another form, or none, gives nothing.
  */
+import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import type { Activity } from "../../shared/protocol/turns.ts";
 import { isObject } from "./event.ts";
@@ -24,9 +25,11 @@ export async function readUsage(path: string | undefined): Promise<Usage> {
 }
 
 async function readTail(path: string): Promise<string> {
-  const file = await open(path, "r");
+  // The path is the program's word: a pipe would never open.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
-    const { size } = await file.stat();
+    const stat = await file.stat();
+    const size = stat.isFile() ? stat.size : 0;
     const bytes = Buffer.alloc(Math.min(size, TAIL_BYTES));
     await file.read(bytes, 0, bytes.length, size - bytes.length);
     return bytes.toString("utf8");
@@ -64,7 +67,7 @@ function claudeUsage({ message, isSidechain }: Readonly<Record<string, unknown>>
   const created = count(usage.cache_creation_input_tokens);
   const output = count(usage.output_tokens);
   return {
-    ...(typeof model === "string" && { model: model.slice(0, MODEL_CHARS) }),
+    ...(typeof model === "string" && { model: model.slice(0, MODEL_CHARS).toWellFormed() }),
     context_tokens: input + cached + created + output,
   };
 }
