@@ -60,7 +60,7 @@ export function createQueries(
 ): Queries {
   const handlers: Handlers = {
     get: async (tenant, query) => ({
-      checkpoint: await repository.get(tenant, query.checkpoint_id, query.version),
+      checkpoint: await repository.get(tenant, query.checkpoint_id, query.version, query.as_stored),
     }),
     latest: (tenant, query) => repository.latest(tenant, query.task_id),
     history: (tenant, query) => repository.history(tenant, query),

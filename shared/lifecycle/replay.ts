@@ -6,6 +6,9 @@ import { type AuditedChange, apply, MissingFact } from "./apply.ts";
 import { budgetOf, openHandoffOf, recoveryStateOf, stateOf, type TaskRecord } from "./task.ts";
 import { AUDIT_OPS, type AuditOp } from "./transition.ts";
 
+/** The version of entries with all facts from which the state of the task can be derived. Entries of version 1 lack some. */
+export const AUDIT_VERSION = 2;
+
 /** An entry of the audit trail, as parsed from its canonical JSON. */
 export type AuditEntry = Readonly<Record<string, unknown>>;
 

@@ -39,6 +39,8 @@ export const LIMITS = {
   search_text_chars_max: 200,
   /** The wait of a search for the index to reach a given position. */
   search_wait_ms_max: 1_500,
+  /** One line of an export file. */
+  export_line_bytes_max: 1_500_000,
   audit_limit_max: 500,
   audit_limit_default: 100,
   /** Distinct words of one checkpoint in free-text search, and the length of a word. */
@@ -252,6 +254,10 @@ const relations: [holds: boolean, why: string][] = [
   [
     LIMITS.reply_bytes_max >= LIMITS.checkpoint_bytes_max + 100_000,
     "one checkpoint of the largest size must fit into a reply",
+  ],
+  [
+    LIMITS.export_line_bytes_max >= LIMITS.checkpoint_bytes_max + 100_000,
+    "one checkpoint of the largest size must fit into a line of an export",
   ],
   [LIMITS.reply_bytes_max < LIMITS.payload_bytes_max, "a reply must fit into one message"],
   [

@@ -42,6 +42,8 @@ export const getQuerySchema = z.looseObject({
   checkpoint_id: checkpointIdSchema,
   /** An earlier version. Absent: the current one. */
   version: z.int().min(1).optional(),
+  /** As it was hashed: a version of an older schema is not migrated, so its hash can be recomputed. */
+  as_stored: z.boolean().default(false),
 });
 
 export const latestQuerySchema = z.looseObject({ task_id: tokenSchema });

@@ -196,14 +196,14 @@ export class CheckpointRepository {
   }
 
   /** Throws NOT_FOUND when there is none, and CORRUPT, after the quarantine, when its bytes do not verify. */
-  async get(tenant: string, id: string, version?: number): Promise<Checkpoint> {
+  async get(tenant: string, id: string, version?: number, asStored = false): Promise<Checkpoint> {
     const hit = await this.#transactions.read("get", (reader) => findVersion(reader, tenant, id, version));
     if (hit === null) {
       throw new FleetError("NOT_FOUND", "there is no such checkpoint", {
         details: { checkpoint_id: id, ...(version !== undefined && { version }) },
       });
     }
-    if (hit.found.sound) return hit.found.checkpoint;
+    if (hit.found.sound) return asStored ? hit.found.stored : hit.found.checkpoint;
     await this.quarantine(tenant, hit.task, [hit.found.corrupt]);
     throw new FleetError("CORRUPT", "the stored checkpoint does not verify", {
       details: { ...hit.found.corrupt, task_id: hit.task },

@@ -12,6 +12,7 @@ const SHARED = [
   "lifecycle",
   "records",
   "prompts",
+  "transfer",
   "sdk",
   "service-host",
 ].map((name) => `shared/${name}`);
@@ -28,6 +29,7 @@ const LAYERS: Record<string, readonly string[]> = {
   "shared/integrity": ["shared/protocol"],
   "shared/lifecycle": ["shared/protocol", "shared/integrity"],
   "shared/prompts": ["shared/protocol", "shared/integrity"],
+  "shared/transfer": ["shared/protocol", "shared/integrity", "shared/lifecycle"],
   "shared/store": ["shared/protocol", "shared/runtime"],
   "shared/bus": ["shared/protocol", "shared/runtime"],
   "shared/records": ["shared/protocol", "shared/lifecycle", "shared/integrity", "shared/store"],
@@ -37,6 +39,7 @@ const LAYERS: Record<string, readonly string[]> = {
   ),
   ...Object.fromEntries(SERVICES.map((service) => [service, SHARED])),
   ...Object.fromEntries(OUTSIDERS.map((service) => [service, OUTSIDER])),
+  "services/cli": [...OUTSIDER, "shared/transfer"],
   // Secrets are removed before anything leaves the machine.
   "services/hook": [...OUTSIDER, "shared/integrity"],
   "services/standalone": [...SHARED, ...SERVICES, ...OUTSIDERS, "deploy/local"],

@@ -29,6 +29,7 @@ import { addUp } from "../commands/services/up.ts";
 import { addSpool } from "../commands/spool/spool.ts";
 import { addCost } from "../commands/tasks/cost.ts";
 import { addTask } from "../commands/tasks/task.ts";
+import { addExport } from "../commands/transfer/export.ts";
 import { addGlobalOptions } from "../config.ts";
 import { fullCall } from "../input/spelling.ts";
 import { callWith, fullName, suggestionFor } from "../input/suggestion.ts";
@@ -46,7 +47,7 @@ const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
   Checkpoints: [addCheckpoints, addResume],
   "Tasks, agents and handoffs": [addTask, addCost, addAgents, addFence, addHandoffs, addHook, addMcp],
   "Failures and alerts": [addRecovery, addAlerts],
-  "Store and bus": [addAccess, addAudit, addScrub, addSearchIndex, addQueue, addSpool, addEvents],
+  "Store and bus": [addAccess, addAudit, addScrub, addSearchIndex, addQueue, addSpool, addEvents, addExport],
 };
 
 /** Runs one call and resolves with its exit code. Never rejects. */

@@ -19,6 +19,7 @@ import { checkpointInputSchema, checkpointSchema, PHASES, phaseSchema } from "..
 import { COMMAND_SCHEMAS } from "../commands.ts";
 import { EVENT_DATA, EVENT_TYPES, eventSchema } from "../events.ts";
 import { exitReportSchema } from "../exit-report.ts";
+import { exportLineSchema } from "../export-lines.ts";
 import { heartbeatSchema } from "../heartbeat.ts";
 import { CHECKPOINT_ID_INPUT_PATTERN, CHECKPOINT_ID_PATTERN, checkpointIdSchema } from "../ids.ts";
 import { offerSchema } from "../offer.ts";
@@ -184,6 +185,7 @@ export function jsonSchemas(): Map<string, JsonSchema> {
         "output",
       ],
     ),
+    ["export-line.json", "A line of an export file", exportLineSchema, "output"],
     ["offer.json", "An offer to agents of one type", offerSchema, "output"],
     ["heartbeat.json", "A heartbeat of an agent", heartbeatSchema, "input"],
     ["exit-report.json", "A report of how an agent's process ended", exitReportSchema, "input"],

@@ -4,6 +4,7 @@
  */
 import { canonicalText } from "../../integrity/canonical.ts";
 import { CHAIN_START, entryHash } from "../../integrity/chain.ts";
+import { AUDIT_VERSION } from "../../lifecycle/replay.ts";
 import type { AuditFacts, AuditOp, CheckpointChange } from "../../lifecycle/transition.ts";
 import { type PrincipalKind, parsePrincipal } from "../../protocol/principal.ts";
 import type { AuditRecord } from "../../protocol/queries.ts";
@@ -42,12 +43,6 @@ export interface AuditedTransition {
   /** The facts that are specific to this kind of transition: changed fields, final status, reason. */
   readonly facts: AuditFacts;
 }
-
-/**
- * The version of entries with all facts from which the state of the task can be derived. Entries of version 1
- * lack some.
- */
-export const AUDIT_VERSION = 2;
 
 export interface ChainHead {
   readonly seq: number;

@@ -43,7 +43,14 @@ function isRow(value: unknown): value is Row {
 }
 
 export type Found =
-  | { readonly sound: true; readonly checkpoint: Checkpoint; readonly row: Bytes; readonly bytes: number }
+  | {
+      readonly sound: true;
+      readonly checkpoint: Checkpoint;
+      /** Without the migration of an older schema. */
+      readonly stored: Checkpoint;
+      readonly row: Bytes;
+      readonly bytes: number;
+    }
   | { readonly sound: false; readonly corrupt: CorruptCheckpoint };
 
 function chunksOf(bytes: Bytes): Bytes[] {
@@ -142,7 +149,7 @@ export async function openRow(
     if (metadata.checkpoint_id !== id || metadata.task_id !== task || metadata.version !== version) {
       throw new CorruptBytes("the row holds another checkpoint");
     }
-    return { sound: true, checkpoint: migrate(checkpoint), row, bytes: bytes.length };
+    return { sound: true, checkpoint: migrate(checkpoint), stored: checkpoint, row, bytes: bytes.length };
   } catch (error) {
     const reason = corruptionIn(error);
     if (reason === null) throw error;

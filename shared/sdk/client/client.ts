@@ -42,6 +42,7 @@ import type {
   AuditOptions,
   CancelHandoffOptions,
   ChangeOptions,
+  CheckpointVersion,
   CreateCheckpointParams,
   FinalizeOptions,
   HandoffsOptions,
@@ -75,6 +76,7 @@ const NOTHING_PENDING: PendingCommands = { commands: 0, bytes: 0, oldestAt: null
 export class FleetClient {
   /** The operations of operators and their tools. */
   readonly admin: FleetAdmin;
+  readonly tenant: string;
   readonly #parts: ClientParts & AdminParts;
   readonly #log: Logger;
   /** Handoffs that this client has accepted. */
@@ -85,6 +87,7 @@ export class FleetClient {
     const queries = new QuerySender(connection, clock, parts);
     const delivery = new CommandDelivery(parts);
     this.#parts = { ...parts, delivery, queries, tasks: new CheckpointTasks(queries) };
+    this.tenant = parts.tenant;
     this.#log = parts.log ?? createLogger({ service: "sdk", level: "silent" });
     this.admin = new FleetAdmin(this.#parts);
   }
@@ -253,12 +256,8 @@ export class FleetClient {
   }
 
   /** null if there is none. Throws CORRUPT if its bytes do not match its hash. */
-  async getCheckpoint(
-    id: string,
-    { version, deadlineMs, signal }: CallOptions & { readonly version?: number | undefined } = {},
-  ): Promise<Checkpoint | null> {
-    const query = { checkpointId: id, version, deadlineMs, signal };
-    return (await this.#parts.queries.find("get", query))?.checkpoint ?? null;
+  async getCheckpoint(id: string, options: CallOptions & CheckpointVersion = {}): Promise<Checkpoint | null> {
+    return (await this.#parts.queries.find("get", { ...options, checkpointId: id }))?.checkpoint ?? null;
   }
 
   /** See {@link TaskHandle.resume}. */

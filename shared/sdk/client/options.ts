@@ -12,6 +12,9 @@ interface HeartbeatPromise {
   readonly heartbeats?: boolean | undefined;
 }
 
+/** `version`: an earlier one. `asStored`: without the migration of an older schema, so that its hash can be recomputed. */
+export type CheckpointVersion = Pick<Camel<QueryInput<"get">>, "version" | "asStored">;
+
 export interface TakeOptions extends CallOptions, HeartbeatPromise {
   readonly commandId?: string | undefined;
   /** Take the task only while it has this fence; 0: it was never taken. */

@@ -5,9 +5,8 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { MissingFact } from "../../../lifecycle/apply.ts";
-import { type AuditEntry, comparable, replayEntry } from "../../../lifecycle/replay.ts";
+import { AUDIT_VERSION, type AuditEntry, comparable, replayEntry } from "../../../lifecycle/replay.ts";
 import type { TaskRecord } from "../../../lifecycle/task.ts";
-import { AUDIT_VERSION } from "../../audit/audit.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import type { ReplayedMembers } from "../task/head.ts";
 import { foldHandoff, type HandoffFold, type NewestVersion, verifyFoldedHandoff } from "./handoff-fold.ts";

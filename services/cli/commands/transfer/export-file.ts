@@ -1,0 +1,145 @@
+// The file of an export. Lines are appended as they are read from the fleet. After a crash the file is cut behind the last whole task, and
+// the export continues there, so that the result is the file that an uninterrupted export writes.
+
+import { EventEmitter, once } from "node:events";
+import { type FileHandle, open } from "node:fs/promises";
+import { FleetError } from "../../../../shared/protocol/errors.ts";
+import type { ExportLine, ExportLineOf } from "../../../../shared/protocol/export-lines.ts";
+import { ExportFault, exportLineText } from "../../../../shared/transfer/export-line.ts";
+import { ExportVerifier } from "../../../../shared/transfer/export-verifier.ts";
+import type { Output } from "../../runtime/process-context.ts";
+import { UsageError } from "../../runtime/usage.ts";
+import { fileLines } from "./line-reader.ts";
+
+/** Receives the lines of an export. Each is verified before it is written, so a damaged answer of the fleet is found here. */
+export class ExportSink {
+  readonly verifier: ExportVerifier;
+  readonly #write: (bytes: Buffer) => Promise<void>;
+  readonly #close: () => Promise<void>;
+
+  constructor(verifier: ExportVerifier, write: (bytes: Buffer) => Promise<void>, close: () => Promise<void>) {
+    this.verifier = verifier;
+    this.#write = write;
+    this.#close = close;
+  }
+
+  async add(line: ExportLine): Promise<void> {
+    const bytes = Buffer.from(`${exportLineText(line)}\n`);
+    try {
+      this.verifier.add(bytes.subarray(0, -1));
+    } catch (error) {
+      if (!(error instanceof ExportFault)) throw error;
+      throw new FleetError("CORRUPT", `the fleet's records contradict each other: ${error.problem}`);
+    }
+    await this.#write(bytes);
+  }
+
+  close(): Promise<void> {
+    return this.#close();
+  }
+}
+
+export function standardOutput(output: Output): ExportSink {
+  const write = async (bytes: Buffer): Promise<void> => {
+    const isFull = output.write(bytes.toString("utf8")) === false;
+    // A slow reader of the pipe must not fill the memory of this process.
+    if (isFull && output instanceof EventEmitter) await once(output, "drain");
+  };
+  return new ExportSink(new ExportVerifier(), write, async () => {});
+}
+
+/** A new file for its owner alone. Throws UsageError if it exists. */
+export async function createFile(path: string): Promise<ExportSink> {
+  try {
+    return sinkOf(await open(path, "wx+", 0o600), new ExportVerifier(), 0);
+  } catch (error) {
+    throw unusable(path, error, "Name another file, or continue an interrupted export with --resume.");
+  }
+}
+
+/** An interrupted file, cut behind its last whole task. Throws ExportFault if a whole line of it is not what an export writes. */
+export async function resumeFile(path: string): Promise<ExportSink> {
+  const file = await open(path, "r+").catch((error: unknown) => {
+    throw unusable(path, error, "Name the file of an interrupted export, or leave out --resume.");
+  });
+  try {
+    const whole = await wholeTasks(file, Number.POSITIVE_INFINITY);
+    // Lines of an unfinished task were added to the digest, so the part that is kept is read once more.
+    const kept = whole.isCut ? await wholeTasks(file, whole.end) : whole;
+    await file.truncate(kept.end);
+    await file.chmod(0o600);
+    return sinkOf(file, kept.verifier, kept.end);
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+async function wholeTasks(
+  file: FileHandle,
+  limit: number,
+): Promise<{ readonly verifier: ExportVerifier; readonly end: number; readonly isCut: boolean }> {
+  const verifier = new ExportVerifier();
+  let [end, isCut] = [0, false];
+  for await (const line of fileLines(file)) {
+    if (line.end > limit) break;
+    verifier.add(line.bytes);
+    isCut = !verifier.isBetweenTasks;
+    if (!isCut) end = line.end;
+  }
+  return { verifier, end, isCut };
+}
+
+function sinkOf(file: FileHandle, verifier: ExportVerifier, start: number): ExportSink {
+  let at = start;
+  const write = async (bytes: Buffer): Promise<void> => {
+    for (let from = 0; from < bytes.length; ) {
+      const { bytesWritten } = await file.write(bytes, from, bytes.length - from, at);
+      from += bytesWritten;
+      at += bytesWritten;
+    }
+  };
+  const close = async (): Promise<void> => {
+    try {
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  };
+  return new ExportSink(verifier, write, close);
+}
+
+/** Reads a whole file. Throws ExportFault. `onLine` receives each verified line. */
+export async function readExport(
+  path: string,
+  onLine: (line: ExportLine, verifier: ExportVerifier) => void | Promise<void> = () => {},
+): Promise<ExportVerifier> {
+  const file = await open(path, "r").catch((error: unknown) => {
+    throw unusable(path, error, "Name a file that `export` wrote.");
+  });
+  try {
+    const verifier = new ExportVerifier();
+    let rest = 0;
+    const lines = fileLines(file, (bytes) => {
+      rest = bytes;
+    });
+    for await (const { bytes } of lines) await onLine(verifier.add(bytes), verifier);
+    if (rest > 0)
+      throw new ExportFault(verifier.summary.lines + 1, "the line has no end: the export was interrupted");
+    verifier.end();
+    return verifier;
+  } finally {
+    await file.close();
+  }
+}
+
+/** The header of an interrupted export, with the tasks that it is for. */
+export function headerOf({ verifier }: ExportSink): ExportLineOf<"header"> | null {
+  return verifier.isBetweenTasks ? verifier.header : null;
+}
+
+function unusable(path: string, error: unknown, hint: string): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === "EEXIST") return new UsageError(`${path} exists`, hint);
+  return code === undefined ? error : new UsageError(`${path} cannot be opened: ${code}`, hint);
+}

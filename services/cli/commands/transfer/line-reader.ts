@@ -1,0 +1,48 @@
+// Reads a file of lines in constant memory.
+
+import type { FileHandle } from "node:fs/promises";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { ExportFault } from "../../../../shared/transfer/export-line.ts";
+
+const CHUNK_BYTES = 256 * 1024;
+const LINE_FEED = 0x0a;
+
+export interface FileLine {
+  /** Without its line feed. */
+  readonly bytes: Buffer;
+  /** The position after its line feed. */
+  readonly end: number;
+}
+
+/** The whole lines of a file. `onRest` receives the number of bytes after the last line feed. Throws {@link ExportFault} for an endless line. */
+export async function* fileLines(
+  file: FileHandle,
+  onRest: (bytes: number) => void = () => {},
+): AsyncGenerator<FileLine> {
+  let rest = Buffer.alloc(0);
+  let [start, number] = [0, 1];
+  for (let at = 0; ; ) {
+    const { bytesRead, buffer } = await file.read(Buffer.alloc(CHUNK_BYTES), 0, CHUNK_BYTES, at);
+    if (bytesRead === 0) break;
+    at += bytesRead;
+    let from = 0;
+    const chunk = buffer.subarray(0, bytesRead);
+    for (let feed = chunk.indexOf(LINE_FEED); feed >= 0; feed = chunk.indexOf(LINE_FEED, from)) {
+      const bytes = Buffer.concat([rest, chunk.subarray(from, feed)]);
+      rest = Buffer.alloc(0);
+      from = feed + 1;
+      start += bytes.length + 1;
+      requireLength(bytes.length, number);
+      yield { bytes, end: start };
+      number += 1;
+    }
+    rest = Buffer.concat([rest, chunk.subarray(from)]);
+    requireLength(rest.length, number);
+  }
+  onRest(rest.length);
+}
+
+function requireLength(bytes: number, number: number): void {
+  if (bytes <= LIMITS.export_line_bytes_max) return;
+  throw new ExportFault(number, `the line has more than ${LIMITS.export_line_bytes_max} bytes`);
+}

@@ -1,0 +1,84 @@
+// The lines of one task, read over the bus. The audit trail leads: it names every version that was ever written, versions never change, and
+// entries only grow. So the lines up to the last entry of the first page hold the task at that moment, however much it is written meanwhile.
+
+import { FleetError } from "../../../../shared/protocol/errors.ts";
+import type { ExportLine } from "../../../../shared/protocol/export-lines.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import type { AuditRecord } from "../../../../shared/protocol/queries.ts";
+import type { CallOptions } from "../../../../shared/sdk/request/request.ts";
+import type { Checkpoint, FleetClient } from "../../../../shared/sdk/sdk.ts";
+
+/** Versions that are read at once, each of which may have 1 MB. */
+const READS = 8;
+
+/** All lines but the last, which has the digest of those that were written. Throws NOT_FOUND, or CORRUPT for a damaged head. */
+export async function* taskLines(
+  client: FleetClient,
+  taskId: string,
+  call: CallOptions,
+): AsyncGenerator<ExportLine> {
+  const first = await client.getAudit(taskId, { ...call, limit: LIMITS.audit_limit_max });
+  const { task } = first;
+  yield { kind: "task", task };
+  const begun = new Set<string>();
+  for (let page = first; ; ) {
+    const entries = page.entries.filter(({ seq }) => seq <= task.audit_seq);
+    for (let at = 0; at < entries.length; at += READS) {
+      const some = entries.slice(at, at + READS);
+      const versions = await Promise.all(some.map((record) => versionLine(client, record, call)));
+      for (const [i, { seq, entry }] of some.entries()) {
+        yield { kind: "audit", seq, entry };
+        const version = versions[i];
+        if (version != null) yield version;
+        const { op, handoff_id } = JSON.parse(entry) as Record<string, unknown>;
+        if (op === "handoff") begun.add(String(handoff_id));
+      }
+    }
+    const last = page.entries.at(-1)?.seq ?? task.audit_seq;
+    if (last >= task.audit_seq) break;
+    page = await client.getAudit(taskId, { ...call, fromSeq: last + 1, limit: LIMITS.audit_limit_max });
+  }
+  yield* handoffLines(client, taskId, begun, call);
+}
+
+/** The version that the entry made; null: it made none. */
+async function versionLine(
+  client: FleetClient,
+  { entry }: AuditRecord,
+  call: CallOptions,
+): Promise<ExportLine | null> {
+  const { checkpoint_id: id, version, new_hash: hash } = JSON.parse(entry) as Record<string, unknown>;
+  if (typeof id !== "string" || typeof version !== "number" || typeof hash !== "string") return null;
+  const lost = (reason: string): ExportLine => ({ kind: "lost", checkpoint_id: id, version, reason });
+  try {
+    const checkpoint = await client.getCheckpoint(id, { ...call, version, asStored: true });
+    if (checkpoint === null) return lost("the fleet does not have it");
+    return { kind: "checkpoint", hash, checkpoint: withoutHash(checkpoint) };
+  } catch (error) {
+    if (!(error instanceof FleetError) || error.code !== "CORRUPT") throw error;
+    return lost(String(error.details.reason ?? error.message));
+  }
+}
+
+function withoutHash(checkpoint: Checkpoint): Record<string, unknown> {
+  const { hash: _hash, signature: _signature, ...compliance } = checkpoint.compliance;
+  return { ...checkpoint, compliance };
+}
+
+async function* handoffLines(
+  client: FleetClient,
+  taskId: string,
+  begun: ReadonlySet<string>,
+  call: CallOptions,
+): AsyncGenerator<ExportLine> {
+  if (begun.size === 0) return;
+  for (let cursor: string | undefined; ; ) {
+    const page = await client.handoffs({ ...call, taskId, cursor, limit: LIMITS.handoffs_limit_max });
+    // One that began later is not of the state that the file holds.
+    for (const handoff of page.handoffs) {
+      if (begun.has(handoff.handoff_id)) yield { kind: "handoff", handoff };
+    }
+    cursor = page.cursor;
+    if (cursor === undefined) return;
+  }
+}

@@ -1,0 +1,31 @@
+// An export file, for operators.
+
+import type { ExportFault } from "../../../../shared/transfer/export-line.ts";
+import type { ExportSummary } from "../../../../shared/transfer/export-verifier.ts";
+import { field } from "../terminal/fields.ts";
+import { counted, plain } from "../terminal/text.ts";
+import type { View } from "../terminal/view.ts";
+
+export function renderExport(path: string, summary: ExportSummary, view: View): string {
+  const { colors } = view;
+  const { tasks, versions, entries, handoffs, lost, unreadable, fleet, tenant, exported_at } = summary;
+  const missing = [
+    ...(lost > 0 ? [`${counted(lost, "version")} of checkpoints`] : []),
+    ...(unreadable > 0 ? [counted(unreadable, "task")] : []),
+  ].join(" and ");
+  return [
+    `${colors.green("✓")} ${plain(path)} is whole: every hash and every audit chain in it is right.`,
+    field("Of", `tenant ${tenant} of fleet ${plain(fleet ?? "unknown")}, at ${plain(exported_at)}`, view),
+    field("Tasks", counted(tasks, "task"), view),
+    field(
+      "With",
+      `${counted(versions, "version")} of checkpoints, ${counted(entries, "audit entry", "audit entries")}, ${counted(handoffs, "handoff")}`,
+      view,
+    ),
+    ...(missing === "" ? [] : [colors.yellow(`The fleet could not read ${missing}.`)]),
+  ].join("\n");
+}
+
+export function renderFault(path: string, { line, problem }: ExportFault, { colors }: View): string {
+  return `${colors.red("✗")} ${plain(path)} is damaged: line ${line}: ${plain(problem)}`;
+}

@@ -1,0 +1,113 @@
+/**
+ * The lines of an export file. Each line is one object in canonical JSON (RFC 8785), so that a checkpoint in it has exactly the bytes
+ * that were hashed. EXPORT.md describes the order of the lines.
+ */
+import { z } from "zod";
+import { handoffSchema } from "./handoff-record.ts";
+import { checkpointIdSchema, digestSchema, principalSchema, tokenSchema } from "./ids.ts";
+import { taskSchema } from "./task.ts";
+
+/** A reader refuses files of a newer format. */
+export const EXPORT_FORMAT = 1;
+
+const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
+const count = z.int().min(0);
+
+/** The tasks in the file: the named ones, or all that changed at `since` or later. */
+export const exportScopeSchema = z.strictObject({
+  tasks: z.array(tokenSchema).nullable(),
+  since: time.nullable(),
+});
+export type ExportScope = z.infer<typeof exportScopeSchema>;
+
+/** The first line. */
+export const headerLineSchema = z.looseObject({
+  kind: z.literal("header"),
+  format: z.int().min(1),
+  /** The identity of the fleet; null: it announces none. */
+  fleet: z.string().max(64).nullable(),
+  tenant: tokenSchema,
+  /** The person or agent that made the file. */
+  by: principalSchema,
+  /** The version of Fleet that wrote the file. */
+  tool: z.string().max(64),
+  exported_at: time,
+  scope: exportScopeSchema,
+});
+
+/** A task begins. Its trail follows up to the entry `task.audit_seq`, which is the state that the file holds. */
+export const taskLineSchema = z.looseObject({
+  kind: z.literal("task"),
+  task: taskSchema.loose().extend({ task_id: tokenSchema, tenant: tokenSchema }),
+});
+
+/** An entry of the audit trail: the hashed text. */
+export const auditLineSchema = z.looseObject({
+  kind: z.literal("audit"),
+  seq: z.int().min(1),
+  entry: z.string(),
+});
+
+/** The version that the audit entry before it made, as it is stored. */
+export const checkpointLineSchema = z.looseObject({
+  kind: z.literal("checkpoint"),
+  hash: digestSchema,
+  /** Without its hash, which is that of the canonical bytes of this value. */
+  checkpoint: z.looseObject({}),
+});
+
+/** The version that the audit entry before it made cannot be read: it is damaged, quarantined or removed. */
+export const lostLineSchema = z.looseObject({
+  kind: z.literal("lost"),
+  checkpoint_id: checkpointIdSchema,
+  version: z.int().min(1),
+  reason: z.string().max(1_000),
+});
+
+/** A handoff of the task, as it stood when it was read, which may be later than the last audit entry. */
+export const handoffLineSchema = z.looseObject({ kind: z.literal("handoff"), handoff: handoffSchema });
+
+/** The task ends. */
+export const taskEndLineSchema = z.looseObject({
+  kind: z.literal("task_end"),
+  task_id: tokenSchema,
+  /** The numbers of lines of each kind. */
+  entries: count,
+  versions: count,
+  lost: count,
+  handoffs: count,
+  /** SHA-256 of the task's lines before this one, each with its line feed. */
+  digest: digestSchema,
+});
+
+/** A task whose head is damaged. Nothing else of it is in the file. */
+export const unreadableLineSchema = z.looseObject({
+  kind: z.literal("unreadable"),
+  task_id: tokenSchema,
+  reason: z.string().max(1_000),
+});
+
+/** The last line. A file without it was interrupted. */
+export const trailerLineSchema = z.looseObject({
+  kind: z.literal("trailer"),
+  tasks: count,
+  unreadable: count,
+  lines: count,
+  /** SHA-256 of all lines before this one, each with its line feed. */
+  digest: digestSchema,
+});
+
+export const exportLineSchema = z.discriminatedUnion("kind", [
+  headerLineSchema,
+  taskLineSchema,
+  auditLineSchema,
+  checkpointLineSchema,
+  lostLineSchema,
+  handoffLineSchema,
+  taskEndLineSchema,
+  unreadableLineSchema,
+  trailerLineSchema,
+]);
+
+export type ExportLine = z.output<typeof exportLineSchema>;
+export type ExportLineOf<Kind extends ExportLine["kind"]> = Extract<ExportLine, { kind: Kind }>;

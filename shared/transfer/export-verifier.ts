@@ -1,0 +1,146 @@
+/**
+ * Verifies an export file line by line, without a fleet. The memory grows only with the names of the tasks. Nothing of a task may be used
+ * before its end was verified.
+ */
+import { createHash, type Hash } from "node:crypto";
+import type { ExportLine, ExportLineOf } from "../protocol/export-lines.ts";
+import { ExportFault, parseExportLine } from "./export-line.ts";
+import { TaskVerifier } from "./task-verifier.ts";
+
+/** What an export file holds. */
+export interface ExportSummary {
+  readonly fleet: string | null;
+  readonly tenant: string;
+  readonly exported_at: string;
+  readonly tasks: number;
+  /** Tasks with a damaged head. */
+  readonly unreadable: number;
+  readonly entries: number;
+  readonly versions: number;
+  /** Versions that the fleet could not read. */
+  readonly lost: number;
+  readonly handoffs: number;
+  readonly lines: number;
+}
+
+export class ExportVerifier {
+  #header: ExportLineOf<"header"> | null = null;
+  #task: TaskVerifier | null = null;
+  #hash: Hash = createHash("sha256");
+  #lines = 0;
+  #isComplete = false;
+  readonly #done = new Set<string>();
+  readonly #totals = { tasks: 0, unreadable: 0, entries: 0, versions: 0, lost: 0, handoffs: 0 };
+
+  /** Throws {@link ExportFault} before the first line. */
+  get header(): ExportLineOf<"header"> {
+    if (this.#header === null) throw new ExportFault(1, "expected the header of an export");
+    return this.#header;
+  }
+
+  /** The tasks whose ends were verified, and those that are unreadable. */
+  get done(): ReadonlySet<string> {
+    return this.#done;
+  }
+
+  /** Whether the last line was the trailer. */
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
+
+  /** Whether the last line ended a task, or stood outside of all tasks. */
+  get isBetweenTasks(): boolean {
+    return this.#header !== null && this.#task === null;
+  }
+
+  get summary(): ExportSummary {
+    const { fleet, tenant, exported_at } = this.header;
+    return { fleet, tenant, exported_at, ...this.#totals, lines: this.#lines };
+  }
+
+  /** The counts and the digest so far: those of a trailer in the next line. */
+  trailer(): ExportLineOf<"trailer"> {
+    const { tasks, unreadable } = this.#totals;
+    return {
+      kind: "trailer",
+      tasks,
+      unreadable,
+      lines: this.#lines,
+      digest: this.#hash.copy().digest("hex"),
+    };
+  }
+
+  /** `bytes`: the line without its line feed. Throws {@link ExportFault}. */
+  add(bytes: Uint8Array): ExportLine {
+    const number = this.#lines + 1;
+    const line = parseExportLine(bytes, number);
+    const problem = this.#verify(line, bytes);
+    if (problem !== null) throw new ExportFault(number, problem);
+    this.#lines = number;
+    this.#hash.update(bytes).update("\n");
+    return line;
+  }
+
+  /** Throws {@link ExportFault} unless the trailer was read. */
+  end(): ExportSummary {
+    if (!this.#isComplete)
+      throw new ExportFault(this.#lines + 1, "the file ends before its trailer: the export was interrupted");
+    return this.summary;
+  }
+
+  #verify(line: ExportLine, bytes: Uint8Array): string | null {
+    if (this.#isComplete) return "the file continues after its trailer";
+    if (this.#header === null) {
+      if (line.kind !== "header") return "expected the header of an export";
+      this.#header = line;
+      return null;
+    }
+    if (this.#task !== null) return this.#inTask(this.#task, line, bytes);
+    switch (line.kind) {
+      case "task":
+        return this.#begin(line, bytes);
+      case "unreadable":
+        if (this.#done.has(line.task_id)) return `task ${line.task_id} stands twice in the file`;
+        this.#done.add(line.task_id);
+        this.#totals.unreadable += 1;
+        return null;
+      case "trailer":
+        return this.#end(line);
+      default:
+        return `expected a task or the trailer, and not a line of kind ${line.kind}`;
+    }
+  }
+
+  #begin({ task }: ExportLineOf<"task">, bytes: Uint8Array): string | null {
+    if (this.#done.has(task.task_id)) return `task ${task.task_id} stands twice in the file`;
+    if (task.tenant !== this.header.tenant) return `task ${task.task_id} is of another tenant than the file`;
+    this.#task = new TaskVerifier(task);
+    this.#task.digest(bytes);
+    return null;
+  }
+
+  #inTask(task: TaskVerifier, line: ExportLine, bytes: Uint8Array): string | null {
+    const problem = task.add(line);
+    if (problem !== null) return problem;
+    if (line.kind !== "task_end") {
+      task.digest(bytes);
+      return null;
+    }
+    for (const name of ["entries", "versions", "lost", "handoffs"] as const)
+      this.#totals[name] += task.counts[name];
+    this.#totals.tasks += 1;
+    this.#done.add(line.task_id);
+    this.#task = null;
+    return null;
+  }
+
+  #end(line: ExportLineOf<"trailer">): string | null {
+    const { tasks, unreadable, lines, digest } = this.trailer();
+    if (line.tasks !== tasks || line.unreadable !== unreadable || line.lines !== lines) {
+      return `the trailer counts ${line.tasks} tasks in ${line.lines} lines, and the file has ${tasks} in ${lines}`;
+    }
+    if (line.digest !== digest) return "the digest of the trailer is not that of the file";
+    this.#isComplete = true;
+    return null;
+  }
+}
