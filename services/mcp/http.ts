@@ -17,12 +17,12 @@ import type { Stop } from "../../shared/runtime/process/service.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import { readJson, writeOnce } from "../../shared/runtime/process/whole-file.ts";
 import { homeOf } from "../../shared/sdk/fleet-home.ts";
+import { HttpSessions } from "./http-sessions.ts";
 import { createMcpServer } from "./server.ts";
 import type { McpSession } from "./session.ts";
 
 const PATH = "/mcp";
 const BODY_BYTES_MAX = 4_000_000;
-const SESSIONS_MAX = 100;
 
 export async function serveHttp(
   { host, port }: { readonly host: string; readonly port: number },
@@ -31,7 +31,7 @@ export async function serveHttp(
 ): Promise<Stop> {
   const tokenFile = join(homeOf(process.env), "mcp-token.json");
   const token = tokenOf(tokenFile);
-  const transports = new Map<string, StreamableHTTPServerTransport>();
+  const sessions = new HttpSessions();
   const server = createServer((request, response) => {
     handle(request, response).catch((error: unknown) => {
       log.error({ error }, "a request failed");
@@ -46,15 +46,15 @@ export async function serveHttp(
       return refuse(response, refusal.status, refusal.reason);
     }
     const id = request.headers["mcp-session-id"];
-    const known = typeof id === "string" ? transports.get(id) : undefined;
+    const known = typeof id === "string" ? sessions.use(id, response) : undefined;
     if (known !== undefined) return known.handleRequest(request, response);
     if (id !== undefined) return refuse(response, 404, "there is no such session");
-    if (transports.size >= SESSIONS_MAX) return refuse(response, 503, "too many sessions");
+    if (!(await sessions.makeRoom())) return refuse(response, 503, "too many sessions");
     const transport = new StreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
-      onsessioninitialized: (sessionId) => void transports.set(sessionId, transport),
+      onsessioninitialized: (sessionId) => sessions.add(sessionId, transport, response),
     });
-    transport.onclose = () => void transports.delete(transport.sessionId ?? "");
+    transport.onclose = () => sessions.remove(transport.sessionId ?? "");
     await createMcpServer(session, log).connect(transport as never);
     return transport.handleRequest(request, response);
   }
@@ -64,7 +64,7 @@ export async function serveHttp(
   const url = `http://${host.includes(":") ? `[${host}]` : host}:${bound}${PATH}`;
   log.info({ url, token_file: tokenFile }, "MCP over HTTP open");
   return async () => {
-    for (const transport of transports.values()) await transport.close();
+    await sessions.close();
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   };

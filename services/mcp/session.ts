@@ -26,6 +26,8 @@ export class McpSession {
   readonly #config: McpConfig;
   readonly #log: Logger;
   readonly #own = new Map<string, OwnTask>();
+  /** A model calls tools at the same time: the second one would find the task taken by the first. */
+  readonly #taking = new Map<string, Promise<OwnTask>>();
   #taskId: string;
 
   constructor(fleet: FleetClient, config: McpConfig, log: Logger) {
@@ -117,6 +119,17 @@ export class McpSession {
 
   /** Throws CONFLICT if another agent owns the task, unless `takeOver`; also if another agent takes it at the same moment. */
   async #take(taskId: string, takeOver: boolean): Promise<OwnTask> {
+    const before = this.#taking.get(taskId) ?? Promise.resolve();
+    const taken = before.catch(() => {}).then(() => this.#taken(taskId, takeOver));
+    this.#taking.set(taskId, taken);
+    try {
+      return await taken;
+    } finally {
+      if (this.#taking.get(taskId) === taken) this.#taking.delete(taskId);
+    }
+  }
+
+  async #taken(taskId: string, takeOver: boolean): Promise<OwnTask> {
     const known = this.#own.get(taskId);
     const head = await this.fleet.getTask(taskId);
     if (known !== undefined && head?.owner === this.fleet.agentId && head.fence === known.handle.fence)

@@ -158,6 +158,13 @@ describe("over standard input and output", () => {
     expect(late.value().error.code).toBe("FENCED");
   });
 
+  test("tools that a model calls at the same time take its task once", async () => {
+    const { client } = await connectedClient(["--task", "parallel"], { FLEET_AGENT_ID: "parallel-1" });
+    const calls = await Promise.all(Array.from({ length: 4 }, () => call(client, "checkpoint", WORK)));
+    expect(calls.map(({ isError }) => isError)).toEqual([false, false, false, false]);
+    expect((await reader.getTask("parallel", DEADLINE))?.fence).toBe(1);
+  });
+
   test("hands its task off, and releases a task when its client ends", async () => {
     const { client } = await connectedClient(["--task", "handed"], { FLEET_AGENT_ID: "giver" });
     await call(client, "checkpoint", WORK);
@@ -231,6 +238,52 @@ describe("over HTTP", () => {
       sent.on("error", reject).end("{}");
     });
     expect(response).toBe(status);
+  });
+
+  const posted = (body: string, headers: Record<string, string> = {}) =>
+    fetch(url, {
+      method: "POST",
+      body,
+      headers: {
+        ...{ authorization: `Bearer ${token}`, "content-type": "application/json" },
+        ...{ accept: "application/json, text/event-stream", ...headers },
+      },
+    });
+  const INITIALIZE = JSON.stringify({
+    ...{ jsonrpc: "2.0", id: 1, method: "initialize" },
+    params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "t", version: "1" } },
+  });
+  const LIST = JSON.stringify({ jsonrpc: "2.0", id: 2, method: "tools/list" });
+
+  test("sessions that no client ends make room for others", async () => {
+    const ids: string[] = [];
+    for (let n = 0; n < 105; n += 1) {
+      const answer = await posted(INITIALIZE);
+      await answer.text();
+      expect(answer.status).toBe(200);
+      ids.push(answer.headers.get("mcp-session-id") ?? "");
+    }
+    expect((await posted(LIST, { "mcp-session-id": ids.at(-1)! })).status).toBe(200);
+    expect((await posted(LIST, { "mcp-session-id": ids[0]! })).status).toBe(404);
+  });
+
+  test("a body without a length is refused at the same size as one with it", async () => {
+    const status = await new Promise<number | undefined>((resolve) => {
+      const headers = {
+        ...{ authorization: `Bearer ${token}`, "content-type": "application/json" },
+        ...{ accept: "application/json, text/event-stream", "transfer-encoding": "chunked" },
+      };
+      const sent = request(url, { method: "POST", headers }, (answer) => {
+        answer.resume();
+        resolve(answer.statusCode);
+      });
+      // A connection that the server closes while it still receives is a refusal too.
+      sent.on("error", () => resolve(413));
+      for (let n = 0; n < 12; n += 1) sent.write("x".repeat(1_000_000));
+      sent.end();
+    });
+    expect(status).toBe(413);
+    expect((await posted(INITIALIZE)).status).toBe(200);
   });
 
   test.each(["0.0.0.0:4290", "example.org:1", "127.0.0.1:99999", "x"])(
