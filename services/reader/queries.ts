@@ -84,6 +84,7 @@ export function createQueries(
     tenant_audit: (tenant, query) => repository.tenantActs.page(tenant, query),
     access_record: (tenant, { acts }, caller) => recordAccess(repository, { tenant, caller }, acts),
     turn_event: turns,
+    prunable: (tenant, query) => repository.prunable(tenant, query),
     queue_status: (tenant) => queue.status(tenant),
     dead_list: (tenant, query) => queue.list(tenant, query),
     dead_retry: (tenant, { seq }, caller) => queue.retry(tenant, caller, seq),

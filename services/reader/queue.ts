@@ -173,7 +173,7 @@ async function withApplied(
 ): Promise<DeadLetter[]> {
   const commands = found.map(({ headers }) => commandOf(headers));
   const asked = commands.filter((one) => one !== null);
-  const times = await repository.appliedAt(tenant, asked, APPLIED_MS).catch((error: unknown) => {
+  const times = await repository.applied.appliedAt(tenant, asked, APPLIED_MS).catch((error: unknown) => {
     if (error instanceof FleetError && error.retryable) return [];
     throw error;
   });

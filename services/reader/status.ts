@@ -1,6 +1,6 @@
 /** The state of the fleet in one answer: health, backlogs, counts. UNAVAILABLE if the store is unreadable. */
 import type { DiskStatus, FleetStatus } from "../../shared/protocol/queries.ts";
-import { readCount } from "../../shared/records/kv/counters.ts";
+import { readCheckpointCount, readCount } from "../../shared/records/kv/counters.ts";
 import { asFleetError } from "../../shared/records/kv/store-errors.ts";
 import { outboxBacklog } from "../../shared/records/outbox/outbox.ts";
 import { readIndexStatus } from "../../shared/records/search/index-state.ts";
@@ -33,7 +33,7 @@ export function createStatus({ store, bus, clock, disk }: ReaderContext): () => 
       outbox: { depth, oldest_ms: oldestMs === null ? 0 : Math.max(0, clock.now() - oldestMs) },
       counts: {
         tasks: await readCount(reader, "tasks"),
-        checkpoints: await readCount(reader, "checkpoints"),
+        checkpoints: await readCheckpointCount(reader),
         events: await readCount(reader, "events"),
       },
     };

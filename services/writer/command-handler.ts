@@ -104,7 +104,7 @@ function createDirectPath({
 }: WriterParts): (command: ValidCommand) => Promise<CommandAnswer | QueueReason> {
   const deadlineMs = LIMITS.command_answer_ms_max;
   const isApplied = ({ actor }: ValidCommand, id: string) =>
-    repository.isApplied(actor.tenant, id, deadlineMs);
+    repository.applied.isApplied(actor.tenant, id, deadlineMs);
 
   /** Whether a queued command must be applied first. Throws FENCED at once, because a fence never falls. */
   async function mustFollow(command: ValidCommand): Promise<boolean> {
@@ -114,7 +114,7 @@ function createDirectPath({
     if (await isApplied(command, command.id)) return false;
     await repository.requireNotSuperseded(actor, fence, deadlineMs);
     if (await isLong(backlog)) return true;
-    return !(await repository.isAppliedSoon(actor.tenant, after, PREDECESSOR_MS, deadlineMs));
+    return !(await repository.applied.isAppliedSoon(actor.tenant, after, PREDECESSOR_MS, deadlineMs));
   }
 
   const attempt = (command: ValidCommand, { isOrdered }: { isOrdered: boolean }) =>

@@ -94,6 +94,8 @@ function handlersOf(repository: CheckpointRepository): Handlers {
       apply: (by, command) => repository.recover(by, command),
     },
     cancel_handoff: { apply: (by, command) => repository.cancelHandoff(by, command) },
+    remove: { apply: (by, command) => repository.remove(by, command) },
+    retain: { apply: (by, command) => repository.retain(by, command) },
   };
 }
 

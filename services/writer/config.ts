@@ -12,15 +12,25 @@ export const writerFields = {
         "Time from the next checkpoint of a task to the finalization of the draft before it; off: drafts stay drafts",
     }),
   ),
+  retentionEvery: orOff(
+    duration("FLEET_RETENTION_EVERY", {
+      default: "24h",
+      min: "1s",
+      description:
+        "Time between two passes that remove old checkpoints, after the one at the start; off: nothing is removed by itself",
+    }),
+  ),
 } as const;
 
 export interface WriterConfig extends AgentRules {
   /** In milliseconds; null: drafts stay drafts. */
   readonly finalizeDraftsAfter: number | null;
+  /** In milliseconds; null: nothing is removed by itself. */
+  readonly retentionEvery: number | null;
 }
 
 /** Throws ConfigError. */
 export function readWriterConfig(config: ConfigOf<typeof writerFields>): WriterConfig {
-  const { finalizeDraftsAfter } = config;
-  return { ...readAgentRules(config), finalizeDraftsAfter };
+  const { finalizeDraftsAfter, retentionEvery } = config;
+  return { ...readAgentRules(config), finalizeDraftsAfter, retentionEvery };
 }

@@ -1,6 +1,7 @@
 /**
  * The writer: applies commands, each in one transaction, queues them while the store is unavailable and
- * consumes the queue afterwards, publishes the events of the transactions, and finalizes superseded drafts.
+ * consumes the queue afterwards, publishes the events of the transactions, finalizes superseded drafts, and
+ * removes old checkpoints.
  */
 import { serveEndpoint } from "../../shared/bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
@@ -11,7 +12,6 @@ import { openRepository } from "../../shared/service-host/repository.ts";
 import { createCommandHandler } from "./command-handler.ts";
 import { createCommandParser, isCommandOp } from "./commands.ts";
 import type { WriterContext } from "./context.ts";
-import { startDraftFinalizer } from "./draft-finalizer.ts";
 import { startExpiry } from "./expiry.ts";
 import { startDiskMonitor } from "./monitor/disk-alert.ts";
 import { startQueueMonitor } from "./monitor/queue-monitor.ts";
@@ -20,6 +20,8 @@ import { createBacklog } from "./queue.ts";
 import { startQueueConsumer } from "./queue-consumer.ts";
 import { startRelay } from "./relay.ts";
 import { storeBreaker } from "./store-breaker.ts";
+import { startDraftFinalizer } from "./sweeps/draft-finalizer.ts";
+import { startRetention } from "./sweeps/retention.ts";
 
 export async function start(context: WriterContext): Promise<Stop> {
   const { bus, clock, log, metrics, config } = context;
@@ -59,6 +61,7 @@ export async function start(context: WriterContext): Promise<Stop> {
   const stopRelay = startRelay({ ...context, bus: context.backgroundBus });
   const stopExpiry = startExpiry(context);
   const stopFinalizer = startDraftFinalizer(context);
+  const stopRetention = startRetention(context);
   log.info({ instance: context.instance }, "writer started");
   return async () => {
     await stopServing();
@@ -71,6 +74,7 @@ export async function start(context: WriterContext): Promise<Stop> {
         stopRelay,
         stopExpiry,
         stopFinalizer,
+        stopRetention,
       ].map((stop) => stop()),
     );
     await breaker.stop();

@@ -80,6 +80,11 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   },
   quarantine: UNTOUCHED,
   refuse: UNTOUCHED,
+  remove: UNTOUCHED,
+  retain: ({ updated_at }, change) => ({
+    updated_at,
+    retention: { policy: orNull(change, "retention_policy"), holds: textsOf(change, "holds") },
+  }),
   handoff: (task, change) => {
     const id = textOf(change, "handoff_id");
     if (task.work.kind === "recovering") return { work: { ...task.work, handoff_id: id, accepted: false } };
@@ -236,6 +241,7 @@ function newTask({ tenant, task }: { tenant: string; task: string }, at: string)
     completion_seq: null,
     budget: null,
     alerted: null,
+    retention: null,
     audit_seq: 0,
     audit_hash: "",
     created_at: at,
@@ -361,6 +367,12 @@ function textOf(change: AuditedChange, name: string): string {
   const value = change.facts[name];
   if (typeof value !== "string") throw new MissingFact(change.op, name);
   return value;
+}
+
+function textsOf(change: AuditedChange, name: string): readonly string[] {
+  const value = change.facts[name];
+  if (!Array.isArray(value)) throw new MissingFact(change.op, name);
+  return value.map(String);
 }
 
 function numberOf(change: AuditedChange, name: string): number {

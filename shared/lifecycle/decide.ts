@@ -26,6 +26,7 @@ import {
 import type { Input, RecoverInput } from "./input.ts";
 import { release, take } from "./ownership.ts";
 import { attempt, retry, settle, supersedeRecovery } from "./recovery.ts";
+import { remove, retain } from "./retention/rules.ts";
 import {
   budgetOf,
   isEndedWork,
@@ -74,6 +75,10 @@ function decideKnown(decision: Decision, task: TaskRecord, input: KnownInput): D
       return cancelHandoff(decision, input);
     case "recover":
       return recover(decision, task, input);
+    case "remove":
+      return remove(decision, input);
+    case "retain":
+      return retain(decision, task, input);
     case "agent_failed":
       return failAgent(decision, task, input);
     case "attempt_due":

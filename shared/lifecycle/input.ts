@@ -6,6 +6,7 @@ import type { ChangedCheckpoint, CreatedCheckpoint } from "./checkpoints.ts";
 import type { HandoffRequest, Offering } from "./handoff.ts";
 import type { Take } from "./ownership.ts";
 import type { RecoveryPoint } from "./recovery.ts";
+import type { RemoveInput, RetainInput } from "./retention/rules.ts";
 
 /** A command of an agent, an orchestrator or an operator. */
 export type CommandInput =
@@ -29,7 +30,9 @@ export type CommandInput =
     }
   /** `named` null: the open handoff. */
   | { readonly type: "cancel_handoff"; readonly named: Handoff | null; readonly reason: string | null }
-  | ({ readonly type: "recover" } & RecoverInput);
+  | ({ readonly type: "recover" } & RecoverInput)
+  | ({ readonly type: "remove" } & RemoveInput)
+  | ({ readonly type: "retain" } & RetainInput);
 
 export interface RecoverInput {
   /** Recorded with the handoff that the command cancels. */

@@ -39,10 +39,10 @@ export function replayEntry(task: TaskRecord | null, entry: AuditEntry): TaskRec
 export function comparable(task: TaskRecord) {
   const { owner, fence, phase, agent_id, agent_type, latest_id, last_successful_id, seq } = task;
   const { failure: _failure, choice: _choice, ...budget } = budgetOf(task);
-  const { owned_seq, taken_seq, completed_items, completion_seq, alerted, audit_seq, work } = task;
+  const { owned_seq, taken_seq, completed_items, completion_seq, alerted, audit_seq, work, retention } = task;
   return {
     ...{ owner, fence, phase, agent_id, agent_type, latest_id, last_successful_id, seq },
-    ...{ owned_seq, taken_seq, completed_items, completion_seq, alerted, audit_seq },
+    ...{ owned_seq, taken_seq, completed_items, completion_seq, alerted, audit_seq, retention },
     state: stateOf(task),
     recovery: recoveryStateOf(task),
     handoff: openHandoffOf(task),

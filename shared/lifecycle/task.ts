@@ -91,6 +91,14 @@ export interface Budget {
   readonly resumed_at: string | null;
 }
 
+/** What a task itself says about retention. */
+export interface TaskRetention {
+  /** The policy of new checkpoints that name none; null: that of the settings. */
+  readonly policy: string | null;
+  /** The names of its holds, sorted. While there is one, nothing of the task is removed. */
+  readonly holds: readonly string[];
+}
+
 /** The record that every command on a task reads and writes. */
 export interface TaskRecord {
   readonly task_id: string;
@@ -118,6 +126,8 @@ export interface TaskRecord {
   readonly budget: Budget | null;
   /** The last block, while a block for the same reason would not alert again. */
   readonly alerted: { readonly reason: BlockReason; readonly seq: number | null } | null;
+  /** What the task itself says about retention; null: nothing. */
+  readonly retention: TaskRetention | null;
   readonly audit_seq: number;
   readonly audit_hash: string;
   readonly created_at: string;

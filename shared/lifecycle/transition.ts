@@ -33,6 +33,8 @@ export const AUDIT_OPS = [
   "resume",
   "settle",
   "retry",
+  "remove",
+  "retain",
 ] as const;
 export type AuditOp = (typeof AUDIT_OPS)[number];
 
@@ -90,6 +92,8 @@ export type Why =
   | "offer_expired"
   | "other_offer"
   | "agent_alive"
+  | "kept"
+  | "no_hold"
   /** Observations only. */
   | "superseded"
   | "blocked"

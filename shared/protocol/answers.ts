@@ -106,6 +106,35 @@ export const recoveryAnswerSchema = z.looseObject({
   replayed: z.boolean(),
 });
 
+/** The answer to `remove`: `version` and `hash` are those of the removed version. */
+export const removedAnswerSchema = committedAnswerSchema
+  .pick({
+    status: true,
+    command_id: true,
+    task_id: true,
+    checkpoint_id: true,
+    version: true,
+    seq: true,
+    hash: true,
+    committed_at: true,
+    position: true,
+    replayed: true,
+  })
+  .extend({ freed_bytes: z.int() });
+
+/** The answer to `retain`: what now holds for the task. */
+export const retentionAnswerSchema = z.looseObject({
+  status: z.literal("committed"),
+  command_id: z.string(),
+  task_id: z.string(),
+  /** The policy of new checkpoints that name none. null: that of the settings. */
+  retention_policy: z.string().nullable(),
+  holds: z.array(z.string()),
+  committed_at: z.string(),
+  position: z.string(),
+  replayed: z.boolean(),
+});
+
 export const okAnswerSchema = z.looseObject({ status: z.literal("ok"), result: z.unknown() });
 
 export type CommittedAnswer = z.output<typeof committedAnswerSchema>;
@@ -114,6 +143,8 @@ export type OwnershipAnswer = z.output<typeof ownershipAnswerSchema>;
 export type AcknowledgedAnswer = z.output<typeof acknowledgedAnswerSchema>;
 export type HandoffAnswer = z.output<typeof handoffAnswerSchema>;
 export type RecoveryAnswer = z.output<typeof recoveryAnswerSchema>;
+export type RemovedAnswer = z.output<typeof removedAnswerSchema>;
+export type RetentionAnswer = z.output<typeof retentionAnswerSchema>;
 export type ErrorAnswer = z.output<typeof errorAnswerSchema>;
 /** The answer to each command that was carried out. */
 export interface CommandAnswers {
@@ -127,5 +158,7 @@ export interface CommandAnswers {
   readonly acknowledge: AcknowledgedAnswer;
   readonly cancel_handoff: HandoffAnswer;
   readonly recover: RecoveryAnswer;
+  readonly remove: RemovedAnswer;
+  readonly retain: RetentionAnswer;
 }
 export type CommandAnswer = CommandAnswers[CommandOp];

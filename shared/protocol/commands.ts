@@ -8,7 +8,7 @@ import { checkpointInputSchema, FINAL_STATUSES } from "./checkpoint.ts";
 import { handoffFields, handoffOptionsSchema, handoffReasonSchema } from "./handoff-record.ts";
 import { checkpointIdSchema, commandIdSchema, digestSchema, tokenSchema } from "./ids.ts";
 import { recoverFields } from "./recovery-record.ts";
-import { retentionSchema } from "./retention.ts";
+import { pruneFields, retentionSchema } from "./retention.ts";
 import type { CommandOp } from "./subjects.ts";
 
 /**
@@ -131,6 +131,38 @@ export const recoverCommandSchema = z.looseObject({
   ...recoverFields,
 });
 
+/**
+ * Removes one checkpoint, unless retention keeps it. It needs no fence. `older_than_days` and `keep`: remove it
+ * only as a prune with these values would; without `older_than_days` its age is not asked.
+ */
+export const removeCommandSchema = z.looseObject({
+  command_id: commandIdSchema,
+  fence: z.int().min(0).optional(),
+  checkpoint_id: checkpointIdSchema,
+  ...pruneFields,
+});
+
+/**
+ * Changes what is kept of a task. `retention_policy`: of new checkpoints that name none; null: that of the
+ * settings. `hold` and `release`: the name of a hold. While a task has one, nothing of it is removed.
+ */
+export const retainCommandSchema = z
+  .looseObject({
+    command_id: commandIdSchema,
+    fence: z.int().min(0).optional(),
+    retention_policy: retentionSchema.nullable().optional(),
+    hold: tokenSchema.optional(),
+    release: tokenSchema.optional(),
+  })
+  .refine(
+    ({ retention_policy, hold, release }) =>
+      [retention_policy, hold, release].some((one) => one !== undefined),
+    {
+      path: ["retention_policy"],
+      error: "at least one of retention_policy, hold and release",
+    },
+  );
+
 export const COMMAND_SCHEMAS = {
   create: createCommandSchema,
   update: updateCommandSchema,
@@ -142,6 +174,8 @@ export const COMMAND_SCHEMAS = {
   acknowledge: acknowledgeCommandSchema,
   cancel_handoff: cancelHandoffCommandSchema,
   recover: recoverCommandSchema,
+  remove: removeCommandSchema,
+  retain: retainCommandSchema,
 } as const satisfies Record<CommandOp, z.ZodType>;
 
 export type CommandBody<Op extends CommandOp> = z.output<(typeof COMMAND_SCHEMAS)[Op]>;
@@ -153,6 +187,8 @@ export type HandoffCommand = z.output<typeof handoffCommandSchema>;
 export type AcknowledgeCommand = z.output<typeof acknowledgeCommandSchema>;
 export type CancelHandoffCommand = z.output<typeof cancelHandoffCommandSchema>;
 export type RecoverCommand = z.output<typeof recoverCommandSchema>;
+export type RemoveCommand = z.output<typeof removeCommandSchema>;
+export type RetainCommand = z.output<typeof retainCommandSchema>;
 export type TakeCommand = z.output<typeof takeCommandSchema>;
 
 /** The origin of a command, taken from its subject. */

@@ -9,6 +9,7 @@ import { FAILURE_CLASSES } from "./exit-report.ts";
 import { HANDOFF_FAILURES } from "./handoff-states.ts";
 import { tokenSchema } from "./ids.ts";
 import { FAILURE_SIGNALS } from "./recovery-states.ts";
+import { REMOVAL_REASONS } from "./retention.ts";
 import { validate } from "./validation.ts";
 
 const data = {
@@ -16,6 +17,18 @@ const data = {
   CHECKPOINT_UPDATED: z.object({ checkpointId: z.string(), fields: z.array(z.string()) }),
   CHECKPOINT_FINALIZED: z.object({ checkpointId: z.string(), status: z.string() }),
   CHECKPOINT_CORRUPTED: z.object({ checkpointId: z.string(), error: z.string() }),
+  /** Retention or an operator removed the checkpoint. A tombstone and the audit entries are left. */
+  CHECKPOINT_REMOVED: z.object({
+    checkpointId: z.string(),
+    taskId: z.string(),
+    reason: z.enum(REMOVAL_REASONS),
+  }),
+  /** An operator changed the retention of the task. While it has a hold, nothing of it is removed. */
+  TASK_RETENTION_CHANGED: z.object({
+    taskId: z.string(),
+    retentionPolicy: z.string().nullable(),
+    holds: z.array(z.string()),
+  }),
   TASK_TAKEN: z.object({
     taskId: z.string(),
     agentId: z.string(),

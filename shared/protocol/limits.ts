@@ -27,6 +27,18 @@ export const LIMITS = {
   label_count_max: 64,
   array_items_max: 10_000,
   parent_count_max: 32,
+  /** A hundred years. */
+  retention_days_max: 36_600,
+  retention_keep_max: 1_000,
+  retention_max_max: 5_000,
+  /** Checkpoints of one task that one transaction removes. */
+  removal_count_max: 16,
+  /** The steps of the search for what a recovery needs. */
+  retention_ladder_max: 200,
+  prunable_limit_max: 500,
+  prunable_limit_default: 100,
+  /** The bytes of checkpoints that one preview of a prune opens. */
+  prunable_read_bytes_max: 4_000_000,
   history_limit_max: 1_000,
   history_limit_default: 20,
   search_limit_max: 100,

@@ -62,11 +62,20 @@ const OVERVIEW_OPS: readonly QueryOp[] = [
   "dead_list",
 ];
 
+/**
+ * Only operators remove checkpoints and change what is kept: an agent that is led astray must not be able to
+ * remove the history of its task.
+ */
+function commandRoles(op: CommandOp): readonly ClientRole[] {
+  if (op === "remove" || op === "retain") return ["operator"];
+  return op === "recover" ? RECOVER_ROLES : ACTING;
+}
+
 function commandRow(op: CommandOp): PermissionRow {
   return {
     subject: `fleet.cmd.{tenant}.{name}.*.${op}`,
     direction: "publish",
-    roles: op === "recover" ? RECOVER_ROLES : ACTING,
+    roles: commandRoles(op),
     purpose: `command ${op}`,
   };
 }

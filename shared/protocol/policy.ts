@@ -1,6 +1,6 @@
 /**
- * The policy of handoffs and recoveries: when an agent should hand off and to which type, the deadlines, and
- * the actions after a failure. One default holds for all. A tenant, and an agent type in it, may override any
+ * The policy of handoffs, recoveries and retention: when an agent should hand off and to which type, the
+ * deadlines, the actions after a failure, and what is kept of a task. One default holds for all. A tenant, and an agent type in it, may override any
  * part; a part that is not given keeps its value.
  */
 import { z } from "zod";
@@ -10,6 +10,7 @@ import { tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { PROMPT_STYLES } from "./prompt.ts";
 import { DEFAULT_ACTIONS, RECOVERY_ACTIONS } from "./recovery-states.ts";
+import { DEFAULT_RETENTION, retentionSchema } from "./retention.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -77,6 +78,20 @@ const recovery = {
   other_agent_type: z.record(tokenSchema, tokenSchema),
 };
 
+/** What is kept of a task (NFR-013; seed 002, US-308). Checkpoints of other classes than `working` are kept at least as long as their class promises. */
+const retention = {
+  /** The class of checkpoints that name none. */
+  class: retentionSchema,
+  /** Days after its last change for which a checkpoint is kept; null: without limit. */
+  days: z.int().min(1).max(LIMITS.retention_days_max).nullable(),
+  /** The newest checkpoints of a task that are kept at any age. */
+  keep: z.int().min(1).max(LIMITS.retention_keep_max),
+  /** Days for which the final checkpoint of a completed task is kept; its others go at once. null: as if it were not completed. */
+  completed_days: z.int().min(1).max(LIMITS.retention_days_max).nullable(),
+  /** Of more checkpoints than this, the oldest go at any age; null: without limit. */
+  max: z.int().min(1).max(LIMITS.retention_max_max).nullable(),
+};
+
 const policyShape = {
   triggers: z.strictObject(triggers),
   next_agent: z.strictObject(nextAgent),
@@ -84,6 +99,7 @@ const policyShape = {
   /** The time that the next agent has for its first checkpoint. */
   first_checkpoint_ms: duration,
   recovery: z.strictObject({ ...recovery, actions: z.record(z.enum(FAILURE_CLASSES), actions) }),
+  retention: z.strictObject(retention),
 };
 
 const wholeSchema = z.strictObject(policyShape);
@@ -124,6 +140,7 @@ export const DEFAULT_POLICY: Policy = {
     actions: { ...DEFAULT_ACTIONS },
     other_agent_type: {},
   },
+  retention: { class: DEFAULT_RETENTION, days: 7, keep: 3, completed_days: 30, max: 100 },
 };
 
 /**
@@ -136,6 +153,7 @@ const partSchema = z.strictObject({
   offer: z.strictObject(offer).partial().optional(),
   first_checkpoint_ms: duration.optional(),
   recovery: z.strictObject(recovery).partial().optional(),
+  retention: z.strictObject(retention).partial().optional(),
 });
 type PolicyPart = z.output<typeof partSchema>;
 
@@ -182,6 +200,7 @@ function overridden(policy: Policy, part: PolicyPart | undefined): Policy {
       actions: { ...policy.recovery.actions, ...given(part.recovery?.actions) },
       other_agent_type: { ...policy.recovery.other_agent_type, ...part.recovery?.other_agent_type },
     },
+    retention: { ...policy.retention, ...given(part.retention) },
   };
 }
 

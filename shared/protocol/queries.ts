@@ -27,6 +27,8 @@ import {
   type RetriedLetter,
 } from "./queue-queries.ts";
 import { type PointFailure, RECOVERING_STATES } from "./recovery-states.ts";
+import type { RemovedCheckpoint } from "./retention.ts";
+import { type PrunablePage, prunableQuerySchema } from "./retention-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "./scrub.ts";
 import type { QueryOp } from "./subjects.ts";
 import { type ListedTask, TASK_STATES, type Task } from "./task.ts";
@@ -188,6 +190,7 @@ export const QUERY_SCHEMAS = {
   tenant_audit: tenantAuditQuerySchema,
   access_record: accessRecordQuerySchema,
   turn_event: turnEventQuerySchema,
+  prunable: prunableQuerySchema,
   queue_status: emptyQuerySchema,
   dead_list: deadListQuerySchema,
   dead_retry: deadLetterQuerySchema,
@@ -214,12 +217,16 @@ export interface LatestResult {
   readonly checkpoint: Checkpoint | null;
   /** Newer checkpoints that were skipped because they are corrupt. Empty if the newest is sound. */
   readonly passed_over: readonly CorruptCheckpoint[];
+  /** All checkpoints were removed, of which this is the newest. */
+  readonly removed?: RemovedCheckpoint;
 }
 
 export interface CheckpointPage {
   readonly checkpoints: readonly Checkpoint[];
   /** Corrupt checkpoints that belong on this page. */
   readonly corrupt: readonly CorruptCheckpoint[];
+  /** In a history: what is left of the removed checkpoints that belong on this page. */
+  readonly removed?: readonly RemovedCheckpoint[];
   /** Absent on the last page. */
   readonly cursor?: string;
 }
@@ -368,6 +375,7 @@ export interface QueryResults {
   /** The number of acts that were not recorded before. */
   access_record: { readonly recorded: number };
   turn_event: TurnResult;
+  prunable: PrunablePage;
   queue_status: QueueStatus;
   dead_list: DeadLetterPage;
   dead_retry: RetriedLetter;

@@ -1,13 +1,23 @@
 /**
- * Retention policies: how long a finalized checkpoint is kept (NFR-013). A policy is a name of the table
+ * Retention policies: how long a checkpoint is kept at least (NFR-013). A policy is a name of the table
  * below, or an ISO 8601 duration in whole days, weeks, months or years (`P30D`, `P6Y`).
  */
 import { z } from "zod";
+import { LIMITS } from "./limits.ts";
 
-/** Days; null: forever. `regulated` covers the six years of HIPAA with a margin. */
-export const RETENTION_POLICIES = { short: 7, standard: 90, regulated: 2_557, permanent: null } as const;
+/**
+ * Days; null: forever. `working` promises no time: the settings of the fleet decide (`retention` of the
+ * policy). `regulated` covers the six years of HIPAA with a margin.
+ */
+export const RETENTION_POLICIES = {
+  working: 0,
+  short: 7,
+  standard: 90,
+  regulated: 2_557,
+  permanent: null,
+} as const;
 
-export const DEFAULT_RETENTION = "standard";
+export const DEFAULT_RETENTION = "working";
 
 const DAYS_PER_UNIT = { D: 1, W: 7, M: 31, Y: 366 } as const;
 const DAYS_MAX = 100 * DAYS_PER_UNIT.Y;
@@ -35,7 +45,7 @@ function isNamed(policy: string): policy is keyof typeof RETENTION_POLICIES {
 }
 
 /**
- * The days to keep, or null for forever. Months and years are rounded up, because early deletion cannot be
+ * The days that the policy promises, or null for forever. Months and years are rounded up, because early deletion cannot be
  * undone. An earlier version also stored durations that the schema refuses now.
  */
 export function retentionDays(policy: string): number | null {
@@ -51,5 +61,51 @@ export const retentionSchema = z
   .string()
   .refine(
     (policy) => RETENTION.test(policy),
-    "short, standard, regulated, permanent, or a duration such as P30D or P6Y, from P1D to P100Y",
+    "working, short, standard, regulated, permanent, or a duration such as P30D or P6Y, from P1D to P100Y",
   );
+
+/** Why retention removed a checkpoint. `request`: an operator named it. */
+export const REMOVAL_REASONS = ["age", "count", "completed", "request"] as const;
+export type RemovalReason = (typeof REMOVAL_REASONS)[number];
+
+/**
+ * Why a checkpoint stays. `held`: a hold is placed on its task. `promised`: its retention policy still
+ * promises it. `newest`: it is one of the newest of its task. `final`: its completed task ended with it.
+ * `recovery`: a recovery of the task would continue from it. `handoff`: the open handoff starts from it.
+ * `owned`: a living agent continues from it. `young`: it is not old enough.
+ */
+export const KEPT_REASONS = [
+  "held",
+  "promised",
+  "newest",
+  "final",
+  "recovery",
+  "handoff",
+  "owned",
+  "young",
+] as const;
+export type KeptReason = (typeof KEPT_REASONS)[number];
+
+/** What is left of a removed checkpoint. Its audit entries stay too. */
+export const removedSchema = z.looseObject({
+  checkpoint_id: z.string(),
+  task_id: z.string(),
+  seq: z.int(),
+  /** The last version and its hash. */
+  version: z.int(),
+  hash: z.string(),
+  removed_at: z.string(),
+  reason: z.enum(REMOVAL_REASONS),
+  retention_policy: z.string(),
+  /** The service or operator that removed it. */
+  removed_by: z.string(),
+  /** The entry in the audit trail of the task. */
+  audit_seq: z.int(),
+});
+export type RemovedCheckpoint = z.infer<typeof removedSchema>;
+
+/** The values of a prune. Absent: those of the settings. */
+export const pruneFields = {
+  older_than_days: z.int().min(1).max(LIMITS.retention_days_max).optional(),
+  keep: z.int().min(1).max(LIMITS.retention_keep_max).optional(),
+};

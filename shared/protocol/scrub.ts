@@ -8,6 +8,7 @@ export const SCRUB_KINDS = [
   "head",
   "order",
   "place",
+  "tombstone",
   "checkpoint",
   "version",
   "link",

@@ -18,13 +18,16 @@ export const COMMAND_OPS = [
   "acknowledge",
   "cancel_handoff",
   "recover",
+  "remove",
+  "retain",
 ] as const;
 export type CommandOp = (typeof COMMAND_OPS)[number];
 
 /**
  * The commands that may wait in the queue while the store is unavailable. Not `take` and `acknowledge`: their
  * answer is the fence of all further commands, so no agent could continue before they are applied. Not
- * `cancel_handoff` and `recover`: when applied later they could hit another agent than the caller meant.
+ * `cancel_handoff` and `recover`: when applied later they could hit another agent than the caller meant. Not
+ * `remove` and `retain`: an operator waits for the answer, and the task may need the checkpoint by then.
  */
 export const QUEUED_OPS = [
   "create",
@@ -72,6 +75,7 @@ export const QUERY_OPS = [
   "tenant_audit",
   "access_record",
   "turn_event",
+  "prunable",
   ...SCRUB_OPS,
   ...QUEUE_OPS,
   ...ALERT_OPS,

@@ -48,6 +48,15 @@ export const taskSchema = z.object({
   recovery: taskRecoverySchema.nullable(),
   /** null: the task is not blocked. */
   blocked: blockSchema.nullable(),
+  /** Absent: nothing was said about the retention of the task, and it has no hold. */
+  retention: z
+    .looseObject({
+      /** The policy of new checkpoints that name none; null: that of the settings. */
+      policy: z.string().nullable(),
+      /** While there is one, nothing of the task is removed. */
+      holds: z.array(z.string()),
+    })
+    .exactOptional(),
   /** The newest audit entry and its hash. */
   audit_seq: z.int(),
   audit_hash: z.string(),

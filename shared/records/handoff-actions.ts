@@ -99,7 +99,7 @@ export class HandoffActions {
   ): Promise<V> {
     const { transactions, findings } = this.#parts;
     const result = await transactions.read("verify_chain", verify);
-    if (!result.ok) await findings.keep(tenant, task, [result.corrupt]);
+    if (!result.ok && result.corrupt !== null) await findings.keep(tenant, task, [result.corrupt]);
     return result;
   }
 

@@ -9,6 +9,8 @@ import type {
   HandoffAnswer,
   OwnershipAnswer,
   RecoveryAnswer,
+  RemovedAnswer,
+  RetentionAnswer,
 } from "../protocol/answers.ts";
 import type { Checkpoint } from "../protocol/checkpoint.ts";
 import type {
@@ -19,6 +21,8 @@ import type {
   HandoffCommand,
   LinkCommand,
   RecoverCommand,
+  RemoveCommand,
+  RetainCommand,
   TakeCommand,
   UpdateCommand,
 } from "../protocol/commands.ts";
@@ -36,6 +40,7 @@ import type {
   QueryResults,
   SearchResult,
 } from "../protocol/queries.ts";
+import type { PrunablePage } from "../protocol/retention-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "../protocol/scrub.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -45,7 +50,7 @@ import { actAudited, type TenantCaller } from "./audit/tenant-audit.ts";
 import { createCheckpoint } from "./checkpoint/create.ts";
 import { finalizeCheckpoint } from "./checkpoint/finalize.ts";
 import { linkCheckpoints } from "./checkpoint/link.ts";
-import { findLatest, findVersion, readHistory, readTask } from "./checkpoint/lookup.ts";
+import { findLatest, findVersion, readHistory, readTask, removedError } from "./checkpoint/lookup.ts";
 import { Findings } from "./checkpoint/report-corrupt.ts";
 import { type ThresholdsOf, thresholdsIn } from "./checkpoint/triggers.ts";
 import { updateCheckpoint } from "./checkpoint/update.ts";
@@ -59,6 +64,8 @@ import { Transactions } from "./kv/transactions.ts";
 import { recoverTask } from "./recovery/commands.ts";
 import { listRecoveries } from "./recovery/lists.ts";
 import { type PreviewedPoint, RecoveryActions } from "./recovery-actions.ts";
+import { removeCheckpoint, retainTask } from "./retention/commands.ts";
+import { listPrunable } from "./retention/preview.ts";
 import { listFindings } from "./scrub/findings.ts";
 import { keepReportedDamage } from "./scrub/reported-damage.ts";
 import type { FoundDamage } from "./scrub/scrub-reader.ts";
@@ -66,9 +73,10 @@ import { readScrubStatus, requestScrub } from "./scrub/state.ts";
 import { readIndexStatus, requestRebuild, requireIndexed } from "./search/index-state.ts";
 import { search } from "./search/search.ts";
 import { Sessions } from "./session/sessions.ts";
+import { AppliedCommands } from "./task/applied-commands.ts";
 import { type AuditedRefusal, recordRefusal } from "./task/audited-refusals.ts";
 import type { CommandContext, Replay } from "./task/command-transaction.ts";
-import { appliedAt, type RememberedAnswer } from "./task/idempotency.ts";
+import type { RememberedAnswer } from "./task/idempotency.ts";
 import { releaseTask, takeTask } from "./task/ownership.ts";
 import { TaskMutexes } from "./task/task-mutex.ts";
 import { listTasks } from "./task/task-page.ts";
@@ -113,6 +121,7 @@ export class CheckpointRepository {
   readonly recoveryActions: RecoveryActions;
   readonly tenantActs: TenantActs;
   readonly sessions: Sessions;
+  readonly applied: AppliedCommands;
 
   constructor(options: RepositoryOptions) {
     const { store, now, finder, onCorrupt, policies = DEFAULT_POLICIES } = options;
@@ -127,6 +136,7 @@ export class CheckpointRepository {
     this.recoveryActions = new RecoveryActions(parts);
     this.tenantActs = new TenantActs(parts);
     this.sessions = new Sessions(parts);
+    this.applied = new AppliedCommands(store, transactions);
     this.#options = options;
     this.#policies = policies;
     this.#thresholdsOf = thresholdsIn(policies);
@@ -173,6 +183,21 @@ export class CheckpointRepository {
     return this.#command("recover", caller, (tx, context) => recoverTask(tx, context, command));
   }
 
+  /** Throws CONFLICT with the reason for a checkpoint that retention keeps. */
+  remove(caller: Caller, command: RemoveCommand): Promise<RemovedAnswer> {
+    return this.#command("remove", caller, (tx, context) => removeCheckpoint(tx, context, command));
+  }
+
+  retain(caller: Caller, command: RetainCommand): Promise<RetentionAnswer> {
+    return this.#command("retain", caller, (tx, context) => retainTask(tx, context, command));
+  }
+
+  /** The checkpoints that a prune would remove now. */
+  prunable(tenant: string, query: QueryParams<"prunable">): Promise<PrunablePage> {
+    const context = { policies: this.#policies, nowMs: this.#options.now() };
+    return this.#transactions.read("prunable", (reader) => listPrunable(reader, tenant, query, context));
+  }
+
   /** The handoff with an id, or of a task: the open one, else the latest. Throws NOT_FOUND. */
   handoff(tenant: string, query: QueryParams<"handoff">): Promise<Handoff> {
     return this.#transactions.read("handoff", (reader) => findHandoff(reader, tenant, query));
@@ -204,6 +229,7 @@ export class CheckpointRepository {
       });
     }
     if (hit.found.sound) return asStored ? hit.found.stored : hit.found.checkpoint;
+    if (hit.found.removed !== undefined) throw removedError(hit.found.removed);
     await this.quarantine(tenant, hit.task, [hit.found.corrupt]);
     throw new FleetError("CORRUPT", "the stored checkpoint does not verify", {
       details: { ...hit.found.corrupt, task_id: hit.task },
@@ -297,51 +323,6 @@ export class CheckpointRepository {
   /** Marks, audits and announces corrupt versions, except for those marked before. */
   quarantine(tenant: string, task: string, found: readonly CorruptCheckpoint[]): Promise<void> {
     return this.#findings.keep(tenant, task, found);
-  }
-
-  /** True if a command was applied and its idempotency record is still kept. */
-  isApplied(tenant: string, commandId: string, deadlineMs: number): Promise<boolean> {
-    const key = tenantKeys(tenant).command(commandId);
-    return this.#transactions.read(
-      "is_applied",
-      async (reader) => (await reader.get(key)) !== undefined,
-      deadlineMs,
-    );
-  }
-
-  /** The times at which commands with this content were applied; null: never, or no longer recorded. */
-  async appliedAt(
-    tenant: string,
-    commands: readonly { readonly id: string; readonly contentHash: string }[],
-    deadlineMs: number,
-  ): Promise<(string | null)[]> {
-    const keys = tenantKeys(tenant);
-    const records = await this.#transactions.read(
-      "applied_at",
-      (reader) => reader.getMany(commands.map(({ id }) => keys.command(id))),
-      deadlineMs,
-    );
-    return commands.map(({ id, contentHash }, i) =>
-      appliedAt(records[i], { tenant, command: id }, contentHash),
-    );
-  }
-
-  /** Like `isApplied`, but waits up to `waitMs` for another instance to apply the command. */
-  async isAppliedSoon(
-    tenant: string,
-    commandId: string,
-    waitMs: number,
-    deadlineMs: number,
-  ): Promise<boolean> {
-    const key = tenantKeys(tenant).command(commandId);
-    const signal = AbortSignal.timeout(waitMs);
-    while (!signal.aborted) {
-      await this.#store.changed(key, undefined, { signal, pollMs: waitMs }).catch((error: unknown) => {
-        throw asFleetError(error);
-      });
-      if (await this.isApplied(tenant, commandId, deadlineMs)) return true;
-    }
-    return false;
   }
 
   /** Throws FENCED when a later owner has the task, even if earlier commands are still queued. */

@@ -82,7 +82,7 @@ export class InProcessFleet {
     this.#stops.push(
       await startWriter({
         ...(await this.#context()),
-        config: { agentTypes: [], policies: this.policies, finalizeDraftsAfter: null },
+        config: { agentTypes: [], policies: this.policies, finalizeDraftsAfter: null, retentionEvery: null },
       }),
     );
   }

@@ -130,6 +130,7 @@ function bodies(own: string, other: string): Readonly<Record<AnsweredOp, readonl
         folder: "/work",
       },
     ],
+    prunable: [{}, oneTask[0]!],
     offer_settle: [{ delivery, outcome: "done" }],
     scrub_status: [{}],
     scrub_start: [{}],

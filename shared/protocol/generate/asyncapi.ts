@@ -295,6 +295,8 @@ const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
   handoff: "handoff_state",
   cancel_handoff: "handoff_state",
   recover: "recovery",
+  remove: "removed",
+  retain: "retention",
 };
 
 /** The answers to a command that was not refused. */

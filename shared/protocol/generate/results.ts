@@ -10,6 +10,8 @@ import { handoffSchema } from "../handoff-record.ts";
 import { settledOfferSchema } from "../offer-queries.ts";
 import { FINDING_KINDS, type QueryResults } from "../queries.ts";
 import { POINT_FAILURES } from "../recovery-states.ts";
+import { removedSchema } from "../retention.ts";
+import { prunablePageSchema } from "../retention-queries.ts";
 import { SCRUB_KINDS } from "../scrub.ts";
 import type { AnsweredOp } from "../subjects.ts";
 import { listedTaskSchema, taskSchema } from "../task.ts";
@@ -28,6 +30,8 @@ const pageSchema = z.looseObject({
   corrupt: z.array(corruptSchema),
   cursor: z.string().exactOptional(),
 });
+
+const historySchema = pageSchema.extend({ removed: z.array(removedSchema).exactOptional() });
 
 const searchSchema = pageSchema.extend({ indexed_through: z.string(), rebuilding: z.boolean() });
 
@@ -146,8 +150,12 @@ const scrubFindingSchema = z.looseObject({
 /** Complete by compilation. The output of each schema is the type that the protocol defines for the query. */
 export const RESULT_SCHEMAS = {
   get: z.looseObject({ checkpoint: checkpointSchema }),
-  latest: z.looseObject({ checkpoint: checkpointSchema.nullable(), passed_over: z.array(corruptSchema) }),
-  history: pageSchema,
+  latest: z.looseObject({
+    checkpoint: checkpointSchema.nullable(),
+    passed_over: z.array(corruptSchema),
+    removed: removedSchema.exactOptional(),
+  }),
+  history: historySchema,
   by_agent: searchSchema,
   search: searchSchema,
   task: z.looseObject({ task: taskSchema }),
@@ -190,6 +198,7 @@ export const RESULT_SCHEMAS = {
   }),
   access_record: z.looseObject({ recorded: z.int() }),
   turn_event: turnResultSchema,
+  prunable: prunablePageSchema,
   queue_status: queueSchema,
   dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),
   dead_retry: z.looseObject({

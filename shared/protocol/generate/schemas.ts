@@ -14,6 +14,8 @@ import {
   ownershipAnswerSchema,
   queuedAnswerSchema,
   recoveryAnswerSchema,
+  removedAnswerSchema,
+  retentionAnswerSchema,
 } from "../answers.ts";
 import { checkpointInputSchema, checkpointSchema, PHASES, phaseSchema } from "../checkpoint.ts";
 import { COMMAND_SCHEMAS } from "../commands.ts";
@@ -124,6 +126,32 @@ export function queryAnswerSchema(op: AnsweredOp): z.ZodType {
 
 type SchemaRow = [file: string, title: string, schema: z.ZodType, io: Direction];
 
+/** The answers to commands that were applied. */
+const APPLIED: readonly SchemaRow[] = [
+  [SCHEMA_FILES.answer("committed"), "Answer to a command that was applied", committedAnswerSchema, "output"],
+  [
+    SCHEMA_FILES.answer("ownership"),
+    "Answer to a take or release that was applied",
+    ownershipAnswerSchema,
+    "output",
+  ],
+  [
+    SCHEMA_FILES.answer("acknowledged"),
+    "Answer to an acknowledge that was applied",
+    acknowledgedAnswerSchema,
+    "output",
+  ],
+  [
+    SCHEMA_FILES.answer("handoff_state"),
+    "Answer to a handoff or cancel_handoff that was applied",
+    handoffAnswerSchema,
+    "output",
+  ],
+  [SCHEMA_FILES.answer("recovery"), "Answer to a recover that was applied", recoveryAnswerSchema, "output"],
+  [SCHEMA_FILES.answer("removed"), "Answer to a remove that was applied", removedAnswerSchema, "output"],
+  [SCHEMA_FILES.answer("retention"), "Answer to a retain that was applied", retentionAnswerSchema, "output"],
+];
+
 const AGENT_CREDENTIALS: readonly SchemaRow[] = [
   [
     "agent-credentials.json",
@@ -152,31 +180,7 @@ export function jsonSchemas(): Map<string, JsonSchema> {
         "input",
       ],
     ),
-    [
-      SCHEMA_FILES.answer("committed"),
-      "Answer to a command that was applied",
-      committedAnswerSchema,
-      "output",
-    ],
-    [
-      SCHEMA_FILES.answer("ownership"),
-      "Answer to a take or release that was applied",
-      ownershipAnswerSchema,
-      "output",
-    ],
-    [
-      SCHEMA_FILES.answer("acknowledged"),
-      "Answer to an acknowledge that was applied",
-      acknowledgedAnswerSchema,
-      "output",
-    ],
-    [
-      SCHEMA_FILES.answer("handoff_state"),
-      "Answer to a handoff or cancel_handoff that was applied",
-      handoffAnswerSchema,
-      "output",
-    ],
-    [SCHEMA_FILES.answer("recovery"), "Answer to a recover that was applied", recoveryAnswerSchema, "output"],
+    ...APPLIED,
     ...ALERT_TYPES.map(
       (type): SchemaRow => [
         SCHEMA_FILES.alert(type),

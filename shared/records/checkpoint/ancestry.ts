@@ -1,5 +1,5 @@
 /**
- * Verifies that a checkpoint is sound: its own hash and the hashes of its ancestors. A parent always precedes
+ * Verifies that a checkpoint is sound: its own hash and the hashes of its ancestors, up to removed ones. A parent always precedes
  * its child in the task's order, so one pass over the order, newest first, meets every child before its
  * parents. The pass is bounded: ancestors beyond the limit are verified when they are read.
  */
@@ -26,7 +26,8 @@ export interface Unsound {
   readonly at: string;
   /** A description of the corruption. */
   readonly details: string;
-  readonly corrupt: CorruptCheckpoint;
+  /** null: the checkpoint was removed. */
+  readonly corrupt: CorruptCheckpoint | null;
 }
 
 export type Ancestry =
@@ -65,8 +66,9 @@ export async function verifyOwn(
   id: string,
 ): Promise<Own | Unsound> {
   const found = await findInTask(reader, tenantKeys(tenant), task, id);
-  if (!found.sound) return broken("hash_broken", id, found.corrupt);
-  return { ok: true, checkpoint: found.checkpoint, bytes: found.bytes };
+  if (found.sound) return { ok: true, checkpoint: found.checkpoint, bytes: found.bytes };
+  if (found.removed === undefined) return broken("hash_broken", id, found.corrupt);
+  return { ok: false, reason: "hash_broken", at: id, details: "retention removed it", corrupt: null };
 }
 
 export async function verifyAncestors(
@@ -84,9 +86,11 @@ export async function verifyAncestors(
     const places = await readOrder(reader, keys, task, { from: 1, to, limit, reverse: true });
     const found = await findMany(reader, keys, task, places);
     for (const [i, one] of found.entries()) {
-      const at = places[i]?.entry?.id ?? null;
+      const at = places[i]?.entry?.id ?? (one.sound ? null : (one.removed?.checkpoint_id ?? null));
       // A lost entry may be an ancestor's; if it is, that ancestor stays in `wanted`.
       if (at === null || !wanted.delete(at)) continue;
+      // It was sound when it was removed, and its tombstone stands for it and its ancestors.
+      if (!one.sound && one.removed !== undefined) continue;
       if (!one.sound) return broken("chain_broken", at, one.corrupt);
       for (const parent of one.checkpoint.metadata.parent_ids) wanted.add(parent);
       verified += 1;

@@ -8,6 +8,7 @@ import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { migrate } from "../../protocol/migrations.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
+import type { RemovedCheckpoint } from "../../protocol/retention.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { compressed, decode, decompressed, encode, UnreadableValue } from "../kv/codec.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
@@ -42,16 +43,25 @@ function isRow(value: unknown): value is Row {
   );
 }
 
+export interface Sound {
+  readonly sound: true;
+  readonly checkpoint: Checkpoint;
+  /** Without the migration of an older schema. */
+  readonly stored: Checkpoint;
+  readonly row: Bytes;
+  /** The size of its canonical form. */
+  readonly bytes: number;
+}
+
+/** A row that was read. */
+export type Opened =
+  | Sound
+  | { readonly sound: false; readonly corrupt: CorruptCheckpoint; readonly removed?: never };
+
+/** A checkpoint that was looked up: retention may have removed it. */
 export type Found =
-  | {
-      readonly sound: true;
-      readonly checkpoint: Checkpoint;
-      /** Without the migration of an older schema. */
-      readonly stored: Checkpoint;
-      readonly row: Bytes;
-      readonly bytes: number;
-    }
-  | { readonly sound: false; readonly corrupt: CorruptCheckpoint };
+  | Opened
+  | { readonly sound: false; readonly removed: RemovedCheckpoint; readonly corrupt?: never };
 
 function chunksOf(bytes: Bytes): Bytes[] {
   const chunks: Bytes[] = [];
@@ -129,7 +139,7 @@ export async function openRow(
   id: string,
   row: Bytes | undefined,
   expected?: Expected,
-): Promise<Found> {
+): Promise<Opened> {
   let version = expected?.version ?? null;
   try {
     if (row === undefined) throw new CorruptBytes("the row is missing");

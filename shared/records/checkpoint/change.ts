@@ -23,7 +23,7 @@ import {
 import type { RememberedCheckpoint } from "../task/idempotency.ts";
 import { writeRow } from "./body.ts";
 import { decodePlace } from "./checkpoint-location.ts";
-import { findAt } from "./lookup.ts";
+import { findAt, requireSound } from "./lookup.ts";
 import { writeOrder } from "./order.ts";
 import type { Advice } from "./triggers.ts";
 
@@ -56,12 +56,8 @@ export async function current(
     });
   }
   const found = await findAt(tx, begun.keys, id, decodePlace(place));
-  if (!found.sound) {
-    throw new FleetError("CORRUPT", "the stored checkpoint does not verify", {
-      details: { ...found.corrupt },
-    });
-  }
-  const { metadata } = found.checkpoint;
+  const { checkpoint, row } = requireSound(found);
+  const { metadata } = checkpoint;
   if (metadata.status === "finalized") {
     throw new FleetError("FINALIZED", "a finalized checkpoint never changes", {
       details: { checkpoint_id: id, final_status: metadata.final_status },
@@ -75,7 +71,7 @@ export async function current(
       details: { actual: metadata.version },
     });
   }
-  return { begun, head: begun.head, checkpoint: found.checkpoint, row: found.row };
+  return { begun, head: begun.head, checkpoint, row };
 }
 
 export interface Change {
@@ -162,7 +158,8 @@ export function writeNextVersion(
   tx.set(keys.version(task, id, before), row);
   writeRow(tx, keys, task, id, version, sealed);
   const fallback = next.recovery.last_successful_state ?? null;
-  writeOrder(tx, keys, task, seq, { id, fallback, version, hash: sealed.hash });
+  const retention = next.compliance.retention_policy;
+  writeOrder(tx, keys, task, seq, { id, fallback, version, hash: sealed.hash, retention });
   return { next, sealed, change: { id, version, oldHash: checkpoint.compliance.hash, newHash: sealed.hash } };
 }
 

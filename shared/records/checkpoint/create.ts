@@ -10,6 +10,7 @@ import { FleetError, invalid } from "../../protocol/errors.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { migrate, requireSupported } from "../../protocol/migrations.ts";
+import { policyOf } from "../../protocol/policy.ts";
 import { DEFAULT_RETENTION } from "../../protocol/retention.ts";
 import type { Tx } from "../../store/store.ts";
 import { readOpenHandoff } from "../handoff/record.ts";
@@ -43,14 +44,19 @@ export async function createCheckpoint(
   requireExpected(begun, command.expected_version);
   const open = await readOpenHandoff(tx, begun.keys, begun.head);
   const links = await linksOf(tx, context, begun, command, open);
-  const checkpoint = withTriggers(composed(context, command, begun, links), context.thresholdsOf);
+  const retention = retentionOf(context, command, begun);
+  const composition = composed(context, command, begun, { ...links, retention });
+  const checkpoint = withTriggers(composition, context.thresholdsOf);
   const sealed = seal(checkpoint);
   const { task } = context.actor;
   const { seq } = checkpoint.metadata;
 
   writeRow(tx, begun.keys, task, id, 1, sealed);
   writePlace(tx, begun.keys, id, { task, seq });
-  writeOrder(tx, begun.keys, task, seq, { id, fallback: links.fallback, version: 1, hash: sealed.hash });
+  writeOrder(tx, begun.keys, task, seq, {
+    ...{ id, fallback: links.fallback, version: 1, hash: sealed.hash },
+    retention: checkpoint.compliance.retention_policy,
+  });
   for (const parent of links.parents) tx.set(begun.keys.child(task, parent, id), new Uint8Array(0));
   tx.addI64(systemKeys.count("checkpoints"), 1n);
   if (begun.head === null) tx.addI64(systemKeys.count("tasks"), 1n);
@@ -89,7 +95,8 @@ export function checkNewCheckpoint(
   const { metadata, recovery } = command.checkpoint;
   const fallback = recovery.last_successful_state ?? null;
   // The seq and the parents add some bytes that are not known yet.
-  seal(composed(context, command, { head: null }, { parents: metadata.parent_ids ?? [], fallback }));
+  const links = { parents: metadata.parent_ids ?? [], fallback, retention: DEFAULT_RETENTION };
+  seal(composed(context, command, { head: null }, links));
 }
 
 function requireNew({ values }: Begun): void {
@@ -127,6 +134,16 @@ function requireExpected(begun: Begun, expected: number | undefined): void {
       details: { actual, latest_id: begun.head?.latest_id ?? null },
     });
   }
+}
+
+/** The retention policy of a checkpoint that names none: that of its task, or else of the settings. */
+function retentionOf(
+  { policies, actor }: CommandContext,
+  { checkpoint }: CreateCommand,
+  { head }: Begun,
+): string {
+  const settings = policyOf(policies, actor.tenant, checkpoint.metadata.agent_type).retention;
+  return head?.retention?.policy ?? settings.class;
 }
 
 interface Links {
@@ -198,11 +215,12 @@ export async function requireInTask(
   if (fields.length > 0) throw new FleetError("INVALID", "the input is not valid", { fields });
 }
 
+/** `retention` is the policy of a checkpoint that names none. */
 function composed(
   context: Pick<CommandContext, "actor" | "nowMs">,
   command: CreateCommand,
   begun: Pick<Begun, "head">,
-  links: Links,
+  { retention, ...links }: Links & { readonly retention: string },
 ): UnsealedCheckpoint {
   const checkpoint = migrate(command.checkpoint);
   const { tenant, task, agent } = context.actor;
@@ -228,7 +246,7 @@ function composed(
     },
     compliance: {
       ...withoutWriterFields(checkpoint.compliance ?? {}),
-      retention_policy: checkpoint.compliance?.retention_policy ?? DEFAULT_RETENTION,
+      retention_policy: checkpoint.compliance?.retention_policy ?? retention,
       event_log_ref: `audit/${tenant}/${task}#${(begun.head?.audit_seq ?? 0) + 1}`,
     },
   };

@@ -10,7 +10,7 @@ import type { FinalizeCommand } from "../../protocol/commands.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { retentionDays } from "../../protocol/retention.ts";
 import type { Tx } from "../../store/store.ts";
-import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
+import type { TenantKeys } from "../kv/keyspace.ts";
 import type { CommandContext, Replay } from "../task/command-transaction.ts";
 import type { RememberedCheckpoint } from "../task/idempotency.ts";
 import { change, current, writeNextVersion } from "./change.ts";
@@ -26,7 +26,7 @@ export async function finalizeCheckpoint(
   const now = await current(tx, context, id, expected_version);
   if ("replay" in now) return now;
   const policy = retention_policy ?? now.checkpoint.compliance.retention_policy;
-  const next = finalized(tx, context, now.checkpoint, status, policy);
+  const next = finalized(context, now.checkpoint, status, policy);
   return change(tx, context, now, {
     next,
     op: "finalize",
@@ -36,20 +36,16 @@ export async function finalizeCheckpoint(
   });
 }
 
-/** The finalized form of a checkpoint; also writes its entry in the index of retention. */
+/** The finalized form of a checkpoint. */
 function finalized(
-  tx: Tx,
-  { actor: { tenant, task }, nowMs }: Pick<CommandContext, "actor" | "nowMs">,
+  { nowMs }: Pick<CommandContext, "nowMs">,
   checkpoint: Checkpoint,
   status: StoredFinalStatus,
   policy: Checkpoint["compliance"]["retention_policy"],
 ): UnsealedCheckpoint {
-  const { checkpoint_id: id } = checkpoint.metadata;
   const days = retentionDays(policy);
-  const endMs = days === null ? null : nowMs + days * DAY_MS;
-  if (endMs !== null) {
-    tx.set(systemKeys.retention(Math.ceil(endMs / DAY_MS), tenant, task, id), new Uint8Array(0));
-  }
+  // A policy that promises no time has no end.
+  const endMs = days === null || days === 0 ? null : nowMs + days * DAY_MS;
   return {
     ...checkpoint,
     metadata: { ...checkpoint.metadata, status: "finalized", final_status: status },
@@ -81,7 +77,7 @@ export async function finalizeDraft(
   const { checkpoint } = found;
   const policy = checkpoint.compliance.retention_policy;
   const { change: version, next } = writeNextVersion(tx, context, keys, found, {
-    next: finalized(tx, context, checkpoint, status, policy),
+    next: finalized(context, checkpoint, status, policy),
     auditSeq: decision.task.audit_seq + 1,
     allowance: LIMITS.writer_bytes_max,
   });

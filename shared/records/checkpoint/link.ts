@@ -10,7 +10,7 @@ import type { CommandContext, Replay } from "../task/command-transaction.ts";
 import type { RememberedCheckpoint } from "../task/idempotency.ts";
 import { type Current, change, current } from "./change.ts";
 import { requireInTask } from "./create.ts";
-import { findInTask } from "./lookup.ts";
+import { findInTask, removedError } from "./lookup.ts";
 
 export async function linkCheckpoints(
   tx: Tx,
@@ -48,6 +48,7 @@ async function requireOlder(tx: Tx, context: CommandContext, now: Current, paren
   await requireInTask(tx, keys, task, new Map([[parent, "parent_id"]]), "");
   const found = await findInTask(tx, keys, task, parent);
   if (!found.sound) {
+    if (found.removed !== undefined) throw removedError(found.removed);
     throw new FleetError("CORRUPT", "the stored parent does not verify", { details: { ...found.corrupt } });
   }
   if (found.checkpoint.metadata.seq > now.checkpoint.metadata.seq) {

@@ -9,11 +9,13 @@ import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { CheckpointPage, CorruptCheckpoint, LatestResult, QueryParams } from "../../protocol/queries.ts";
+import type { RemovedCheckpoint } from "../../protocol/retention.ts";
 import type { Bytes, Reader } from "../../store/store.ts";
 import { type CursorKind, openCursor, sealCursor } from "../kv/cursor.ts";
 import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
+import { decodeTombstone, removedView, type Tombstone } from "../retention/tombstone.ts";
 import { decodeHead } from "../task/head.ts";
-import { type Found, openRow } from "./body.ts";
+import { type Found, type Opened, openRow, type Sound } from "./body.ts";
 import { decodePlace, type Place } from "./checkpoint-location.ts";
 import { decodeOrder, type OrderEntry, readOrder } from "./order.ts";
 
@@ -31,7 +33,7 @@ export async function placeOf(reader: Reader, keys: TenantKeys, id: string): Pro
   return value === undefined ? null : decodePlace(value);
 }
 
-function lost(id: string | null, reason: string, version: number | null = null): Found {
+function lost(id: string | null, reason: string, version: number | null = null): Opened {
   return { sound: false, corrupt: { checkpoint_id: id, version, reason } };
 }
 
@@ -55,9 +57,21 @@ export async function soundInTask(
       details: { checkpoint_id: id, task_id: task },
     });
   }
-  const found = await findAt(reader, keys, id, place);
-  if (found.sound) return found.checkpoint;
+  return requireSound(await findAt(reader, keys, id, place)).checkpoint;
+}
+
+/** Throws NOT_FOUND for a removed checkpoint, CORRUPT for a corrupt one. */
+export function requireSound(found: Found): Sound {
+  if (found.sound) return found;
+  if (found.removed !== undefined) throw removedError(found.removed);
   throw new FleetError("CORRUPT", "the stored checkpoint does not verify", { details: { ...found.corrupt } });
+}
+
+export function removedError(removed: RemovedCheckpoint): FleetError {
+  const { checkpoint_id, task_id } = removed;
+  return new FleetError("NOT_FOUND", "the checkpoint was removed by retention", {
+    details: { checkpoint_id, task_id, removed },
+  });
 }
 
 /**
@@ -71,8 +85,14 @@ export async function findAt(
 ): Promise<Found> {
   const [order, row] = await reader.getMany([keys.order(task, seq), keys.checkpoint(task, id)]);
   const entry = decodeOrder(order);
-  if (entry === null || entry.id !== id) return lost(id, "its entry in the order of the task is lost");
-  return findEntry(reader, keys, task, entry, row);
+  if (entry?.id === id) return findEntry(reader, keys, task, entry, row);
+  const tombstone = decodeTombstone(await reader.get(keys.tombstone(task, seq)));
+  if (entry === null && tombstone?.id === id) return removedAt(task, seq, tombstone);
+  return lost(id, "its entry in the order of the task is lost");
+}
+
+function removedAt(task: string, seq: number, tombstone: Tombstone): Found {
+  return { sound: false, removed: removedView(task, seq, tombstone) };
 }
 
 /** A version that was found corrupt before stays quarantined until an operator decides. */
@@ -82,7 +102,7 @@ async function findEntry(
   task: string,
   entry: OrderEntry,
   row: Bytes | undefined,
-): Promise<Found> {
+): Promise<Opened> {
   const found = await openRow(reader, keys, task, entry.id, row, entry);
   return found.sound ? unlessQuarantined(reader, keys, task, found) : found;
 }
@@ -91,8 +111,8 @@ async function unlessQuarantined(
   reader: Reader,
   keys: TenantKeys,
   task: string,
-  found: Found & { sound: true },
-): Promise<Found> {
+  found: Sound,
+): Promise<Opened> {
   const { checkpoint_id: id, version } = found.checkpoint.metadata;
   const mark = await reader.get(keys.quarantine(task, id, version));
   return mark === undefined ? found : lost(id, "quarantined", version);
@@ -132,25 +152,32 @@ export async function findLatest(reader: Reader, tenant: string, task: string): 
   const passedOver: CorruptCheckpoint[] = [];
   // The task was taken, but it has no checkpoint yet.
   if (head.latest_id === null) return { checkpoint: null, passed_over: [] };
+  let newestRemoved: RemovedCheckpoint | undefined;
   let next: string | null = head.latest_id;
   while (next !== null && !passedOver.some((corrupt) => corrupt.checkpoint_id === next)) {
     const found = await findInTask(reader, keys, task, next);
     if (found.sound) return { checkpoint: found.checkpoint, passed_over: passedOver };
-    passedOver.push(found.corrupt);
+    if (found.removed === undefined) passedOver.push(found.corrupt);
+    else newestRemoved ??= found.removed;
     next = await fallbackOf(reader, keys, next);
   }
+  if (newestRemoved !== undefined && passedOver.length === 0)
+    return { checkpoint: null, passed_over: [], removed: newestRemoved };
   throw new FleetError("CORRUPT", "no sound checkpoint can be reached; an operator must decide", {
     details: { task_id: task, corrupt: passedOver },
   });
 }
 
 /**
- * The last successful state that a checkpoint names, from its order entry; null: none, or the entry is lost.
+ * The last successful state that a checkpoint names, from its order entry, or what is left of it, from its
+ * tombstone; null: none, or the entry is lost.
  */
 export async function fallbackOf(reader: Reader, keys: TenantKeys, id: string): Promise<string | null> {
   const place = await placeOf(reader, keys, id);
   if (place === null) return null;
-  return decodeOrder(await reader.get(keys.order(place.task, place.seq)))?.fallback ?? null;
+  const { task, seq } = place;
+  const [order, tombstone] = await reader.getMany([keys.order(task, seq), keys.tombstone(task, seq)]);
+  return (decodeOrder(order) ?? decodeTombstone(tombstone))?.fallback ?? null;
 }
 
 /** Opens the checkpoints of many order entries of one task in one round of reads. */
@@ -163,16 +190,20 @@ export async function findMany(
   const named = places.flatMap(({ entry }) => (entry === null ? [] : [entry]));
   const rows = await reader.getMany(named.map(({ id }) => keys.checkpoint(task, id)));
   const rowOf = new Map(named.map((entry, i) => [entry, rows[i]]));
+  const empty = places.filter(({ entry }) => entry === null);
+  const tombstones = await reader.getMany(empty.map(({ seq }) => keys.tombstone(task, seq)));
+  const tombstoneOf = new Map(empty.map(({ seq }, i) => [seq, decodeTombstone(tombstones[i])]));
   return Promise.all(
-    places.map(async ({ seq, entry }) =>
-      entry === null
-        ? lost(null, `the entry of position ${seq} in the order of the task is lost`)
-        : findEntry(reader, keys, task, entry, rowOf.get(entry)),
-    ),
+    places.map(async ({ seq, entry }): Promise<Found> => {
+      if (entry !== null) return findEntry(reader, keys, task, entry, rowOf.get(entry));
+      const tombstone = tombstoneOf.get(seq) ?? null;
+      if (tombstone !== null) return removedAt(task, seq, tombstone);
+      return lost(null, `the entry of position ${seq} in the order of the task is lost`);
+    }),
   );
 }
 
-/** A page of a task's checkpoints in commit order, limited by count and by size. */
+/** A page of a task's checkpoints in commit order, the removed ones too, limited by count and by size. */
 export async function readHistory(
   reader: Reader,
   tenant: string,
@@ -189,27 +220,28 @@ export async function readHistory(
 
   const checkpoints: Checkpoint[] = [];
   const corrupt: CorruptCheckpoint[] = [];
+  const removed: RemovedCheckpoint[] = [];
+  const listed = () => checkpoints.length + corrupt.length + removed.length;
   let bytes = 0;
   let more = next >= 1 && next <= head.seq;
-  while (more && checkpoints.length + corrupt.length < query.limit) {
-    const limit = Math.min(SLICE, query.limit - checkpoints.length - corrupt.length);
+  while (more && listed() < query.limit) {
+    const limit = Math.min(SLICE, query.limit - listed());
     const span = newestFirst ? { from: 1, to: next } : { from: next, to: head.seq };
     const places = await readOrder(reader, keys, task, { ...span, limit, reverse: newestFirst });
     const found = await findMany(reader, keys, task, places);
     for (const [i, one] of found.entries()) {
       if (one.sound && bytes + one.bytes > LIMITS.reply_bytes_max && checkpoints.length > 0) {
-        return { checkpoints, corrupt, cursor: sealCursor(kind, String(next)) };
+        return { checkpoints, corrupt, removed, cursor: sealCursor(kind, String(next)) };
       }
       if (one.sound) {
         checkpoints.push(one.checkpoint);
         bytes += one.bytes;
-      } else {
-        corrupt.push(one.corrupt);
-      }
+      } else if (one.removed !== undefined) removed.push(one.removed);
+      else corrupt.push(one.corrupt);
       const { seq } = places[i] as { seq: number };
       next = newestFirst ? seq - 1 : seq + 1;
     }
     more = next >= 1 && next <= head.seq;
   }
-  return { checkpoints, corrupt, ...(more && { cursor: sealCursor(kind, String(next)) }) };
+  return { checkpoints, corrupt, removed, ...(more && { cursor: sealCursor(kind, String(next)) }) };
 }

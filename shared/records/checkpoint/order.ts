@@ -1,7 +1,8 @@
 /**
  * The order of a task's checkpoints: their commit order, independent of clocks. Each entry holds the current
- * version of its checkpoint and its hash, so that a row rolled back to an earlier version is noticed, and the
- * checkpoint to fall back to, which must be known exactly when the checkpoint itself is corrupt.
+ * version of its checkpoint and its hash, so that a row rolled back to an earlier version is noticed, the
+ * checkpoint to fall back to, which must be known exactly when the checkpoint itself is corrupt, and its
+ * retention policy, so that retention need not open every checkpoint that is not due.
  */
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
@@ -13,12 +14,21 @@ export interface OrderEntry {
   /** The current version and its hash, hex. */
   readonly version: number;
   readonly hash: string;
+  /** The retention policy of this version. null: an earlier version of the fleet wrote the entry. */
+  readonly retention: string | null;
 }
 
-type OrderRow = [id: string, fallback: string | null, version: number, hash: Bytes];
+type OrderRow = [id: string, fallback: string | null, version: number, hash: Bytes, retention?: string];
 
-export function writeOrder(tx: Tx, keys: TenantKeys, task: string, seq: number, entry: OrderEntry): void {
-  const row: OrderRow = [entry.id, entry.fallback, entry.version, Buffer.from(entry.hash, "hex")];
+export function writeOrder(
+  tx: Tx,
+  keys: TenantKeys,
+  task: string,
+  seq: number,
+  entry: OrderEntry & { readonly retention: string },
+): void {
+  const { id, fallback, version, hash, retention } = entry;
+  const row: OrderRow = [id, fallback, version, Buffer.from(hash, "hex"), retention];
   tx.set(keys.order(task, seq), encodeChecked(row));
 }
 
@@ -26,8 +36,8 @@ export function writeOrder(tx: Tx, keys: TenantKeys, task: string, seq: number, 
 export function decodeOrder(value: Bytes | undefined): OrderEntry | null {
   if (value === undefined) return null;
   try {
-    const [id, fallback, version, hash] = decodeChecked<OrderRow>(value);
-    return { id, fallback, version, hash: Buffer.from(hash).toString("hex") };
+    const [id, fallback, version, hash, retention = null] = decodeChecked<OrderRow>(value);
+    return { id, fallback, version, hash: Buffer.from(hash).toString("hex"), retention };
   } catch (error) {
     if (error instanceof UnreadableValue) return null;
     throw error;

@@ -6,10 +6,10 @@
 import type { Reader } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { type FeedEntry, isOfVersion } from "../outbox/feed.ts";
-import { type Found, openRow } from "./body.ts";
+import { type Opened, openRow } from "./body.ts";
 
 /** null: the entry names no version, or one that was removed. */
-export type VersionFound = Found | null;
+export type VersionFound = Opened | null;
 
 export async function readVersions(reader: Reader, entries: readonly FeedEntry[]): Promise<VersionFound[]> {
   const asked = entries.filter(isOfVersion);

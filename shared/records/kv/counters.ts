@@ -9,8 +9,16 @@ import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { systemKeys } from "./keyspace.ts";
 
 /** The current value of a counter; 0 before its first addition. */
-export async function readCount(reader: Reader, name: "tasks" | "checkpoints" | "events"): Promise<number> {
+export async function readCount(
+  reader: Reader,
+  name: "tasks" | "checkpoints" | "removed" | "events",
+): Promise<number> {
   return counterValue(await reader.get(systemKeys.count(name)));
+}
+
+/** The number of checkpoints that exist. */
+export async function readCheckpointCount(reader: Reader): Promise<number> {
+  return (await readCount(reader, "checkpoints")) - (await readCount(reader, "removed"));
 }
 
 const handoffCount = (state: HandoffState): Bytes => systemKeys.count(`handoffs_${state}`);

@@ -14,6 +14,7 @@
  * | `chunks`, task, checkpoint, version, n            | part n of a large body                   | every command         |
  * | `ids`, checkpoint                                 | task                                     | create                |
  * | `order`, task, seq                                | checkpoint                               | create                |
+ * | `tombstones`, task, seq                           | id, hash and removal of a checkpoint     | removals              |
  * | `tasks`, task                                     | the task's head                          | every command         |
  * | `children`, task, parent, child                   | empty                                    | create, link          |
  * | `audit`, task, seq                                | audit entry, chained by hash             | every transition      |
@@ -42,7 +43,7 @@
  * | `outbox`, partition, incarnation, stamp           | event or offer to publish                | every transition      |
  * | `bell`, partition                                 | counter; changes wake the relay          | every transition      |
  * | `expiry`, hour, tenant, command                   | empty; expiring idempotency records      | every command         |
- * | `retention`, day, tenant, task, checkpoint        | empty; expiring finalized checkpoints    | finalize              |
+ * | `retention`, day, tenant, task, checkpoint        | empty; of earlier versions               | no service            |
  * | `recovery_due`, time, tenant, task                | the agent type that it waits for         | its transitions       |
  * | `agent_lease`, tenant, task, fence                | agent, its type, end of the lease        | watchdogs             |
  * | `alert_ack_expiry`, day, tenant, alert            | empty; expiring acknowledgements         | alert_ack             |
@@ -63,6 +64,7 @@ const TENANT_SUBSPACES = [
   "chunks",
   "ids",
   "order",
+  "tombstones",
   "tasks",
   "children",
   "audit",
@@ -138,11 +140,15 @@ function keysUnder(root: Buffer) {
     checkpoint: (task: string, id: string): Bytes => at("checkpoints", name(task), uuid(id)),
     version: (task: string, id: string, version: number): Bytes =>
       at("versions", name(task), uuid(id), number(version)),
+    versions: (task: string, id: string): KeyRange => children(at("versions", name(task), uuid(id))),
     chunk: (task: string, id: string, version: number, n: number): Bytes =>
       at("chunks", name(task), uuid(id), number(version), number(n)),
+    chunks: (task: string, id: string): KeyRange => children(at("chunks", name(task), uuid(id))),
     id: (id: string): Bytes => at("ids", uuid(id)),
     order: (task: string, seq: number): Bytes => at("order", name(task), number(seq)),
     orderRange: (task: string): KeyRange => children(at("order", name(task))),
+    tombstone: (task: string, seq: number): Bytes => at("tombstones", name(task), number(seq)),
+    tombstones: (task: string): KeyRange => children(at("tombstones", name(task))),
     task: (task: string): Bytes => at("tasks", name(task)),
     tasks: (): KeyRange => children(at("tasks")),
     /**
@@ -155,6 +161,8 @@ function keysUnder(root: Buffer) {
     child: (task: string, parent: string, id: string): Bytes =>
       at("children", name(task), uuid(parent), uuid(id)),
     children: (task: string): KeyRange => children(at("children", name(task))),
+    childrenOf: (task: string, parent: string): KeyRange =>
+      children(at("children", name(task), uuid(parent))),
     audit: (task: string, seq: number): Bytes => at("audit", name(task), number(seq)),
     auditRange: (task: string): KeyRange => children(at("audit", name(task))),
     quarantine: (task: string, id: string, version: number): Bytes =>

@@ -60,7 +60,11 @@ export async function findRecoveryPoint(
     if (place === null || limit === null || place.seq < limit.seq) {
       const ancestry = await verifyAncestry(reader, tenant, task, id);
       if (ancestry.ok) return { found: true, checkpoint: ancestry.checkpoint, passed_over: passedOver };
-      passedOver.push(ancestry.corrupt);
+      if (ancestry.corrupt === null && checkpointId !== null) {
+        const details = `checkpoint ${id} was removed by retention`;
+        return { found: false, reason: "no_checkpoint", details, passed_over: [] };
+      }
+      if (ancestry.corrupt !== null) passedOver.push(ancestry.corrupt);
       if (ancestry.reason === "chain_broken" || checkpointId !== null) {
         const details = `checkpoint ${ancestry.at} does not verify: ${ancestry.details}`;
         return { found: false, reason: "chain_broken", details, passed_over: passedOver };
@@ -73,5 +77,7 @@ export async function findRecoveryPoint(
     return { found: false, reason: "chain_broken", details, passed_over: passedOver };
   }
   if (before !== null) return findRecoveryPoint(reader, tenant, task);
-  return { found: false, reason: "no_checkpoint", details: "nothing was written yet", passed_over: [] };
+  const details =
+    seen.size === 0 ? "nothing was written yet" : "retention removed all checkpoints of the task";
+  return { found: false, reason: "no_checkpoint", details, passed_over: [] };
 }

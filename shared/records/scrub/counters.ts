@@ -35,7 +35,7 @@ export async function verifyCounters(
   if (atStart !== undefined && tasks < atStart.tasks)
     scrub.note(ofTask("record", "the store has fewer tasks than it counts"));
   if (tasks > counted.tasks) scrub.note(ofTask("record", "the store has more tasks than it counts"));
-  // Retention deletes checkpoints that stay counted.
+  // The counter is of all that were ever created: retention removes some during a pass.
   if (checkpoints > counted.checkpoints)
     scrub.note(ofTask("record", "the store has more checkpoints than it counts"));
 }

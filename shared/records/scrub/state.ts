@@ -5,7 +5,7 @@
 import type { EndedScrubPass, ScrubPass, ScrubStatus } from "../../protocol/scrub.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
-import { readCount } from "../kv/counters.ts";
+import { readCheckpointCount, readCount } from "../kv/counters.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 import { readHolder } from "../leader/lease.ts";
 import type { CountersAtStart } from "./counters.ts";
@@ -114,7 +114,7 @@ export async function readScrubStatus(reader: Reader, nowMs: number): Promise<Sc
     by: await readHolder(reader, SCRUB_JOB, nowMs),
     rate_bytes: settings?.rateBytes ?? null,
     every_ms: settings?.everyMs ?? null,
-    total: { tasks: await readCount(reader, "tasks"), checkpoints: await readCount(reader, "checkpoints") },
+    total: { tasks: await readCount(reader, "tasks"), checkpoints: await readCheckpointCount(reader) },
   };
 }
 

@@ -16,6 +16,7 @@ import {
   coverOf,
   decodeCover,
   encodeCover,
+  entryKeys,
   INDEXES,
   writeEntries,
 } from "./index-entries.ts";
@@ -56,7 +57,8 @@ interface TenantPostings {
   readonly words: Map<string, number[]>;
 }
 
-const nameOf = ({ tenant, checkpoint }: VersionEntry): string => `${tenant}/${checkpoint}`;
+export const nameOf = ({ tenant, checkpoint }: Pick<VersionEntry, "tenant" | "checkpoint">): string =>
+  `${tenant}/${checkpoint}`;
 
 function bytesOf(words: ReadonlySet<string>): number {
   let bytes = 0;
@@ -80,9 +82,10 @@ export class IndexPlan {
     return this.#bytes;
   }
 
-  /** The number of checkpoints that were not indexed before. */
+  /** The number of checkpoints that were not indexed before, without those that no longer are. */
   get added(): number {
-    return [...this.#tracked.values()].filter(({ before, now }) => before === null && now !== null).length;
+    const changes = [...this.#tracked.values()];
+    return changes.reduce((sum, { before, now }) => sum + Number(now !== null) - Number(before !== null), 0);
   }
 
   /** Reads the indexed state of the checkpoints of `fed`. Call it before {@link add}. */
@@ -130,6 +133,18 @@ export class IndexPlan {
     if (next.isChanged && next.posted !== null) this.#bytes += keyBytes + bytesOf(next.posted.dropped);
   }
 
+  /** Removes the entries of a removed checkpoint. */
+  remove(fed: VersionEntry): void {
+    const tracked = this.#tracked.get(nameOf(fed));
+    if (tracked === undefined) throw new RangeError("a feed entry was not prepared");
+    if (tracked.now === null) return;
+    const { agent, type } = tracked.now;
+    tracked.now = null;
+    tracked.posted = NO_WORDS;
+    tracked.isChanged = true;
+    this.#bytes += INDEXES.length * (KEY_BYTES + fed.tenant.length + Math.max(agent.length, type.length));
+  }
+
   #post({ id, keys }: Tracked, tenant: string, offset: number, gained: readonly string[]): void {
     if (gained.length === 0) return;
     let postings = this.#postings.get(tenant);
@@ -154,6 +169,7 @@ export class IndexPlan {
   write(tx: Tx): void {
     for (const { id, keys, before, now, posted, isChanged } of this.#tracked.values()) {
       if (now !== null && now !== before) writeEntries(tx, keys, id, before, now);
+      if (now === null && before !== null) for (const key of entryKeys(keys, id, before)) tx.clear(key);
       if (!isChanged) continue;
       if (posted?.dropped.size === 0) tx.clear(keys.dropped(id));
       else tx.set(keys.dropped(id), encode(posted === null ? null : [...posted.dropped].sort()));

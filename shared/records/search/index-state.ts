@@ -8,7 +8,7 @@ import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { IndexStatus } from "../../protocol/queries.ts";
 import type { Bytes, Reader, Store, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
-import { readCount } from "../kv/counters.ts";
+import { readCheckpointCount } from "../kv/counters.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 import { positionOf } from "../outbox/feed.ts";
 import { readTransitions } from "../outbox/outbox.ts";
@@ -60,7 +60,7 @@ export async function readIndexStatus(reader: Reader): Promise<IndexStatus> {
     indexed_through: positionOf(state.cursor),
     behind: Math.max(0, (await readTransitions(reader)) - state.entries),
     indexed: state.indexed,
-    total: await readCount(reader, "checkpoints"),
+    total: await readCheckpointCount(reader),
   };
 }
 

@@ -4,16 +4,20 @@
  * the cursor. So a crash between steps repeats nothing and skips nothing, and of two concurrent indexers only
  * one writes a step.
  *
- * A corrupt checkpoint version is not indexed. It is returned to the caller, which quarantines it.
+ * A corrupt checkpoint version is not indexed. It is returned to the caller, which quarantines it. The entries of
+ * a removed checkpoint are cleared when the feed names its removal.
  */
 import { setImmediate } from "node:timers/promises";
+import { groupBy } from "../../protocol/group-by.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 import { type Reader, STORE_LIMITS, type Store, type Tx } from "../../store/store.ts";
 import { readVersions, type VersionFound } from "../checkpoint/versions.ts";
-import { isOfVersion, readFeed } from "../outbox/feed.ts";
+import { tenantKeys } from "../kv/keyspace.ts";
+import { type FeedEntry, isOfVersion, readFeed } from "../outbox/feed.ts";
+import { readRemoved } from "../retention/tombstone.ts";
 import { type ClearingPlan, planClearing, writeClearing } from "./index-clear.ts";
-import { IndexPlan } from "./index-plan.ts";
+import { IndexPlan, nameOf } from "./index-plan.ts";
 import { type IndexState, readIndexState, writeIndexState } from "./index-state.ts";
 
 /** Leaves more room to the store's limit than one feed entry can add. */
@@ -99,6 +103,10 @@ async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
     const slice = page.entries.slice(followed, followed + SLICE);
     const versions = await readVersions(reader, slice);
     await plan.prepare(reader, slice);
+    const removed = await readRemovedOf(
+      reader,
+      slice.filter((_, i) => versions[i] === null),
+    );
     for (const [i, entry] of slice.entries()) {
       if (plan.bytes >= PLAN_BYTES) break;
       const found = versions[i] as VersionFound;
@@ -106,6 +114,8 @@ async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
         corrupt.push({ tenant: entry.tenant, task: entry.task, corrupt: found.corrupt });
       } else if (found !== null && isOfVersion(entry)) {
         plan.add(entry, state.entries + followed, found.checkpoint);
+      } else if (isOfVersion(entry) && removed.has(nameOf(entry))) {
+        plan.remove(entry);
       }
       followed += 1;
     }
@@ -124,4 +134,18 @@ async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
     indexed: state.indexed + plan.added,
   };
   return { kind: "follow", plan, next, step: { followed, more, corrupt } };
+}
+
+/** The removed checkpoints among those that the entries name, by tenant and id. */
+async function readRemovedOf(reader: Reader, entries: readonly FeedEntry[]): Promise<ReadonlySet<string>> {
+  const named = entries.filter(isOfVersion);
+  const ofTenants = groupBy(named, ({ tenant }) => tenant);
+  const removed = await Promise.all(
+    [...ofTenants].map(async ([tenant, some]) => {
+      const ids = [...new Set(some.map(({ checkpoint }) => checkpoint))];
+      const gone = await readRemoved(reader, tenantKeys(tenant), ids);
+      return [...gone].map((checkpoint) => nameOf({ tenant, checkpoint }));
+    }),
+  );
+  return new Set(removed.flat());
 }

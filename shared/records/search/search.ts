@@ -73,6 +73,8 @@ class Page {
   /** Adds the checkpoint if it is a hit. Returns false if the hit does not fit into the rest of the reply. */
   examine(task: string, found: Found, filters: Filters): boolean {
     this.#opened += 1;
+    // The index still has a checkpoint that was removed just now.
+    if (!found.sound && found.removed !== undefined) return true;
     if (!found.sound) {
       this.corrupt.push({ task, corrupt: found.corrupt });
       return true;

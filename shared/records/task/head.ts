@@ -19,13 +19,14 @@ export function encodeHead(task: TaskRecord): Bytes {
   return encodeChecked(task);
 }
 
+/** The members that heads of earlier versions lack. */
+const LATER_MEMBERS = { completion_seq: null, retention: null };
+
 /** Throws UnreadableValue. */
 export function decodeHead(value: Bytes): TaskRecord {
   const head = decodeChecked<TaskRecord | FirstHead>(value);
   if (typeof head !== "object" || head === null) throw new UnreadableValue("not a head");
-  // Heads that were written before tasks were handed off on completion do not have this member.
-  if ("work" in head)
-    return "completion_seq" in head ? head : { ...(head as TaskRecord), completion_seq: null };
+  if ("work" in head) return "retention" in head ? head : { ...LATER_MEMBERS, ...(head as TaskRecord) };
   if (typeof head.state !== "string") throw new UnreadableValue("neither form of a head");
   return fromFirstHead(head);
 }
@@ -56,7 +57,7 @@ export function decodeSoundHead(value: Bytes): TaskRecord | null {
 export interface FirstHead
   extends Omit<
     TaskRecord,
-    "work" | "owned_seq" | "taken_seq" | "completed_items" | "completion_seq" | "budget" | "alerted"
+    "work" | "owned_seq" | "taken_seq" | "completed_items" | "budget" | "alerted" | keyof typeof LATER_MEMBERS
   > {
   readonly state: TaskState;
   readonly handoff_id?: string | null;
@@ -105,7 +106,7 @@ export function fromFirstHead(head: FirstHead): TaskRecord {
     // Unknown in the first layout: the owner may change every draft, as it could before.
     owned_seq: 0,
     taken_seq: 0,
-    completion_seq: null,
+    ...LATER_MEMBERS,
     completed_items: recovery?.completed_items ?? 0,
     budget: recovery && budgetOfFirst(recovery),
     alerted: isRemembered && block.reason !== null ? { reason: block.reason, seq: block.seq } : null,

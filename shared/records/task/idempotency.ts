@@ -19,7 +19,8 @@ export type RememberedAnswer =
   | RememberedCheckpoint
   | RememberedOwnership
   | RememberedHandoff
-  | RememberedRecovery;
+  | RememberedRecovery
+  | RememberedRetention;
 
 /** The answer to a command that wrote a version of a checkpoint. */
 export type RememberedCheckpoint = {
@@ -67,6 +68,17 @@ export type RememberedRecovery = {
   readonly recovery: RecoveryState;
   readonly checkpoint_id: string | null;
   readonly fence: number;
+  readonly committed_at: string;
+};
+
+/** The answer to a command that removed a checkpoint. */
+export type RememberedRemoval = RememberedCheckpoint & { readonly freed_bytes: number };
+
+/** The answer to a command that changed the retention of a task. */
+export type RememberedRetention = {
+  readonly task_id: string;
+  readonly retention_policy: string | null;
+  readonly holds: string[];
   readonly committed_at: string;
 };
 

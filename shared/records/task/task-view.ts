@@ -22,11 +22,13 @@ export function viewOf(task: TaskRecord): Task {
     alerted: _alerted,
     completion_seq: _completion,
     completed_items,
+    retention,
     ...record
   } = task;
   const budget = hasRecovery(task) ? budgetOf(task) : null;
   return {
     ...record,
+    ...(retention !== null && { retention: { policy: retention.policy, holds: [...retention.holds] } }),
     state: stateOf(task),
     handoff_id: openHandoffOf(task),
     recovery: budget && {

@@ -76,6 +76,7 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "fleet_drafts_finalized_total",
       "Drafts finalized because a newer checkpoint of their task had followed.",
     ),
+    ...retentionMetrics(make),
     storeConflictsTotal: make.counter(
       "fleet_store_conflicts_total",
       "Transactions that lost a race and ran again.",
@@ -140,6 +141,24 @@ function handoffMetrics(make: ReturnType<typeof makers>) {
     handoffDurationMs: make.durations(
       "fleet_handoff_duration_ms",
       "Time from the request of a handoff to its acceptance, in milliseconds.",
+    ),
+  };
+}
+
+function retentionMetrics(make: ReturnType<typeof makers>) {
+  return {
+    retentionRemovedTotal: make.counter("fleet_retention_removed_total", "Checkpoints removed by retention."),
+    retentionFreedBytesTotal: make.counter(
+      "fleet_retention_freed_bytes_total",
+      "Bytes that the removed checkpoints took in the store.",
+    ),
+    retentionLastRun: make.gauge(
+      "fleet_retention_last_run_timestamp_seconds",
+      "End of the last pass of retention by this process, in seconds since the epoch; 0: there was none.",
+    ),
+    retentionBacklog: make.gauge(
+      "fleet_retention_backlog",
+      "Checkpoints that the last pass could not remove, because their task changed or has a damaged record.",
     ),
   };
 }

@@ -79,6 +79,8 @@ export class ThreadLog {
           trigger: { reason: "progress", details: `LangGraph ${entry.kind}` },
         },
         execution_state: { phase: "implementing", langgraph: entry },
+        // Each entry holds only what changed, so the older ones are needed too.
+        compliance: { retention_policy: "permanent" },
       },
       // LangGraph continues with what it has put: it must be in the store.
       { fallback: "none" },

@@ -78,6 +78,8 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     acknowledge: { handoff_id: parent, checkpoint_id: child, agent_type: text },
     cancel_handoff: { reason: text },
     recover: { reason: text },
+    remove: { checkpoint_id: parent, keep: 1, note: text },
+    retain: { hold: "case-1", note: text },
   })[op];
 
 /** All commands but `acknowledge`, which needs an offer: test/shared/records/handoff/handoff-refusals.test.ts covers it. */
@@ -90,6 +92,8 @@ async function prepare(op: CommandOp): Promise<PreparedCommand & { readonly othe
   const options = { deadlineMs: 60_000 };
   const parent = await client.createCheckpoint({ taskId: task, checkpoint: input(), ...options });
   const child = await client.createCheckpoint({ taskId: task, checkpoint: input(), ...options });
+  // A recovery would need the last two.
+  if (op === "remove") await client.createCheckpoint({ taskId: task, checkpoint: input(), ...options });
   if (op === "release") await client.takeTask(task, options);
   if (op === "cancel_handoff") await openHandoff(task);
   const commandId = uuidv7();
@@ -105,7 +109,7 @@ async function prepare(op: CommandOp): Promise<PreparedCommand & { readonly othe
     op,
     task,
     commandId,
-    before: op === "release" || op === "cancel_handoff" ? 3 : 2,
+    before: op === "release" || op === "cancel_handoff" || op === "remove" ? 3 : 2,
     other: command("other"),
   };
 }

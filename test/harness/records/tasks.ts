@@ -3,7 +3,7 @@ import { comparable, replay } from "../../../shared/lifecycle/replay.ts";
 import type { CommittedAnswer } from "../../../shared/protocol/answers.ts";
 import type { Phase } from "../../../shared/protocol/checkpoint.ts";
 import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
-import type { Policies } from "../../../shared/protocol/policy.ts";
+import { DEFAULT_POLICIES, type Policies } from "../../../shared/protocol/policy.ts";
 import type { CorruptCheckpoint } from "../../../shared/protocol/queries.ts";
 import type { Recovery } from "../../../shared/protocol/recovery-record.ts";
 import type { Task } from "../../../shared/protocol/task.ts";
@@ -20,6 +20,11 @@ import { type OutboxEntry, readOutbox } from "../../../shared/records/outbox/out
 import type { Sighting } from "../../../shared/records/recovery/observations.ts";
 import type { NotedFailure, ObservedTask } from "../../../shared/records/recovery-actions.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
+import {
+  type RetentionStep,
+  type RetentionSweep,
+  stepRetention,
+} from "../../../shared/records/retention/sweep.ts";
 import type { KeyRange, Store } from "../../../shared/store/store.ts";
 import { acknowledge, handoffInput, offer } from "./handoffs.ts";
 import {
@@ -43,17 +48,19 @@ export class TestTasks {
   /** The time of the repository, in milliseconds. */
   now = Date.now();
   readonly #records: TestRecords;
+  readonly #policies: Policies;
   #tasks = 0;
 
   static async open(engine: Engine, policies?: Policies): Promise<TestTasks> {
     let tasks: TestTasks | undefined;
     const records = await openTestRecords(engine, () => tasks?.now ?? Date.now(), policies);
-    tasks = new TestTasks(records);
+    tasks = new TestTasks(records, policies);
     return tasks;
   }
 
-  constructor(records: TestRecords) {
+  constructor(records: TestRecords, policies: Policies = DEFAULT_POLICIES) {
     this.#records = records;
+    this.#policies = policies;
   }
 
   get repository(): CheckpointRepository {
@@ -133,6 +140,31 @@ export class TestTasks {
       if (step.skipped.length > 0) throw new Error("a draft was skipped", { cause: step.skipped[0]?.error });
       finalized += step.finalized;
       if (!step.more) return finalized;
+    }
+  }
+
+  /** One step of the writer's sweep of retention. */
+  stepRetention(sweep: Partial<RetentionSweep> = {}): Promise<RetentionStep> {
+    const { incarnation } = this.#records.format;
+    const { store, now, policies } = { store: this.store, now: () => this.now, policies: this.#policies };
+    return stepRetention({
+      store,
+      incarnation,
+      service: "writer",
+      policies,
+      now,
+      guard: async () => {},
+      ...sweep,
+    });
+  }
+
+  /** Makes one complete pass of retention; returns the number of removed checkpoints. */
+  async retain(sweep: Partial<RetentionSweep> = {}): Promise<number> {
+    for (let removed = 0; ; ) {
+      const step = await this.stepRetention(sweep);
+      if (step.failed.length > 0) throw new Error("a task failed", { cause: step.failed[0]?.error });
+      removed += step.removed;
+      if (step.ended) return removed;
     }
   }
 

@@ -46,7 +46,7 @@ async function start({ url, storeBytesMax, folder }: Params): Promise<void> {
     backgroundBus,
     instance: "degraded",
     disk: unguardedDisk,
-    config: { agentTypes: [], policies: DEFAULT_POLICIES, finalizeDraftsAfter: null },
+    config: { agentTypes: [], policies: DEFAULT_POLICIES, finalizeDraftsAfter: null, retentionEvery: null },
     clock: systemClock,
     log,
     metrics,

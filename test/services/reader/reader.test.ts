@@ -117,6 +117,7 @@ const OTHERS = [
   "tenant_audit",
   "access_record",
   "turn_event",
+  "prunable",
   "tasks",
 ] as const;
 

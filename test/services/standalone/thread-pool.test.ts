@@ -41,7 +41,12 @@ const DATA = {
     busMonitorUrl: nats.monitorUrl,
   },
   config: {
-    ...readWriterConfig({ agentTypes: [], policyFile: undefined, finalizeDraftsAfter: null }),
+    ...readWriterConfig({
+      agentTypes: [],
+      policyFile: undefined,
+      finalizeDraftsAfter: null,
+      retentionEvery: null,
+    }),
     watchdog: { recoveriesMax: 256, webhooks: [], scrubRate: 4_000_000, scrubEvery: null },
   },
   pretty: false,

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { uuidv7 } from "uuidv7";
 import { describe, expect, test } from "vitest";
-import { startDraftFinalizer } from "../../../services/writer/draft-finalizer.ts";
+import { startDraftFinalizer } from "../../../services/writer/sweeps/draft-finalizer.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";

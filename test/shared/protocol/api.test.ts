@@ -15,6 +15,8 @@ import {
   ownershipAnswerSchema,
   queuedAnswerSchema,
   recoveryAnswerSchema,
+  removedAnswerSchema,
+  retentionAnswerSchema,
 } from "../../../shared/protocol/answers.ts";
 import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
 import { COMMAND_SCHEMAS } from "../../../shared/protocol/commands.ts";
@@ -45,6 +47,8 @@ const schemas = new Map<string, z.ZodType>([
   ["acknowledged-answer", acknowledgedAnswerSchema],
   ["handoff-state-answer", handoffAnswerSchema],
   ["recovery-answer", recoveryAnswerSchema],
+  ["removed-answer", removedAnswerSchema],
+  ["retention-answer", retentionAnswerSchema],
   ["queued-answer", queuedAnswerSchema],
   ["error-answer", errorAnswerSchema],
   ...COMMAND_OPS.map((op): [string, z.ZodType] => [`${op}-request`, COMMAND_SCHEMAS[op]]),

@@ -1,7 +1,7 @@
 /**
  * Verifies the checkpoints of a task in their order: the location of each, all its versions, and their
  * references. A step may end between two versions of one checkpoint: the row of a version may change between
- * steps, but no version disappears.
+ * steps, but versions disappear only with their checkpoint, which leaves a tombstone.
  */
 import type { Checkpoint } from "../../../protocol/checkpoint.ts";
 import { FleetError } from "../../../protocol/errors.ts";
@@ -15,6 +15,7 @@ import { parseSeq } from "../../kv/keyspace.ts";
 import type { Damage, TaskScrub } from "../scrub-reader.ts";
 import { readEntry } from "../trail/entries.ts";
 import { readable } from "./head.ts";
+import { readTombstones, verifyTombstone } from "./tombstones.ts";
 
 /** The number of order entries in one read. */
 const SLICE = 32;
@@ -39,8 +40,14 @@ export async function verifyCheckpoints(
       limit,
       reverse: false,
     });
+    const removed = await readTombstones(
+      scrub,
+      places.filter(({ entry }) => entry === null).map(({ seq: at }) => at),
+    );
     for (const place of places) {
-      if (place.entry === null) noteLostEntry(scrub, place.seq);
+      const tombstone = removed.get(place.seq);
+      if (tombstone !== undefined) await verifyTombstone(scrub, place.seq, tombstone);
+      else if (place.entry === null) noteLostEntry(scrub, place.seq);
       else {
         const left = await verifyCheckpoint(scrub, { seq: place.seq, entry: place.entry }, version);
         if (left !== null) return { seq: place.seq, version: left };
@@ -204,6 +211,10 @@ async function verifyLinks(
   const { reader, keys, task } = scrub;
   const { checkpoint_id: id, parent_ids: parents } = checkpoint.metadata;
   const fallback = checkpoint.recovery.last_successful_state ?? null;
+  if (entry.retention !== null && entry.retention !== checkpoint.compliance.retention_policy) {
+    const details = "the order names another retention policy than the checkpoint does";
+    scrub.note(ofCheckpoint("order", id, details));
+  }
   if (entry.fallback !== fallback) {
     scrub.note(
       ofCheckpoint(
@@ -230,9 +241,15 @@ async function verifyLinks(
     }
   }
   for (const [i, parent] of parents.entries()) {
-    if (links[i] !== undefined) continue;
+    // A removal clears the links from a parent.
+    if (links[i] !== undefined || (await isRemoved(scrub, placeIn(places[i])))) continue;
     scrub.note(ofCheckpoint("link", id, `the entry that leads to it from its parent ${parent} is lost`));
   }
+}
+
+async function isRemoved({ reader, keys }: TaskScrub, place: Place | null): Promise<boolean> {
+  if (place === null) return false;
+  return (await reader.get(keys.tombstone(place.task, place.seq))) !== undefined;
 }
 
 function placeIn(value: Bytes | undefined): Place | null {

@@ -15,6 +15,7 @@ import { decodeOrder } from "../../checkpoint/order.ts";
 import { UnreadableValue } from "../../kv/codec.ts";
 import { parseSeq } from "../../kv/keyspace.ts";
 import { isUnlistedBlock } from "../../recovery/due.ts";
+import { decodeTombstone } from "../../retention/tombstone.ts";
 import { decodeHead, isEarlierHead } from "../../task/head.ts";
 import { viewOf } from "../../task/task-view.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
@@ -40,12 +41,14 @@ export interface Extent {
 
 export async function verifyHead(scrub: TaskScrub): Promise<Extent> {
   const { reader, keys, task } = scrub;
-  const [value, order, trail] = await Promise.all([
+  const [value, order, tombstone, trail] = await Promise.all([
     reader.get(keys.task(task)),
     lastOf(scrub, keys.orderRange(task)),
+    lastOf(scrub, keys.tombstones(task)),
     lastOf(scrub, keys.auditRange(task)),
   ]);
-  const extent = { seq: order?.seq ?? 0, auditSeq: trail?.seq ?? 0 };
+  const seq = Math.max(order?.seq ?? 0, tombstone?.seq ?? 0);
+  const extent = { seq, auditSeq: trail?.seq ?? 0 };
   const head = readHead(scrub, value);
   if (head === null) return { ...extent, head: null };
   // The upgrade of the head adds the index entry of a block that earlier versions did not index.
@@ -56,11 +59,12 @@ export async function verifyHead(scrub: TaskScrub): Promise<Extent> {
   }
   if (head.seq > extent.seq) {
     scrub.note(ofTask("order", `positions ${extent.seq + 1} to ${head.seq} of the order are lost`));
-  } else await verifyNamed(scrub, head, order?.value);
-  const { seq, audit_seq, audit_hash, state, fence } = head;
+  } else await verifyNamed(scrub, head, newestOf(seq, order, tombstone));
+  const { audit_seq, audit_hash, state, fence } = head;
+  const { seq: counted } = head;
   const may_be_blocked = isUnrecordedRejection(head);
   const replayed = comparable(withoutOrigin(decodeHead(value as Bytes)));
-  return { ...extent, head: { seq, audit_seq, audit_hash, state, fence, may_be_blocked, replayed } };
+  return { ...extent, head: { seq: counted, audit_seq, audit_hash, state, fence, may_be_blocked, replayed } };
 }
 
 /**
@@ -90,11 +94,21 @@ function readHead(scrub: TaskScrub, value: Bytes | undefined): Task | null {
   return null;
 }
 
+/** The newest checkpoint by the order and the tombstones. undefined: its entry is damaged; null: there is none. */
+function newestOf(
+  seq: number,
+  order: { seq: number; value: Bytes } | null,
+  tombstone: { seq: number; value: Bytes } | null,
+): string | null | undefined {
+  if (seq === 0) return null;
+  if (order?.seq === seq) return decodeOrder(order.value)?.id;
+  return decodeTombstone(tombstone?.value)?.id;
+}
+
 /** Verifies that the checkpoints in a head belong to its task. */
-async function verifyNamed(scrub: TaskScrub, head: Task, lastOrder: Bytes | undefined): Promise<void> {
-  const last = decodeOrder(lastOrder);
+async function verifyNamed(scrub: TaskScrub, head: Task, newest: string | null | undefined): Promise<void> {
   // An unreadable entry is found when the order is verified.
-  if (head.latest_id !== (last?.id ?? null) && (last !== null || lastOrder === undefined)) {
+  if (newest !== undefined && head.latest_id !== newest) {
     scrub.note(ofTask("head", "the head names another checkpoint as its latest than the order does"));
   }
   if (head.last_successful_id === null) return;

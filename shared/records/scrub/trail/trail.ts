@@ -59,6 +59,7 @@ export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Exten
       marks: isWhole ? withoutAudited(at.marks ?? null, facts as AuditEntry[]) : null,
     };
     await verifyHandoffList(scrub, facts);
+    await verifyRemoved(scrub, facts);
     await verifyMarked(scrub, facts);
     step.tally.audit_entries += entries.length;
     await step.yieldToOthers();
@@ -145,6 +146,26 @@ async function verifyHandoffList(
   const listed = await reader.getMany(begun.map((id) => keys.taskHandoff(task, id)));
   for (const [i, id] of begun.entries()) {
     if (listed[i] === undefined) scrub.note(ofTask("handoff", `handoff ${id} is not among the task's`));
+  }
+}
+
+/** Verifies that each removal left its tombstone. */
+async function verifyRemoved(scrub: TaskScrub, entries: readonly (AuditEntry | undefined)[]): Promise<void> {
+  const { reader, keys, task } = scrub;
+  const ids = entries.flatMap((facts) =>
+    facts?.op === "remove" && isId(facts.checkpoint_id) ? [facts.checkpoint_id] : [],
+  );
+  if (ids.length === 0) return;
+  const places = (await reader.getMany(ids.map((id) => keys.id(id)))).map((value) =>
+    value === undefined ? null : readable(() => decodePlace(value)),
+  );
+  // A lost location is found when the tombstones are verified.
+  const placed = ids.flatMap((id, i) => (places[i]?.task === task ? [{ id, seq: places[i].seq }] : []));
+  const values = await reader.getMany(placed.map(({ seq }) => keys.tombstone(task, seq)));
+  for (const [i, { id, seq }] of placed.entries()) {
+    if (values[i] !== undefined) continue;
+    const details = `the checkpoint at position ${seq} was removed, and its tombstone is lost`;
+    scrub.note({ kind: "tombstone", checkpoint_id: id, version: null, details });
   }
 }
 

@@ -235,6 +235,8 @@ const service =
       FLEET_AGENT_TYPES: [WORKER, HEALTHY_TYPE, LAUNCHED].join(),
       // Short, so that a round has many finalizations by the fleet itself.
       FLEET_FINALIZE_DRAFTS_AFTER: "3s",
+      // The checker compares every version that was ever written.
+      FLEET_RETENTION_EVERY: "off",
       FLEET_OPS_PORT: "0",
       FLEET_LOG_LEVEL: "warn",
     },

@@ -189,7 +189,13 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     // No command makes a ring. Earlier versions of the writer did.
     const { compliance, metadata } = await place.repository.get("default", first);
     await place.store.transact(writing, async (tx) => {
-      const entry = { id: first, fallback: second, version: metadata.version, hash: compliance.hash };
+      const entry = {
+        id: first,
+        fallback: second,
+        version: metadata.version,
+        hash: compliance.hash,
+        retention: "working",
+      };
       writeOrder(tx, keys, task, metadata.seq, entry);
     });
     await damage(task, first);

@@ -77,6 +77,11 @@ async function makeTasks(): Promise<void> {
     { checkpoint_id: quarantined, version: 1, reason: "hash mismatch" },
   ]);
   await create(repository, { ...by, checkpoint: input({ current_focus: noise(LARGE_CHARS) }) });
+  const long = await place.owned(5);
+  const [old] = (await repository.history("default", { task_id: long, limit: 1, order: "oldest" }))
+    .checkpoints;
+  await send(repository, "remove", { checkpoint_id: old?.metadata.checkpoint_id }, { task: long });
+  await send(repository, "retain", { hold: "case-1" }, { task: long });
   await place.offered();
   await place.resumed();
   await place.attempted();

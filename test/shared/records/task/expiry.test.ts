@@ -77,6 +77,8 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
       const checkpoint = input();
       checkpoint.metadata.parent_ids = [];
       const child = await create(bench.repository, { task, checkpoint, commandId: idAt(now) });
+      // A recovery would need the last two.
+      if (op === "remove") await create(bench.repository, { task, commandId: idAt(now) });
       if (op === "release") await send(bench.repository, "take", {}, { task, commandId: idAt(now) });
       const handoff_id = idAt(now);
       if (op === "cancel_handoff" || op === "acknowledge") {
@@ -100,6 +102,8 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         },
         cancel_handoff: {},
         recover: {},
+        remove: { checkpoint_id: parent.checkpoint_id, keep: 1 },
+        retain: { hold: "case-1" },
       }[op];
       const commandId = idAt(now);
       return { op, task, again: () => codeOf(send(bench.repository, op, body, { task, commandId })) };

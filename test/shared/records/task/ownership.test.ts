@@ -96,7 +96,11 @@ describe.each(ENGINES)("ownership on %s", (engine) => {
     expect(await head(task)).toMatchObject({ ...empty, state: "active", owner: "agent-a", fence: 1 });
     expect(await bench.repository.latest("default", task)).toEqual({ checkpoint: null, passed_over: [] });
     const history = { task_id: task, limit: 10, order: "newest" as const };
-    expect(await bench.repository.history("default", history)).toEqual({ checkpoints: [], corrupt: [] });
+    expect(await bench.repository.history("default", history)).toEqual({
+      checkpoints: [],
+      corrupt: [],
+      removed: [],
+    });
     expect((await bench.repository.search("default", { task_id: task, limit: 10 })).checkpoints).toEqual([]);
     expect(await trail(task)).toMatchObject([{ op: "take", checkpoint_id: null, state_from: null }]);
 

@@ -2,13 +2,13 @@
  * Finalizes superseded drafts. One instance at a time does this, under a lease, so that instances do not
  * repeat each other's work; the sweep itself is safe without it.
  */
-import { type DraftSweep, stepDraftSweep } from "../../shared/records/drafts/superseded-drafts.ts";
-import { createLeaderLease } from "../../shared/records/leader/leader-lease.ts";
-import { createBackgroundThrottle } from "../../shared/runtime/background-throttle.ts";
-import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
-import { startTicker } from "../../shared/runtime/ticker.ts";
-import type { WriterConfig } from "./config.ts";
-import type { WriterContext } from "./context.ts";
+import { type DraftSweep, stepDraftSweep } from "../../../shared/records/drafts/superseded-drafts.ts";
+import { createLeaderLease } from "../../../shared/records/leader/leader-lease.ts";
+import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
+import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
+import { startTicker } from "../../../shared/runtime/ticker.ts";
+import type { WriterConfig } from "../config.ts";
+import type { WriterContext } from "../context.ts";
 
 const EVERY_MS_MAX = 30_000;
 

@@ -1,0 +1,168 @@
+/**
+ * The rules of retention: which checkpoints of a task go, and why the others stay. Pure: what a recovery,
+ * a handoff or a living agent needs is read by `shared/records/retention`. Seed 002, US-308; seed 000, NFR-013.
+ */
+import type { Policy } from "../../protocol/policy.ts";
+import {
+  DEFAULT_RETENTION,
+  type KeptReason,
+  type RemovalReason,
+  retentionDays,
+} from "../../protocol/retention.ts";
+import type { Decision } from "../decision.ts";
+import type { TaskRecord, TaskRetention } from "../task.ts";
+import { type CheckpointChange, conflict, type Refusal } from "../transition.ts";
+
+const DAY_MS = 86_400_000;
+
+export type RetentionRules = Policy["retention"];
+
+/** The checkpoints of a task that retention depends on. */
+export interface Needs {
+  /** The positions of the newest checkpoints that exist, the newest first: as many as the rules count. */
+  readonly newest: readonly number[];
+  /** Checkpoints that something depends on, by id. */
+  readonly needed: ReadonlyMap<string, Extract<KeptReason, "recovery" | "handoff" | "owned">>;
+  /** The newest sound checkpoint: the final one of a completed task. */
+  readonly finalId: string | null;
+}
+
+/** A sound checkpoint. */
+export interface RetainedCheckpoint {
+  readonly id: string;
+  readonly seq: number;
+  readonly policy: string;
+  /** When its newest version was committed. */
+  readonly committedAt: string;
+  /** Until when its policy keeps it; absent: it is a draft, or its policy promises no time. */
+  readonly retainUntil?: string | undefined;
+}
+
+export type Judgement =
+  | { readonly remove: RemovalReason }
+  /** `untilMs`: the time at which the reason ends, if it is known. */
+  | { readonly keep: KeptReason; readonly untilMs?: number };
+
+/** The number of newest checkpoints that the rules count. */
+export function countedByRules({ keep, max }: RetentionRules): number {
+  return Math.max(keep, max ?? 0) + 1;
+}
+
+/** The earliest time at which a checkpoint that was committed at `committedMs` may be old enough. */
+export function oldEnoughAt(rules: RetentionRules, policy: string, committedMs: number): number {
+  if (policy === DEFAULT_RETENTION) return rules.days === null ? Infinity : committedMs + rules.days * DAY_MS;
+  const days = retentionDays(policy);
+  return days === null ? Infinity : committedMs + days * DAY_MS;
+}
+
+function isCompleted({ work }: TaskRecord): boolean {
+  return work.kind === "ended" && work.as === "completed";
+}
+
+/** Whether checkpoints of class `working` may go before they are old enough. */
+export function mayGoYoung(
+  task: TaskRecord,
+  rules: RetentionRules,
+  { newest }: Pick<Needs, "newest">,
+): boolean {
+  return (isCompleted(task) && rules.completed_days !== null) || isOverCount(rules, newest);
+}
+
+function isOverCount({ max }: RetentionRules, newest: readonly number[]): boolean {
+  return max !== null && newest.length > max;
+}
+
+/** `named`: an operator asks for this checkpoint, of any age. */
+export function judge(
+  task: TaskRecord,
+  checkpoint: RetainedCheckpoint,
+  { newest, needed, finalId }: Needs,
+  {
+    rules,
+    nowMs,
+    named = false,
+  }: { readonly rules: RetentionRules; readonly nowMs: number; readonly named?: boolean },
+): Judgement {
+  const { id, seq, policy } = checkpoint;
+  if ((task.retention?.holds.length ?? 0) > 0) return { keep: "held" };
+  const need = needed.get(id);
+  if (need !== undefined) return { keep: need };
+  const oldEnoughMs = oldEnoughAt(rules, policy, Date.parse(checkpoint.committedAt));
+  const isWorking = policy === DEFAULT_RETENTION;
+  const promisedMs = isWorking ? 0 : Math.max(oldEnoughMs, Date.parse(checkpoint.retainUntil ?? "") || 0);
+  if (promisedMs > nowMs) return kept("promised", promisedMs);
+  if (isCompleted(task) && rules.completed_days !== null) {
+    if (id !== finalId) return { remove: named ? "request" : "completed" };
+    const finalMs = Date.parse(task.updated_at) + rules.completed_days * DAY_MS;
+    return finalMs > nowMs ? kept("final", finalMs) : { remove: named ? "request" : "completed" };
+  }
+  if (newest.slice(0, rules.keep).includes(seq) || seq === newest[0]) return { keep: "newest" };
+  if (named) return { remove: "request" };
+  if (isWorking && isOverCount(rules, newest) && !newest.slice(0, rules.max ?? 0).includes(seq)) {
+    return { remove: "count" };
+  }
+  return oldEnoughMs <= nowMs ? { remove: "age" } : kept("young", oldEnoughMs);
+}
+
+function kept(keep: KeptReason, untilMs: number): Judgement {
+  return Number.isFinite(untilMs) ? { keep, untilMs } : { keep };
+}
+
+/** Adds the removal of a checkpoint, or says why it stays. */
+export function remove(decision: Decision, { change, policy, judgement }: RemoveInput): Decision | Refusal {
+  const { id } = change;
+  const { task: taskId } = decision.circumstances;
+  if ("keep" in judgement) {
+    const until = judgement.untilMs === undefined ? {} : { until: new Date(judgement.untilMs).toISOString() };
+    return conflict("kept", "retention keeps this checkpoint", {
+      checkpoint_id: id,
+      task_id: taskId,
+      reason: judgement.keep,
+      ...until,
+    });
+  }
+  const reason = judgement.remove;
+  return decision.add("remove", {
+    checkpoint: change,
+    facts: { reason, retention_policy: policy },
+    event: { type: "CHECKPOINT_REMOVED", data: { checkpointId: id, taskId, reason } },
+  });
+}
+
+export interface RemoveInput {
+  /** With the hash of the removed version, and without a new one. */
+  readonly change: CheckpointChange;
+  readonly policy: string;
+  readonly judgement: Judgement;
+}
+
+/** A change of what a task itself says about retention. undefined: it stays as it is. */
+export interface RetainInput {
+  /** The policy of new checkpoints that name none; null: that of the settings. */
+  readonly policy?: string | null | undefined;
+  readonly hold?: string | undefined;
+  readonly release?: string | undefined;
+}
+
+export const NO_RETENTION: TaskRetention = { policy: null, holds: [] };
+
+export function retain(
+  decision: Decision,
+  task: TaskRecord,
+  { policy, hold, release }: RetainInput,
+): Decision | Refusal {
+  const before = task.retention ?? NO_RETENTION;
+  if (release !== undefined && !before.holds.includes(release)) {
+    return conflict("no_hold", "the task has no such hold", { task_id: task.task_id, holds: before.holds });
+  }
+  const left = before.holds.filter((name) => name !== release);
+  const holds = [...new Set([...left, ...(hold === undefined ? [] : [hold])])].sort();
+  const after = { policy: policy === undefined ? before.policy : policy, holds };
+  return decision.add("retain", {
+    facts: { retention_policy: after.policy, holds },
+    event: {
+      type: "TASK_RETENTION_CHANGED",
+      data: { taskId: task.task_id, retentionPolicy: after.policy, holds },
+    },
+  });
+}

@@ -1,0 +1,149 @@
+/**
+ * Plans removals: the checkpoints of a task that retention would remove now. Only checkpoints that may be due
+ * by their entry in the order are opened, and nothing is planned for one that does not verify.
+ */
+import {
+  judge,
+  mayGoYoung,
+  type Needs,
+  oldEnoughAt,
+  type RetainedCheckpoint,
+  type RetentionRules,
+} from "../../lifecycle/retention/rules.ts";
+import type { TaskRecord } from "../../lifecycle/task.ts";
+import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import { idTime } from "../../protocol/ids.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import { type Policies, policyOf } from "../../protocol/policy.ts";
+import { DEFAULT_RETENTION, type RemovalReason } from "../../protocol/retention.ts";
+import type { Reader } from "../../store/store.ts";
+import { findMany } from "../checkpoint/lookup.ts";
+import { decodeOrder, type OrderEntry } from "../checkpoint/order.ts";
+import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
+import { readNeeds, readNewest } from "./needs.ts";
+import { storedBytes } from "./removal.ts";
+
+/** The number of order entries in one read. */
+const SLICE = 100;
+/** The shortest time that a policy can promise. */
+const PROMISE_MS_MIN = 86_400_000;
+
+export interface PlanContext {
+  readonly policies: Policies;
+  readonly nowMs: number;
+  /** Values of an operator in place of the settings. */
+  readonly rules?: Partial<RetentionRules> | undefined;
+}
+
+export interface PlannedRemoval {
+  readonly entry: OrderEntry;
+  readonly checkpoint: Checkpoint;
+  readonly reason: RemovalReason;
+  /** The bytes that its records take in the store. */
+  readonly bytes: number;
+}
+
+export interface TaskPlan {
+  /** The state of the task for which the plan holds. */
+  readonly auditSeq: number;
+  readonly removals: readonly PlannedRemoval[];
+  /** The position at which the next plan for the task continues; null: nothing is left. */
+  readonly next: number | null;
+}
+
+/** What one plan, or several in one snapshot, may read. */
+export interface PlanBudget {
+  rows: number;
+  bytes: number;
+  removals: number;
+}
+
+export const newBudget = (): PlanBudget => ({
+  rows: LIMITS.scrub_step_rows_max,
+  bytes: LIMITS.scrub_step_bytes_max,
+  removals: LIMITS.removal_count_max,
+});
+
+export function isSpentBudget({ rows, bytes, removals }: PlanBudget): boolean {
+  return rows <= 0 || bytes <= 0 || removals <= 0;
+}
+
+export function rulesOf(
+  { tenant, agent_type }: Pick<TaskRecord, "tenant" | "agent_type">,
+  { policies, rules = {} }: Pick<PlanContext, "policies" | "rules">,
+): RetentionRules {
+  return { ...policyOf(policies, tenant, agent_type ?? "").retention, ...rules };
+}
+
+/** `from`: the position at which the plan begins. */
+export async function planTask(
+  reader: Reader,
+  task: TaskRecord,
+  context: PlanContext,
+  { from, budget }: { readonly from: number; readonly budget: PlanBudget },
+): Promise<TaskPlan> {
+  const auditSeq = task.audit_seq;
+  const rules = rulesOf(task, context);
+  const keys = tenantKeys(task.tenant);
+  const newest = await readNewest(reader, keys, task.task_id, rules);
+  budget.rows -= 1 + newest.length;
+  if (newest.length === 0 || (task.retention?.holds.length ?? 0) > 0)
+    return { auditSeq, removals: [], next: null };
+  const mayBeDue = dueFilter(task, rules, newest, context.nowMs);
+  const removals: PlannedRemoval[] = [];
+  let needs: Needs | null = null;
+  for (let at = from; ; ) {
+    const range = { begin: keys.order(task.task_id, at), end: keys.orderRange(task.task_id).end };
+    const { rows, more } = await reader.getRange(range, { limit: SLICE });
+    budget.rows -= rows.length;
+    for (const { key, value } of rows) {
+      const seq = parseSeq(key);
+      at = seq + 1;
+      const entry = decodeOrder(value);
+      // The scrub finds the damaged entry.
+      if (entry === null || !mayBeDue(seq, entry)) continue;
+      const [found] = await findMany(reader, keys, task.task_id, [{ seq, entry }]);
+      if (found?.sound !== true) continue;
+      budget.bytes -= found.bytes;
+      needs ??= await readNeeds(reader, task, { ...context, rules });
+      const judgement = judge(task, retained(found.checkpoint), needs, { rules, nowMs: context.nowMs });
+      if ("remove" in judgement) {
+        const bytes = await storedBytes(reader, keys, task.task_id, entry.id);
+        removals.push({ entry, checkpoint: found.checkpoint, reason: judgement.remove, bytes });
+        budget.removals -= 1;
+      }
+      if (isSpentBudget(budget)) return { auditSeq, removals, next: at };
+    }
+    if (!more) return { auditSeq, removals, next: null };
+    if (isSpentBudget(budget)) return { auditSeq, removals, next: at };
+  }
+}
+
+/** Whether a checkpoint may be due, by its entry in the order and the time in its id, which is before its commit. */
+function dueFilter(
+  task: TaskRecord,
+  rules: RetentionRules,
+  newest: readonly number[],
+  nowMs: number,
+): (seq: number, entry: OrderEntry) => boolean {
+  const goesYoung = mayGoYoung(task, rules, { newest });
+  const isCompleted = task.work.kind === "ended" && task.work.as === "completed";
+  const kept = new Set(isCompleted && rules.completed_days !== null ? [] : newest.slice(0, rules.keep));
+  return (seq, { id, retention }) => {
+    if (kept.has(seq)) return false;
+    const isWorking = retention === null || retention === DEFAULT_RETENTION;
+    if (isWorking && goesYoung) return true;
+    const madeMs = idTime(id) - LIMITS.id_ahead_ms_max;
+    return (retention === null ? madeMs + PROMISE_MS_MIN : oldEnoughAt(rules, retention, madeMs)) <= nowMs;
+  };
+}
+
+export function retained({ metadata, compliance }: Checkpoint): RetainedCheckpoint {
+  return {
+    id: metadata.checkpoint_id,
+    seq: metadata.seq,
+    policy: compliance.retention_policy,
+    committedAt: metadata.committed_at,
+    retainUntil: compliance.retain_until,
+  };
+}
