@@ -19,15 +19,14 @@ import {
   writesSortKey,
 } from "@langchain/langgraph-checkpoint";
 import { invalid } from "../../protocol/errors.ts";
+import type {
+  StoredCheckpoint,
+  StoredValue,
+  StoredWrites,
+  ThreadEntry,
+} from "../../protocol/langgraph-entry.ts";
 import type { FleetClient } from "../client/client.ts";
-import {
-  type StoredCheckpoint,
-  type StoredValue,
-  type StoredWrites,
-  type ThreadEntry,
-  ThreadLog,
-  threadTask,
-} from "./thread-log.ts";
+import { ThreadLog, threadTask } from "./thread-log.ts";
 
 export interface FleetSaverOptions {
   /** The agent type of the task of each thread. Default `implementation`. */
@@ -230,7 +229,7 @@ export class FleetSaver extends BaseCheckpointSaver {
 const checkpointsOf = (entries: readonly ThreadEntry[]): StoredCheckpoint[] => [
   ...new Map(
     entries.flatMap((entry) =>
-      entry.kind === "checkpoint" ? [[`${entry.ns} ${entry.id}`, entry] as const] : [],
+      entry.kind === "checkpoint" ? [[JSON.stringify([entry.ns, entry.id]), entry] as const] : [],
     ),
   ).values(),
 ];

@@ -5,41 +5,10 @@
 import { createHash } from "node:crypto";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
+import { type ThreadEntry, threadEntrySchema } from "../../protocol/langgraph-entry.ts";
 import type { FleetClient } from "../client/client.ts";
 import type { TaskHandle } from "../client/task.ts";
-
-/** [type, base64 of the bytes], as the serializer made them. */
-export type StoredValue = readonly [type: string, data: string];
-
-export interface StoredCheckpoint {
-  readonly kind: "checkpoint";
-  readonly thread_id: string;
-  readonly ns: string;
-  readonly id: string;
-  readonly parent_id: string | null;
-  /** Without its channel values. */
-  readonly checkpoint: StoredValue;
-  /** The channels that changed with this checkpoint, with their versions. */
-  readonly values: Readonly<Record<string, readonly [version: string | number, value: StoredValue]>>;
-  readonly metadata: StoredValue;
-}
-
-export interface StoredWrites {
-  readonly kind: "writes";
-  readonly thread_id: string;
-  readonly ns: string;
-  readonly checkpoint_id: string;
-  readonly task_id: string;
-  readonly task_path: string;
-  readonly writes: readonly { readonly idx: number; readonly channel: string; readonly value: StoredValue }[];
-}
-
-interface StoredDeletion {
-  readonly kind: "deletion";
-  readonly thread_id: string;
-}
-
-export type ThreadEntry = StoredCheckpoint | StoredWrites | StoredDeletion;
+import { NOTHING_READ, ThreadCache } from "./thread-cache.ts";
 
 export interface ThreadLogOptions {
   readonly agentType: string;
@@ -60,8 +29,7 @@ export function threadTask(threadId: string): string {
 export class ThreadLog {
   readonly #fleet: FleetClient;
   readonly #options: ThreadLogOptions;
-  /** What has been read: entries never change, so only newer ones are read again. */
-  readonly #read = new Map<string, { seq: number; entries: ThreadEntry[] }>();
+  readonly #read = new ThreadCache();
   readonly #owned = new Map<string, Promise<TaskHandle>>();
 
   constructor(fleet: FleetClient, options: ThreadLogOptions) {
@@ -89,14 +57,14 @@ export class ThreadLog {
 
   /** The entries of a thread since its last deletion, the oldest first. */
   async entries(task: string): Promise<readonly ThreadEntry[]> {
-    const known = this.#read.get(task) ?? { seq: 0, entries: [] };
+    const known = this.#read.get(task) ?? NOTHING_READ;
     const newer: { seq: number; entry: ThreadEntry }[] = [];
     let cursor: string | undefined;
     do {
       const page = await this.#page(task, cursor);
       const fresh = page.checkpoints.filter(({ metadata }) => metadata.seq > known.seq);
       for (const checkpoint of fresh) {
-        const entry = entryOf(checkpoint);
+        const entry = entryOf(checkpoint, task);
         if (entry !== undefined) newer.push({ seq: checkpoint.metadata.seq, entry });
       }
       cursor = fresh.length === page.checkpoints.length ? page.cursor : undefined;
@@ -161,7 +129,8 @@ export class ThreadLog {
   }
 }
 
-function entryOf({ execution_state: state }: Checkpoint): ThreadEntry | undefined {
-  const entry = (state as { langgraph?: ThreadEntry }).langgraph;
-  return entry !== undefined && ["checkpoint", "writes", "deletion"].includes(entry.kind) ? entry : undefined;
+/** undefined: another agent wrote something else into the task, or the entry of another thread. */
+function entryOf({ execution_state: state }: Checkpoint, task: string): ThreadEntry | undefined {
+  const { success, data } = threadEntrySchema.safeParse((state as { langgraph?: unknown }).langgraph);
+  return success && threadTask(data.thread_id) === task ? data : undefined;
 }

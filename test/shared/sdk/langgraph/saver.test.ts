@@ -176,3 +176,38 @@ test("a thread id with any characters is one thread of its own", async () => {
   for (const name of names)
     expect((await one.getTuple(at(name)))?.checkpoint.channel_values).toEqual({ value: name });
 });
+
+test("entries that another agent wrote in another form, or for another thread, are passed over", async () => {
+  const thread = newThread();
+  const own = await saver("owner-1");
+  await own.put(at(thread), step("own"), META, { value: 1 });
+  const client = await fleet.client("forger");
+  const task = await client.takeTask(`langgraph-${thread}`);
+  const forged = { kind: "checkpoint", thread_id: thread, ns: "", id: "zzz", parent_id: null };
+  const value = ["json", Buffer.from("{}").toString("base64")];
+  for (const langgraph of [
+    forged,
+    { ...forged, checkpoint: value, metadata: value, values: { value: "7" } },
+    { ...forged, checkpoint: value, metadata: value, values: {}, thread_id: "another" },
+    { kind: "writes", thread_id: thread, ns: "", checkpoint_id: "x", writes: [null] },
+  ])
+    await task.checkpoint({
+      metadata: { agent_type: "implementation" },
+      execution_state: { phase: "implementing", langgraph },
+    });
+  const next = await saver("owner-2", { takeOver: true });
+  const found = await next.getTuple(at(thread));
+  expect(found?.checkpoint.channel_values).toEqual({ value: "own" });
+  expect(found?.config.configurable?.thread_id).toBe(thread);
+  await next.put(found!.config, step("next"), META, { value: 2 });
+});
+
+test("names with spaces do not collide", async () => {
+  const thread = newThread();
+  const own = await saver("spaces");
+  const named = (ns: string) => ({ configurable: { thread_id: thread, checkpoint_ns: ns } });
+  await own.put(named("a"), { ...step(1), id: "b c" }, META, { value: 1 });
+  await own.put(named("a b"), { ...step(2), id: "c" }, META, { value: 1 });
+  expect((await own.getTuple(named("a")))?.checkpoint.channel_values).toEqual({ value: 1 });
+  expect((await own.getTuple(named("a b")))?.checkpoint.channel_values).toEqual({ value: 2 });
+});
