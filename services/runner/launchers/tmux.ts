@@ -20,6 +20,7 @@ const READY_MS = 60_000;
 /** The pause between text and key. Programs treat one burst of input as one paste. */
 const KEY_DELAY_MS = 150;
 const TAKEN_MS = 600;
+const SHOWN_MS = 10_000;
 const ENTER_ATTEMPTS = 6;
 const KILLED_MS = 5_000;
 const UNKNOWN_POLLS = 20;
@@ -138,9 +139,18 @@ export class TmuxLauncher implements Launcher {
     if (before === undefined) return false;
     writeWhole(paste, pasteable(readFileSync(path, "utf8")));
     await this.#server.paste(pane, `fleet-${spec.name}`, paste);
-    await this.#changed(pane, before);
+    // A program that does not show the text may ask for a permission, which Enter would give.
+    if (!(await this.#isShown(pane, before))) return false;
     await this.#clock.sleep(KEY_DELAY_MS);
     return this.#submitted(pane);
+  }
+
+  async #isShown(pane: string, before: string): Promise<boolean> {
+    const end = this.#clock.monotonic() + SHOWN_MS;
+    do {
+      if (await this.#changed(pane, before)) return true;
+    } while (this.#clock.monotonic() < end && (await this.#isAlive(pane)));
+    return false;
   }
 
   /** Sends Enter, and repeats it while the window does not change: programs lose a key right after a paste. */

@@ -68,6 +68,20 @@ describe.runIf(hasTmux)("tmux windows", () => {
     expect(readFileSync(join(spec.folder, "output.log"), "utf8")).toContain("working");
   });
 
+  test("a message for a program that asks for a permission gives none", async () => {
+    const spec = specOf(root, "unused");
+    const message = join(spec.folder, "message");
+    const allowed = join(spec.folder, "allowed");
+    writeFileSync(message, "[Fleet checkpoint]\n\nWrite a checkpoint.\n");
+    const dialog = `process.stdin.setRawMode(true).on("data", (keys) => {
+      if (keys.toString().endsWith("\\r")) require("node:fs").writeFileSync(${JSON.stringify(allowed)}, "");
+    });
+    process.stdout.write("\\u001b[?2004hAllow this command?\\r\\n> 1. Yes\\r\\n  2. No");`;
+    const { terminal } = await start({ ...spec, argv: [process.execPath, "-e", dialog] });
+    expect(await terminal?.deliver(message)).toBe(false);
+    expect(existsSync(allowed)).toBe(false);
+  });
+
   test("a missing command ends with exit code 127, also if it is a single word", async () => {
     const spec = specOf(root, "unused", { argv: ["no-such-agent; touch owned"] });
     expect(await (await start(spec)).exited).toMatchObject({ code: 127 });
