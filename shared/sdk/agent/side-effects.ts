@@ -27,11 +27,31 @@ export interface LedgerParts {
   readonly commit: (details: string) => Promise<void>;
 }
 
+/** The effects in progress in this process, by the state of their work. */
+const inProgress = new WeakMap<WorkState, Map<string, Promise<string | undefined>>>();
+
 /**
- * Performs a side effect once per task. Returns the result of an effect that is completed already, without performing it again. Throws
- * CONFLICT for an effect that may have happened and has no `verify`.
+ * Performs a side effect once per task. Returns the result of an effect that is completed already, without performing it again; calls at
+ * the same time share one. Throws CONFLICT for an effect that may have happened and has no `verify`.
  */
 export async function performOnce(
+  parts: LedgerParts,
+  effect: SideEffect,
+  act: () => Promise<string | undefined>,
+): Promise<string | undefined> {
+  const effects = inProgress.get(parts.state) ?? new Map<string, Promise<string | undefined>>();
+  inProgress.set(parts.state, effects);
+  // A second call would find the claim of the first, learn from `verify` that nothing has happened yet, and perform it too.
+  const performed = effects.get(effect.id) ?? perform(parts, effect, act);
+  effects.set(effect.id, performed);
+  try {
+    return await performed;
+  } finally {
+    effects.delete(effect.id);
+  }
+}
+
+async function perform(
   { state, agentId, now, commit }: LedgerParts,
   { id, description, verify }: SideEffect,
   act: () => Promise<string | undefined>,

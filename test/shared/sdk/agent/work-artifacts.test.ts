@@ -207,6 +207,25 @@ test("a claimed side effect is verified before it is repeated, and without a way
   expect(acted).toBe(1);
 });
 
+test("calls at the same time perform a side effect once", async () => {
+  let acted = 0;
+  const act = async () => {
+    acted += 1;
+    return `receipt ${acted}`;
+  };
+  const results: unknown[] = [];
+  await run("busy", {
+    task: "at-once",
+    begin: { pending_items: ["pay"] },
+    async work(one) {
+      const verified = { ...charge, verify: async () => null };
+      const calls = [1, 2, 3].map(() => one.sideEffect(verified, act));
+      results.push(...(await Promise.all(calls)));
+    },
+  });
+  expect(results).toEqual(["receipt 1", "receipt 1", "receipt 1"]);
+});
+
 test("a handoff has a continuation prompt: the agent's own words, or a summary", async () => {
   const begin = { pending_items: ["a", "b"], blocked_items: [{ title: "deploy", blocker: "no key" }] };
   const handOff = (own?: string) => async (one: AgentRun) => {
