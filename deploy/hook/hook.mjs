@@ -164,7 +164,8 @@ function exchange(socket, file, waitMs) {
       resolve(answer);
     };
     // A helper that hangs must not hold the agent, not even one that does not accept.
-    const timer = setTimeout(() => end(""), Math.max(waitMs, 30));
+    // On a busy machine the time is over before it is known that no helper runs: that comes first, or none would be started.
+    const timer = setTimeout(() => setImmediate(() => end("")), Math.max(waitMs, 30));
     connection.setEncoding("utf8");
     connection.on("error", () => end(text === "" ? undefined : text));
     connection.on("data", (part) => {

@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { isCheckpointMessage } from "../../shared/prompts/checkpoint-message.ts";
 import { isToken } from "../../shared/protocol/ids.ts";
+import { redact } from "../../shared/protocol/redaction.ts";
 import type { TurnEventType } from "../../shared/protocol/turns.ts";
 import type { Environment } from "../../shared/runtime/settings/config.ts";
 import { HOOK_VENDORS, type HookVendorName, isHookVendor } from "../../shared/sdk/hooks/vendors.ts";
@@ -51,15 +52,19 @@ export function parseHookEvent(text: string): HookEvent {
     payload,
     isCheckpointMessage: form.event === "user_prompt_submit" && isCheckpointMessage(prompt),
     isContinuation: payload.stop_hook_active === true,
-    reason: (
-      stringOf(payload.error) ??
-      stringOf(payload.reason) ??
-      stringOf(payload.source) ??
-      stringOf(payload.trigger)
-    )
-      ?.slice(0, TEXT_MAX)
-      .toWellFormed(),
+    reason: reasonOf(payload),
   };
+}
+
+/** Mostly one word; a program may report a whole message, with the key that was refused. */
+function reasonOf({ error, reason, source, trigger }: Readonly<Record<string, unknown>>): string | undefined {
+  const given = stringOf(error) ?? stringOf(reason) ?? stringOf(source) ?? stringOf(trigger);
+  return (
+    given &&
+    redact(given.slice(0, 20 * TEXT_MAX))
+      .text.slice(0, TEXT_MAX)
+      .toWellFormed()
+  );
 }
 
 /** The hook runs after the tool; the model had answered before it ran. */

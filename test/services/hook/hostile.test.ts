@@ -114,6 +114,16 @@ test("a secret variable whose value begins with a digit or a slash is in no chec
   expect(text).not.toContain(env.OTHER_TOKEN);
 });
 
+test("an error text with a secret leaves none in the session", async () => {
+  const key = `sk-ant-api03-${"aB3".repeat(12)}`;
+  await hooks.run("StopFailure", { session_id: `session-${tests}`, cwd, error: `The key ${key} is wrong` });
+  await hooks.drained();
+  const agent = await fleet.client(`agent-${tests}`);
+  const earlier = { event: "after_model", at: "2026-01-24T10:00:00.000Z", vendor: "claude-code" } as const;
+  const { session } = await agent.turnEvent({ sessionId: `session-${tests}`, ...earlier, ...DEADLINE });
+  expect(session.end_reason).toMatch(/^The key \[redacted.* is wrong$/);
+});
+
 test("a transcript that is a pipe holds nothing up", async () => {
   const pipe = join(cwd, "pipe");
   execFileSync("mkfifo", [pipe]);
