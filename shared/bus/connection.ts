@@ -6,7 +6,6 @@
 import { readFileSync } from "node:fs";
 import {
   type Authenticator,
-  connect,
   type NatsConnection,
   type NodeConnectionOptions,
   nkeyAuthenticator,
@@ -21,6 +20,7 @@ import { NatsBus } from "./nats-bus.ts";
 import { requireVersion } from "./server-check.ts";
 import { greetedName } from "./server-greeting.ts";
 import { type ExpectedFleet, otherFleet, parseServerName } from "./server-name.ts";
+import { connectBatched } from "./transport.ts";
 
 export interface BusCredentials {
   readonly user?: string;
@@ -118,7 +118,7 @@ function requireExpected(serverName: string | undefined, { expected, url }: Conn
 /** A connection without the streams of the bus. */
 export async function openConnection(o: ConnectBusOptions, inboxPrefix: string): Promise<NatsConnection> {
   try {
-    return await connect({
+    return await connectBatched({
       servers: o.url.split(",").map((url) => url.trim()),
       name: o.name,
       inboxPrefix,

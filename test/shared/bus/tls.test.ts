@@ -1,9 +1,10 @@
 // TLS of the bus on a real server, with certificates made for the test.
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
 import { connectBus } from "../../../shared/bus/connection.ts";
@@ -17,15 +18,23 @@ const file = (name: string) => join(dir, name);
 const servers: ChildProcess[] = [];
 let binary: string;
 
-async function startServer(name: string, more: readonly string[]): Promise<string> {
+interface Addresses {
+  readonly nats: string;
+  readonly monitor: string;
+}
+
+async function startServer(name: string, more: readonly string[]): Promise<Addresses> {
   const ports = mkdtempSync(join(dir, name));
   const args = ["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", ports, ...more];
   servers.push(spawn(binary, args, { stdio: "ignore" }));
-  const address = await vi.waitFor(() => {
-    const found = readdirSync(ports).find((one) => one.endsWith(".ports")) ?? "none";
-    return JSON.parse(readFileSync(join(ports, found), "utf8")).nats[0] as string;
+  const found = await vi.waitFor(() => {
+    const name = readdirSync(ports).find((one) => one.endsWith(".ports")) ?? "none";
+    return JSON.parse(readFileSync(join(ports, name), "utf8")) as { nats: [string]; monitoring?: [string] };
   }, 20_000);
-  return `nats://localhost:${new URL(address).port}`;
+  return {
+    nats: `nats://localhost:${new URL(found.nats[0]).port}`,
+    monitor: found.monitoring?.[0] ?? "",
+  };
 }
 
 const open = (url: string, settings: Parameters<typeof tlsOf>[0]) =>
@@ -48,27 +57,53 @@ afterAll(() => {
 const TLS = () => ["--tls", "--tlscert", file("server.pem"), "--tlskey", file("server.key")];
 
 test("a program connects with the authority of the bus, and with no other one", async () => {
-  const url = await startServer("tls", TLS());
+  const { nats: url } = await startServer("tls", TLS());
   await (await open(url, { tlsCa: file("ca.pem") })).close();
   await expect(open(url, {})).rejects.toThrow();
   await expect(open(url, { tlsCa: file("stranger.pem") })).rejects.toThrow();
 });
 
 test("a program with an authority refuses a bus without TLS", async () => {
-  const url = await startServer("plain", []);
+  const { nats: url } = await startServer("plain", []);
   await (await open(url, {})).close();
   await expect(open(url, { tlsCa: file("ca.pem") })).rejects.toThrow();
 });
 
 test("an address that begins with tls:// refuses a bus without TLS", async () => {
-  const url = (await startServer("downgraded", [])).replace("nats://", "tls://");
+  const url = (await startServer("downgraded", [])).nats.replace("nats://", "tls://");
   await expect(open(url, {})).rejects.toThrow();
   await expect(open(`nats://localhost:1, ${url}`, {})).rejects.toThrow();
 });
 
 test("a bus that asks for certificates refuses a program without one", async () => {
-  const url = await startServer("mutual", [...TLS(), "--tlsverify", "--tlscacert", file("ca.pem")]);
+  const { nats: url } = await startServer("mutual", [...TLS(), "--tlsverify", "--tlscacert", file("ca.pem")]);
   const client = { tlsCert: file("client.pem"), tlsKey: file("client.key") };
   await (await open(url, { tlsCa: file("ca.pem"), ...client })).close();
   await expect(open(url, { tlsCa: file("ca.pem") })).rejects.toThrow();
+});
+
+test("messages that arrive together in several TLS records are handled together", async () => {
+  const { nats: url, monitor } = await startServer("records", [...TLS(), "-m", "-1"]);
+  const bus = await open(url, { tlsCa: file("ca.pem") });
+  const count = 12;
+  let received = 0;
+  let batches = 0;
+  let isInBatch = false;
+  await bus.subscribe("burst", () => {
+    received += 1;
+    if (isInBatch) return;
+    isInBatch = true;
+    batches += 1;
+    // Runs after the microtasks of the callback in which the library parsed these messages.
+    process.nextTick(() => {
+      isInBatch = false;
+    });
+  });
+  // This process does not read meanwhile, so all messages lie in its socket, in records of at most 16 KB.
+  const program = fileURLToPath(new URL("./burst.program.ts", import.meta.url));
+  const published = spawnSync(process.execPath, [program, url, file("ca.pem"), monitor, String(count)]);
+  expect(published.status, published.stderr.toString()).toBe(0);
+  await expect.poll(() => received).toBe(count);
+  await bus.close();
+  expect(batches).toBe(1);
 });

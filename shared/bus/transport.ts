@@ -1,0 +1,42 @@
+/**
+ * The client library's connection, except that everything that arrives in one turn of the event loop is parsed at once.
+ *
+ * A TLS record holds at most 16 KB, and Node delivers each with a callback and its microtasks of its own. So the messages of a busy
+ * connection would be handled in small batches, and each batch pays for a turn: commits with TLS cost 20 % more processor time, now 2 %.
+ */
+import {
+  hasWsProtocol,
+  type NatsConnection,
+  NatsConnectionImpl,
+  type NodeConnectionOptions,
+  setTransportFactory,
+} from "@nats-io/transport-node";
+import { NodeTransport, nodeResolveHost } from "@nats-io/transport-node/lib/node_transport.js";
+
+export class BatchedTransport extends NodeTransport {
+  override setupHandlers(): void {
+    super.setupHandlers();
+    const { socket } = this;
+    let isScheduled = false;
+    const parse = () => {
+      isScheduled = false;
+      // The library parses each chunk in a microtask of its own.
+      if (this.yields.length > 1) this.yields = [Buffer.concat(this.yields)];
+      this.signal.resolve();
+    };
+    socket.removeAllListeners("data");
+    socket.on("data", (chunk: Uint8Array) => {
+      this.yields.push(chunk);
+      if (isScheduled) return;
+      isScheduled = true;
+      setImmediate(parse);
+    });
+  }
+}
+
+/** `connect` of the library with {@link BatchedTransport}. */
+export function connectBatched(options: NodeConnectionOptions): Promise<NatsConnection> {
+  if (hasWsProtocol(options)) throw new TypeError("the bus is not reached through WebSockets");
+  setTransportFactory({ factory: () => new BatchedTransport(), dnsResolveFn: nodeResolveHost });
+  return NatsConnectionImpl.connect(options);
+}
