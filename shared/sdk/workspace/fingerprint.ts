@@ -52,6 +52,9 @@ export function isInside(path: string): boolean {
   return !isAbsolute(plain) && plain !== ".." && !plain.startsWith(`..${sep}`) && !path.includes("\0");
 }
 
+export const isShort = (path: string): boolean =>
+  Buffer.byteLength(JSON.stringify(path)) <= LIMITS.workspace_path_bytes_max;
+
 async function examine(path: string): Promise<{ mtimeMs: number; size: number; isPlain: boolean }> {
   const found = await lstat(path);
   return { mtimeMs: found.mtimeMs, size: found.size, isPlain: found.isFile() };

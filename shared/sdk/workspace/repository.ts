@@ -2,6 +2,7 @@
 
 import { access } from "node:fs/promises";
 import { join } from "node:path";
+import { isShort } from "./fingerprint.ts";
 import { git } from "./git.ts";
 
 export interface Repository {
@@ -74,7 +75,7 @@ export function readStatus(out: string): Pick<Repository, "branch" | "head" | "d
   return {
     ...(branch !== undefined && branch !== "(detached)" && { branch }),
     ...(head !== undefined && head !== "(initial)" && { head }),
-    dirty: dirty.sort(),
+    dirty: dirty.filter(isShort).sort(),
   };
 }
 

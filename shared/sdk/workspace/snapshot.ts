@@ -4,7 +4,7 @@ import { isAbsolute, join, relative } from "node:path";
 import { invalid } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Workspace } from "../../protocol/workspace.ts";
-import { Fingerprints, isInside } from "./fingerprint.ts";
+import { Fingerprints, isInside, isShort } from "./fingerprint.ts";
 import { findRepository } from "./repository.ts";
 
 export interface TakeWorkspaceOptions {
@@ -25,7 +25,9 @@ export async function takeWorkspace(folder: string, options: TakeWorkspaceOption
   const named = (options.files ?? []).map((file) =>
     relative(root, isAbsolute(file) ? file : join(path, file)),
   );
-  const paths = [...new Set([...named.filter(isInside), ...(repository?.dirty ?? [])])];
+  const paths = [
+    ...new Set([...named.filter((file) => isInside(file) && isShort(file)), ...(repository?.dirty ?? [])]),
+  ];
   const files = await readFiles(root, paths.slice(0, LIMITS.workspace_files_count_max));
   if (repository === undefined) return { files };
   const { repo, branch, head, dirty } = repository;

@@ -53,6 +53,16 @@ describe("a record", () => {
     expect(workspaceSchema.parse(taken)).toEqual(taken);
   });
 
+  test("has no path that is too long, so that names in a repository cannot fill a checkpoint", async () => {
+    const folder = newRepository();
+    const long = Array.from({ length: 5 }, () => "d".repeat(150)).join("/");
+    for (const path of [`${long}/a`, "\u0001".repeat(120), "short"]) write(folder, path, "");
+    const taken = await takeWorkspace(folder, { files: [`${long}/a`, "short"] });
+    expect(taken.dirty).toEqual(["short"]);
+    expect(taken.files?.map(({ path }) => path)).toEqual(["short"]);
+    expect(await compared(taken, folder)).toEqual({ grade: "ok", found: [] });
+  });
+
   test("has no branch on a detached HEAD, and no HEAD before the first commit", async () => {
     const folder = newRepository();
     run(folder, "checkout", "--quiet", "--detach");
