@@ -139,6 +139,7 @@ function missingCheckpoint(details: FleetError["details"], call: HintContext): s
 function listOf(details: FleetError["details"]): string {
   if ("handoff" in details || "handoff_id" in details) return "handoff";
   if ("alert_ids" in details) return "alerts";
+  if ("agent_id" in details) return "agents";
   return "seq" in details ? "queue dead" : "checkpoint";
 }
 

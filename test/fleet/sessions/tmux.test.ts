@@ -153,5 +153,6 @@ describe.runIf(hasTmux)("a scripted agent in a tmux window", () => {
     });
     expect(exit).toBe(4);
     expect(err).toContain("no runner has this agent");
+    expect(err).toContain("fleet agents list");
   });
 });
