@@ -4,6 +4,7 @@ import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
 import type { AgentSession } from "../../shared/protocol/turns.ts";
 import { HOOK_VENDORS } from "../../shared/sdk/hooks/vendors.ts";
 import { compareWorkspace, type FleetClient } from "../../shared/sdk/sdk.ts";
+import { fleetCallOf } from "./agent-shell.ts";
 import type { HookEvent } from "./event.ts";
 import { type HookAgent, isTrusted } from "./fleet-connections.ts";
 
@@ -39,14 +40,17 @@ export function taskOf(
 export async function continuationOf(
   client: FleetClient,
   taskId: string,
-  { vendor, folder }: HookEvent,
+  event: HookEvent,
 ): Promise<string | undefined> {
+  const { vendor, folder } = event;
   const { checkpoint, passed_over } = await client.latest(taskId);
   if (checkpoint === null) return undefined;
   const drift = await driftOf(checkpoint, folder);
   const { text } = continuationPrompt({
     checkpoint,
     drift,
+    reader: client.agentId,
+    fleet: fleetCallOf(event),
     budget: HOOK_VENDORS[vendor].budget,
     passedOver: passed_over.flatMap(({ checkpoint_id }) => checkpoint_id ?? []),
     // The agent waits, and the tokenizer takes 0.3 s to load.

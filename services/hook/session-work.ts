@@ -10,6 +10,7 @@ import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { HOOK_VENDORS } from "../../shared/sdk/hooks/vendors.ts";
 import { type FleetClient, FleetError } from "../../shared/sdk/sdk.ts";
 import { activityOf } from "./activity.ts";
+import { fleetCallOf } from "./agent-shell.ts";
 import { continuationOf, taskOf } from "./continuation.ts";
 import { type HookEvent, shortHash } from "./event.ts";
 import { agentOf, type FleetConnections, type HookAgent } from "./fleet-connections.ts";
@@ -58,7 +59,7 @@ export class SessionWork {
     } else if (decision === "requested") {
       const { vendor } = event;
       log.info({ agent_id: agent.agentId, task_id: taskId, vendor }, "agent asked for a checkpoint");
-      answer(JSON.stringify(HOOK_VENDORS[vendor].ask(this.#message(taskId, agent))));
+      answer(JSON.stringify(HOOK_VENDORS[vendor].ask(this.#message(taskId, agent, event))));
     } else {
       answer("");
     }
@@ -102,10 +103,12 @@ export class SessionWork {
     return JSON.stringify(HOOK_VENDORS[event.vendor].context(text));
   }
 
-  #message(taskId: string, { agentType, fence }: HookAgent): string {
+  #message(taskId: string, { agentId, agentType, fence }: HookAgent, event: HookEvent): string {
     const { messageFile } = this.#parts;
+    const program = fleetCallOf(event);
     return checkpointMessage({
-      ...{ taskId, agentType, fence },
+      ...{ taskId, agentType, fence, program },
+      agentId: program === undefined ? undefined : agentId,
       document: messageFile === undefined ? undefined : readFileSync(messageFile, "utf8"),
     });
   }

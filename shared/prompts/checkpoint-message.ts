@@ -21,16 +21,23 @@ export interface CheckpointMessageInput {
   readonly taskId: string;
   readonly agentType: string;
   readonly fence?: number | undefined;
+  /** The call of Fleet in the agent's shell; default `fleet`, for an agent whose environment names its fleet and itself. */
+  readonly program?: string | undefined;
+  /** The author, if the agent's environment does not name it. */
+  readonly agentId?: string | undefined;
   /** The document; default {@link CHECKPOINT_MESSAGE}. {command} is the call of \`fleet checkpoint\`, {task} the task. */
   readonly document?: string | undefined;
 }
 
-export function checkpointMessage({ taskId, agentType, fence, document }: CheckpointMessageInput): string {
+export function checkpointMessage(input: CheckpointMessageInput): string {
+  const { taskId, agentType, agentId, fence, document, program = "fleet" } = input;
+  const author = agentId === undefined ? "" : ` --agent ${agentId}`;
   const owner = fence === undefined ? "" : ` --fence ${fence}`;
-  const command = `fleet checkpoint --task ${taskId}${owner} --type ${agentType} --phase implementing --goal "..." --completed "..." --pending "..." --decision "... because ..." --next "..." --lint`;
+  const command = `${program} checkpoint --task ${taskId}${author}${owner} --type ${agentType} --phase implementing --goal "..." --completed "..." --pending "..." --decision "... because ..." --next "..." --lint`;
   const text = (document ?? CHECKPOINT_MESSAGE)
-    .replaceAll("{command}", command)
-    .replaceAll("{task}", taskId)
+    // By functions: a path may have the signs of a replacement.
+    .replaceAll("{command}", () => command)
+    .replaceAll("{task}", () => taskId)
     .trim();
   return `${CHECKPOINT_MARK}\n\n${text}\n`;
 }

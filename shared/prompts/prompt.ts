@@ -19,6 +19,8 @@ export interface PromptInput {
   readonly passedOver?: readonly string[] | undefined;
   /** Default `o200k_base`. */
   readonly tokenizer?: TokenizerName | undefined;
+  /** The agent that reads the prompt: its own checkpoint is not from another agent. Default: unknown. */
+  readonly reader?: string | undefined;
   /** The name of the `fleet` command on the agent's machine. */
   readonly fleet?: string | undefined;
 }

@@ -17,6 +17,20 @@ export function packageRoot(): string {
   return folder;
 }
 
+/**
+ * The call of `fleet` as shell words that work in every folder, also without a link on the PATH. In a checkout it names the pinned Node,
+ * which starts in a third of the time of older ones.
+ */
+export function fleetCall(): string {
+  const root = packageRoot();
+  const pinned = join(root, "node_modules", ".bin", "node");
+  const node = existsSync(join(root, "services")) && existsSync(pinned) ? [pinned] : [];
+  return [...node, join(root, "deploy", "local", "fleet.mjs")].map(shellWord).join(" ");
+}
+
+export const shellWord = (text: string): string =>
+  /^[A-Za-z0-9_/.@:+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+
 /** The version in package.json. */
 export function packageVersion(): string {
   const manifest = readFileSync(join(packageRoot(), "package.json"), "utf8");

@@ -1,9 +1,10 @@
 // Hooks when something fails: the agent always continues, and no event is lost. With real processes that are really killed.
 
+import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
@@ -181,6 +182,38 @@ test("a session of a user has a task of its own, and continues after /clear in t
     const latest = await reader.getLatestCheckpoint(captured[0]!.task_id, DEADLINE);
     expect(latest?.recovery.workspace).toBeDefined();
     expect(latest?.metadata.seq).toBe(2);
+  } finally {
+    own.stop();
+  }
+});
+
+test("the command in the request works in the shell of a user, and the work that it records is the agent's own", async () => {
+  const own = openHooks("claude-code", { FLEET_HOME: fleet.home });
+  try {
+    const mine = payloadsOf("claude-code", "0d2c8a31-shell", { cwd, transcript: "" });
+    // Starts the helper, which takes the kept events.
+    await own.run(...mine.start("startup"));
+    own.keep(...mine.prompt("Add a search field"), 90);
+    own.keep(...mine.edit("search.ts"), 80);
+    await own.drained();
+    const { out } = await own.run(...mine.stop(false, "Done."));
+    const command = /^ {7}(\S.*)$/m.exec(JSON.parse(out).reason)![1]!;
+    // A shell without any variable of Fleet, in a folder without a fleet, and without `fleet` on its PATH.
+    const shell = spawnSync("/bin/sh", ["-c", command.replace('--next "..."', '--next "Test search.ts"')], {
+      cwd,
+      env: { PATH: `${dirname(process.execPath)}:/usr/bin:/bin`, HOME: own.folder },
+      encoding: "utf8",
+    });
+    expect(shell.stderr).not.toContain("error:");
+    expect(shell.stdout).toContain("Checkpoint created");
+    const task = /--task (\S+)/.exec(command)![1]!;
+    const latest = await reader.getLatestCheckpoint(task, DEADLINE);
+    expect(latest?.metadata).toMatchObject({ agent_id: task });
+    await own.run(...mine.compact);
+    const { hookSpecificOutput } = JSON.parse((await own.run(...mine.start("compact"))).out);
+    expect(hookSpecificOutput.additionalContext).toContain("You continue your own work.");
+    expect(hookSpecificOutput.additionalContext).not.toContain("from another agent");
+    expect(hookSpecificOutput.additionalContext).toMatch(/`FLEET_HOME=\S+ .*fleet\.mjs checkpoint show /);
   } finally {
     own.stop();
   }

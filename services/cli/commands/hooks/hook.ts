@@ -105,7 +105,7 @@ async function showChange(session: Session, change: HookChange, { dryRun }: Flag
     const end =
       dryRun === true
         ? "Nothing was written."
-        : `Written to ${path}. Sessions that run now have the old hooks.`;
+        : `Written to ${path}. Sessions that run now keep their old hooks: restart them.`;
     return [...lines, "", end].join("\n");
   });
 }

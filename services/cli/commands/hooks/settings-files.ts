@@ -3,8 +3,8 @@
 
 import { existsSync, mkdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
-import { dirname, join, resolve } from "node:path";
-import { packageRoot } from "../../../../shared/runtime/process/installation.ts";
+import { dirname, resolve } from "node:path";
+import { fleetCall, shellWord } from "../../../../shared/runtime/process/installation.ts";
 import { writeWhole } from "../../../../shared/runtime/process/whole-file.ts";
 import type { Environment } from "../../../../shared/runtime/settings/config.ts";
 import { homeOf } from "../../../../shared/sdk/fleet-home.ts";
@@ -86,19 +86,12 @@ function pathOf(vendor: HookVendorName, { env, project }: HookPlace): string {
 
 /**
  * The call for one event. It names this installation and this fleet, so that it works in every folder, and it is the same after every
- * update. In a checkout it names the pinned Node, which starts in a third of the time of older ones.
+ * update.
  */
 function hookCommand(vendor: HookVendorName, env: Environment): HookCommand {
-  const root = packageRoot();
-  const pinned = join(root, "node_modules", ".bin", "node");
-  const node = existsSync(join(root, "services")) && existsSync(pinned) ? [quoted(pinned)] : [];
-  const program = [...node, quoted(join(root, "deploy", "local", "fleet.mjs"))].join(" ");
-  const home = quoted(resolve(homeOf(env)));
-  return (event) => `${program} hook ${vendor} ${event} --home ${home}`;
+  const home = shellWord(resolve(homeOf(env)));
+  return (event) => `${fleetCall()} hook ${vendor} ${event} --home ${home}`;
 }
-
-const quoted = (text: string): string =>
-  /^[A-Za-z0-9_/.@:+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 function readSettings(path: string): { settings: Json; text: string; indent: string; mode: number } {
   if (!existsSync(path)) return { settings: {}, text: "", indent: "  ", mode: 0o600 };
