@@ -148,6 +148,14 @@ export class FleetSaver extends BaseCheckpointSaver {
     await this.#log.append({ kind: "deletion", thread_id: thread });
   }
 
+  /**
+   * Releases the threads of this saver, so that any other may take them. Call it when no graph runs, before the client is closed. A later
+   * write takes its thread again.
+   */
+  release(): Promise<void> {
+    return this.#log.release();
+  }
+
   async #tuple(one: StoredCheckpoint, entries: readonly ThreadEntry[]): Promise<CheckpointTuple> {
     const { thread_id, ns, id, parent_id } = one;
     const [checkpoint, metadata] = await Promise.all([

@@ -95,6 +95,17 @@ export class ThreadLog {
     return found;
   }
 
+  /** Releases every thread that was taken, so that another saver takes it. One that another agent has taken is that agent's. */
+  async release(): Promise<void> {
+    const owned = [...this.#owned.values()];
+    this.#owned.clear();
+    const taken = await Promise.allSettled(owned);
+    const handles = taken.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+    const released = await Promise.allSettled(handles.map((handle) => handle.release()));
+    const failure = released.find((one) => one.status === "rejected" && !isFenced(one.reason));
+    if (failure?.status === "rejected") throw failure.reason;
+  }
+
   async #page(task: string, cursor: string | undefined) {
     try {
       return await this.#fleet.getCheckpointHistory(task, { limit: PAGE, cursor });
@@ -128,6 +139,8 @@ export class ThreadLog {
     return this.#fleet.takeTask(task, { expectedFence: head?.fence ?? 0 });
   }
 }
+
+const isFenced = (error: unknown): boolean => error instanceof FleetError && error.code === "FENCED";
 
 /** undefined: another agent wrote something else into the task, or the entry of another thread. */
 function entryOf({ execution_state: state }: Checkpoint, task: string): ThreadEntry | undefined {

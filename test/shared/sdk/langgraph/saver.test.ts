@@ -97,6 +97,21 @@ test("a second writer is refused, and after it has taken the thread the first on
   expect((await second.getTuple(at(thread)))?.checkpoint.channel_values).toEqual({ value: 3 });
 });
 
+test("a released thread is free for another saver, and one that was taken over stays with its owner", async () => {
+  const [free, lost] = [newThread(), newThread()];
+  const first = await saver("leaver-1");
+  await first.put(at(free), step(1), META, { value: 1 });
+  await first.put(at(lost), step(1), META, { value: 1 });
+  const taker = await saver("leaver-2", { takeOver: true });
+  await taker.put(at(lost), step(2), META, { value: 1 });
+  await first.release();
+  const second = await saver("leaver-3");
+  await second.put(at(free), step(2), META, { value: 1 });
+  await expect(second.put(at(lost), step(3), META, { value: 1 })).rejects.toMatchObject({ code: "CONFLICT" });
+  await expect(first.put(at(free), step(4), META, { value: 1 })).rejects.toMatchObject({ code: "CONFLICT" });
+  expect((await first.getTuple(at(free)))?.checkpoint.channel_values).toEqual({ value: 2 });
+});
+
 test("time travel: a graph continues from an earlier checkpoint, and both branches stay", async () => {
   const thread = newThread();
   const graph = graphWith(await saver("traveller"));
