@@ -11,7 +11,8 @@ import { COMMAND_OPS, type CommandAddress, type CommandOp } from "../../shared/p
 import { validate } from "../../shared/protocol/validation.ts";
 import { checkNewCheckpoint } from "../../shared/records/checkpoint/create.ts";
 import { checkPatch } from "../../shared/records/checkpoint/update.ts";
-import type { Caller, CheckpointRepository } from "../../shared/records/repository.ts";
+import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import type { Caller } from "../../shared/records/task/command-runner.ts";
 import { requireRemembered } from "../../shared/records/task/expiry.ts";
 import { currentTraceparent } from "../../shared/runtime/observability/tracing.ts";
 import { requireAgentType } from "../../shared/service-host/policy-file.ts";
@@ -92,6 +93,10 @@ function handlersOf(repository: CheckpointRepository): Handlers {
     recover: {
       agentTypes: ({ to_agent_type }) => ({ to_agent_type }),
       apply: (by, command) => repository.recover(by, command),
+    },
+    fork: {
+      agentTypes: ({ agent_type }) => ({ agent_type }),
+      apply: (by, command) => repository.fork(by, command),
     },
     cancel_handoff: { apply: (by, command) => repository.cancelHandoff(by, command) },
     remove: { apply: (by, command) => repository.remove(by, command) },

@@ -35,7 +35,7 @@ export class MissingFact extends Error {
 type Rule = (task: TaskRecord, change: AuditedChange, texts: Texts) => Partial<TaskRecord>;
 
 const UNCHANGED: Rule = () => ({});
-/** The time of the last write stays too: it shows whether the owner is alive, and a superseded agent may cause these at any time. */
+/** The time of the last write stays too: it shows whether the owner is alive, and any agent may cause these at any time. */
 const UNTOUCHED: Rule = ({ updated_at }) => ({ updated_at });
 
 const RULES: Readonly<Record<AuditOp, Rule>> = {
@@ -85,6 +85,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
     updated_at,
     retention: { policy: orNull(change, "retention_policy"), holds: textsOf(change, "holds") },
   }),
+  fork: UNTOUCHED,
   handoff: (task, change) => {
     const id = textOf(change, "handoff_id");
     if (task.work.kind === "recovering") return { work: { ...task.work, handoff_id: id, accepted: false } };

@@ -3,7 +3,7 @@
  * recovery. A checkpoint in phase `handoff` requests a handoff and cancels an open one. The completion of a task ends it, or requests
  * a handoff where the policy names another type for phase `complete`. More completed items than ever before restore the budget.
  */
-import type { FinalStatus, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
+import type { FinalStatus, ForkedFrom, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
 import type { Handoff, HandoffOptions } from "../protocol/handoff-record.ts";
 import { endOf } from "./apply.ts";
@@ -37,7 +37,7 @@ export function checkpointCreated(
   before: TaskRecord | null,
   { checkpoint, hash, options, fence }: CreatedCheckpoint,
 ): Decision {
-  const { checkpoint_id: id, agent_type, parent_ids: parents } = checkpoint.metadata;
+  const { checkpoint_id: id, agent_type, parent_ids: parents, forked_from: origin } = checkpoint.metadata;
   const { actor: agent, task: taskId } = decision.circumstances;
   const { phase } = checkpoint.execution_state;
   const items = completedItems(checkpoint);
@@ -46,8 +46,14 @@ export function checkpointCreated(
   const wasBlocked = before !== null && recoveryStateOf(before) === "blocked";
   decision.add("create", {
     checkpoint: { id, version: 1, oldHash: null, newHash: hash },
-    facts: { phase, agent_type, items },
-    event: { type: "CHECKPOINT_CREATED", data: { checkpointId: id, taskId, agentId: agent } },
+    facts: { phase, agent_type, items, ...(origin && forkFacts(origin)) },
+    event: {
+      type: "CHECKPOINT_CREATED",
+      data: {
+        ...{ checkpointId: id, taskId, agentId: agent },
+        ...(origin && { forkedFrom: { taskId: origin.task_id, checkpointId: origin.checkpoint_id } }),
+      },
+    },
   });
   if (wasBlocked && recoveryStateOf(decision.task) !== "blocked") settle(decision, "superseded");
   if (open !== null && isNextAgent(open, { agent, fence }) && parents.length > 0) {
@@ -66,6 +72,17 @@ export function checkpointCreated(
     request(decision, { id, checkpoint, hash, options: options ?? {}, supersedesRecovery });
   }
   return decision;
+}
+
+/** The origin of a forked task, as its first entry states it. */
+function forkFacts({ task_id, checkpoint_id, version, hash, entry }: ForkedFrom): AuditFacts {
+  return {
+    source_task: task_id,
+    source_checkpoint: checkpoint_id,
+    source_version: version,
+    source_hash: hash,
+    source_entry: entry,
+  };
 }
 
 function isAttempted({ work }: TaskRecord): boolean {

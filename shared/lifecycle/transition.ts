@@ -18,6 +18,7 @@ export const AUDIT_OPS = [
   "release",
   "quarantine",
   "refuse",
+  "fork",
   "handoff",
   "validate",
   "reject",

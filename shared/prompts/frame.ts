@@ -26,6 +26,7 @@ export function headOf(input: PromptInput, style: PromptStyle): { chunks: string
       "## Provenance\n",
       ...paragraph([
         origin(input),
+        ...forked(input),
         ...previous(input),
         ...(input.handoff === undefined ? [] : [handedOver(input.handoff), ...recovered(input.handoff)]),
         ...corrupt(input.passedOver ?? []),
@@ -71,6 +72,14 @@ function origin({ checkpoint: { metadata, execution_state: state } }: PromptInpu
     `written by ${author(metadata.agent_id)} (${safe(metadata.agent_type)}) at ${safe(metadata.timestamp)}`,
     `in phase ${safe(state.phase)} (trigger: ${safe(metadata.trigger.reason)}).`,
   ].join(" ");
+}
+
+function forked({ checkpoint: { metadata } }: PromptInput): string[] {
+  const { forked_from: from } = metadata;
+  if (from === undefined) return [];
+  return [
+    `Forked: this task begins with the state of checkpoint chk-${safe(from.checkpoint_id)} of task ${safe(from.task_id)}, which another agent may continue. Change nothing that belongs to that task.`,
+  ];
 }
 
 const NAMED_PREVIOUS = 8;

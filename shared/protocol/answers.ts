@@ -1,6 +1,6 @@
 /** Answers to requests: the promise that was given, or an error, after which nothing has happened. */
 import { z } from "zod";
-import { checkpointSchema, firedTriggerSchema } from "./checkpoint.ts";
+import { checkpointSchema, firedTriggerSchema, forkedFromSchema } from "./checkpoint.ts";
 import { ERROR_CODES } from "./errors.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
 import { RECOVERY_STATES } from "./recovery-states.ts";
@@ -40,6 +40,8 @@ export const committedAnswerSchema = z.looseObject({
   checkpoint: checkpointSchema.exactOptional(),
   /** The handoff that the command opened: a `create` in phase `handoff`, or the completion of the task. */
   handoff_id: z.string().exactOptional(),
+  /** For a `fork`: the checkpoint whose state the new task has. */
+  forked_from: forkedFromSchema.exactOptional(),
 });
 
 /**
@@ -160,5 +162,6 @@ export interface CommandAnswers {
   readonly recover: RecoveryAnswer;
   readonly remove: RemovedAnswer;
   readonly retain: RetentionAnswer;
+  readonly fork: CommittedAnswer;
 }
 export type CommandAnswer = CommandAnswers[CommandOp];

@@ -288,6 +288,16 @@ const complianceSchema = section({
   retain_until: time.optional(),
 });
 
+/** The checkpoint of another task whose state the first checkpoint of a forked task has. */
+export const forkedFromSchema = section({
+  task_id: tokenSchema,
+  checkpoint_id: checkpointIdSchema,
+  version: z.int().min(1),
+  hash: z.string().regex(/^[0-9a-f]{64}$/),
+  /** The number of the entry that records the fork in the audit trail of that task. */
+  entry: z.int().min(1),
+});
+
 /** A checkpoint before it is hashed. */
 export const unsealedCheckpointSchema = section({
   schema_version: schemaVersion,
@@ -301,6 +311,7 @@ export const unsealedCheckpointSchema = section({
     parent_ids: parentIds,
     status: z.enum(STATUSES),
     final_status: z.enum(STORED_FINAL_STATUSES).optional(),
+    forked_from: forkedFromSchema.optional(),
     /** Starts at 1 and rises by one with every update, every link and the finalization. */
     version: z.int().min(1),
     /** Position among the task's checkpoints in the order of their commits, from 1. */
@@ -325,6 +336,7 @@ export type CheckpointInput = z.input<typeof checkpointInputSchema>;
 export type CheckpointDraft = z.output<typeof checkpointInputSchema>;
 export type UnsealedCheckpoint = z.output<typeof unsealedCheckpointSchema>;
 export type Checkpoint = z.output<typeof checkpointSchema>;
+export type ForkedFrom = z.output<typeof forkedFromSchema>;
 export type FiredTrigger = z.output<typeof firedTriggerSchema>;
 export type Phase = (typeof PHASES)[number];
 export type FinalStatus = (typeof FINAL_STATUSES)[number];

@@ -163,6 +163,20 @@ export const retainCommandSchema = z
     },
   );
 
+/**
+ * Creates the task of the subject. Its first checkpoint, which gets the id of the command, has the state of a
+ * checkpoint of `source_task_id`: of `source_checkpoint_id`, or else of the newest sound one. `goal` and `note`
+ * replace the goal and the details of the trigger; `agent_type` replaces the type of the source's author.
+ */
+export const forkCommandSchema = z.looseObject({
+  ...envelope,
+  source_task_id: tokenSchema,
+  source_checkpoint_id: checkpointIdSchema.optional(),
+  agent_type: tokenSchema.optional(),
+  goal: z.string().min(1, "at least one character").optional(),
+  note: z.string().min(1, "at least one character").optional(),
+});
+
 export const COMMAND_SCHEMAS = {
   create: createCommandSchema,
   update: updateCommandSchema,
@@ -176,6 +190,7 @@ export const COMMAND_SCHEMAS = {
   recover: recoverCommandSchema,
   remove: removeCommandSchema,
   retain: retainCommandSchema,
+  fork: forkCommandSchema,
 } as const satisfies Record<CommandOp, z.ZodType>;
 
 export type CommandBody<Op extends CommandOp> = z.output<(typeof COMMAND_SCHEMAS)[Op]>;
@@ -189,6 +204,7 @@ export type CancelHandoffCommand = z.output<typeof cancelHandoffCommandSchema>;
 export type RecoverCommand = z.output<typeof recoverCommandSchema>;
 export type RemoveCommand = z.output<typeof removeCommandSchema>;
 export type RetainCommand = z.output<typeof retainCommandSchema>;
+export type ForkCommand = z.output<typeof forkCommandSchema>;
 export type TakeCommand = z.output<typeof takeCommandSchema>;
 
 /** The origin of a command, taken from its subject. */

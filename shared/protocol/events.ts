@@ -13,7 +13,13 @@ import { REMOVAL_REASONS } from "./retention.ts";
 import { validate } from "./validation.ts";
 
 const data = {
-  CHECKPOINT_CREATED: z.object({ checkpointId: z.string(), taskId: z.string(), agentId: z.string() }),
+  /** `forkedFrom`: the checkpoint of another task whose state it has. */
+  CHECKPOINT_CREATED: z.object({
+    checkpointId: z.string(),
+    taskId: z.string(),
+    agentId: z.string(),
+    forkedFrom: z.object({ taskId: z.string(), checkpointId: z.string() }).exactOptional(),
+  }),
   CHECKPOINT_UPDATED: z.object({ checkpointId: z.string(), fields: z.array(z.string()) }),
   CHECKPOINT_FINALIZED: z.object({ checkpointId: z.string(), status: z.string() }),
   CHECKPOINT_CORRUPTED: z.object({ checkpointId: z.string(), error: z.string() }),
@@ -41,6 +47,14 @@ const data = {
     commandId: z.string().nullable(),
     agentId: z.string(),
     reason: z.enum(["fenced", "dropped"]),
+  }),
+  /** Of the source: the task `forkTaskId` begins with the state of `checkpointId`. */
+  TASK_FORKED: z.object({
+    taskId: z.string(),
+    checkpointId: z.string(),
+    agentId: z.string(),
+    forkTaskId: z.string(),
+    forkCheckpointId: z.string(),
   }),
   /** `toAgent` is an agent type; null: the coordinator chooses one. */
   AGENT_HANDOFF: z.object({

@@ -20,6 +20,7 @@ export const COMMAND_OPS = [
   "recover",
   "remove",
   "retain",
+  "fork",
 ] as const;
 export type CommandOp = (typeof COMMAND_OPS)[number];
 
@@ -27,7 +28,8 @@ export type CommandOp = (typeof COMMAND_OPS)[number];
  * The commands that may wait in the queue while the store is unavailable. Not `take` and `acknowledge`: their
  * answer is the fence of all further commands, so no agent could continue before they are applied. Not
  * `cancel_handoff` and `recover`: when applied later they could hit another agent than the caller meant. Not
- * `remove` and `retain`: an operator waits for the answer, and the task may need the checkpoint by then.
+ * `remove` and `retain`: an operator waits for the answer, and the task may need the checkpoint by then. Not
+ * `fork`: when applied later it could copy another checkpoint than the caller saw.
  */
 export const QUEUED_OPS = [
   "create",

@@ -18,6 +18,7 @@ import type {
   CancelHandoffCommand,
   CreateCommand,
   FinalizeCommand,
+  ForkCommand,
   HandoffCommand,
   LinkCommand,
   RecoverCommand,
@@ -52,8 +53,8 @@ import { finalizeCheckpoint } from "./checkpoint/finalize.ts";
 import { linkCheckpoints } from "./checkpoint/link.ts";
 import { findLatest, findVersion, readHistory, readTask, removedError } from "./checkpoint/lookup.ts";
 import { Findings } from "./checkpoint/report-corrupt.ts";
-import { type ThresholdsOf, thresholdsIn } from "./checkpoint/triggers.ts";
 import { updateCheckpoint } from "./checkpoint/update.ts";
+import { forkTask } from "./fork/fork.ts";
 import { acknowledgeHandoff, cancelHandoff, initiateHandoff } from "./handoff/commands.ts";
 import { findHandoff, listHandoffs } from "./handoff/lists.ts";
 import { HandoffActions } from "./handoff-actions.ts";
@@ -75,20 +76,11 @@ import { search } from "./search/search.ts";
 import { Sessions } from "./session/sessions.ts";
 import { AppliedCommands } from "./task/applied-commands.ts";
 import { type AuditedRefusal, recordRefusal } from "./task/audited-refusals.ts";
-import type { CommandContext, Replay } from "./task/command-transaction.ts";
-import type { RememberedAnswer } from "./task/idempotency.ts";
+import { type Caller, CommandRunner } from "./task/command-runner.ts";
+import type { CommandContext } from "./task/command-transaction.ts";
 import { releaseTask, takeTask } from "./task/ownership.ts";
-import { TaskMutexes } from "./task/task-mutex.ts";
 import { listTasks } from "./task/task-page.ts";
 import { redactedView } from "./task/task-view.ts";
-
-/**
- * The part of a command's context that its caller gives; the repository adds time, incarnation and policy.
- */
-export type Caller = Omit<CommandContext, "nowMs" | "incarnation" | "thresholdsOf" | "policies"> & {
-  /** The deadline of the whole command, over all attempts. Default {@link LIMITS.command_deadline_ms}. */
-  readonly deadlineMs?: number;
-};
 
 export interface RepositoryOptions {
   readonly store: Store;
@@ -103,19 +95,12 @@ export interface RepositoryOptions {
   readonly onCorrupt?: (task: string, corrupt: CorruptCheckpoint) => void;
 }
 
-/** The share of a command's time for waiting on earlier commands of its task; the rest is for the store. */
-const WAIT_SHARE = LIMITS.task_wait_ms_max / LIMITS.command_answer_ms_max;
-
-type Verb<A> = (tx: Tx, context: CommandContext) => Promise<A | Replay>;
-type Answered<A> = { status: "committed"; command_id: string } & A & { position: string; replayed: boolean };
-
 export class CheckpointRepository {
   readonly #store: Store;
   readonly #options: RepositoryOptions;
   readonly #transactions: Transactions;
-  readonly #mutexes = new TaskMutexes();
+  readonly #commands: CommandRunner;
   readonly #policies: Policies;
-  readonly #thresholdsOf: ThresholdsOf;
   readonly #findings: Findings;
   readonly handoffActions: HandoffActions;
   readonly recoveryActions: RecoveryActions;
@@ -139,57 +124,73 @@ export class CheckpointRepository {
     this.applied = new AppliedCommands(store, transactions);
     this.#options = options;
     this.#policies = policies;
-    this.#thresholdsOf = thresholdsIn(policies);
+    this.#commands = new CommandRunner(parts);
   }
 
   create(caller: Caller, command: CreateCommand): Promise<CommittedAnswer> {
-    return this.#command("create", caller, (tx, context) => createCheckpoint(tx, context, command));
+    return this.#commands.run("create", caller, (tx, context) => createCheckpoint(tx, context, command));
   }
 
   update(caller: Caller, command: UpdateCommand): Promise<CommittedAnswer> {
-    return this.#command("update", caller, (tx, context) => updateCheckpoint(tx, context, command));
+    return this.#commands.run("update", caller, (tx, context) => updateCheckpoint(tx, context, command));
   }
 
   finalize(caller: Caller, command: FinalizeCommand): Promise<CommittedAnswer> {
-    return this.#command("finalize", caller, (tx, context) => finalizeCheckpoint(tx, context, command));
+    return this.#commands.run("finalize", caller, (tx, context) => finalizeCheckpoint(tx, context, command));
   }
 
   link(caller: Caller, command: LinkCommand): Promise<CommittedAnswer> {
-    return this.#command("link", caller, (tx, context) => linkCheckpoints(tx, context, command));
+    return this.#commands.run("link", caller, (tx, context) => linkCheckpoints(tx, context, command));
   }
 
   take(caller: Caller, command: TakeCommand): Promise<OwnershipAnswer> {
-    return this.#command("take", caller, (tx, context) => takeTask(tx, context, command));
+    return this.#commands.run("take", caller, (tx, context) => takeTask(tx, context, command));
   }
 
   release(caller: Caller): Promise<OwnershipAnswer> {
-    return this.#command("release", caller, releaseTask);
+    return this.#commands.run("release", caller, releaseTask);
   }
 
   initiateHandoff(caller: Caller, command: HandoffCommand): Promise<HandoffAnswer> {
-    return this.#command("handoff", caller, (tx, context) => initiateHandoff(tx, context, command));
+    return this.#commands.run("handoff", caller, (tx, context) => initiateHandoff(tx, context, command));
   }
 
   acknowledgeHandoff(caller: Caller, command: AcknowledgeCommand): Promise<AcknowledgedAnswer> {
-    return this.#command("acknowledge", caller, (tx, context) => acknowledgeHandoff(tx, context, command));
+    return this.#commands.run("acknowledge", caller, (tx, context) =>
+      acknowledgeHandoff(tx, context, command),
+    );
   }
 
   cancelHandoff(caller: Caller, command: CancelHandoffCommand): Promise<HandoffAnswer> {
-    return this.#command("cancel_handoff", caller, (tx, context) => cancelHandoff(tx, context, command));
+    return this.#commands.run("cancel_handoff", caller, (tx, context) => cancelHandoff(tx, context, command));
   }
 
   /** Requests an attempt at once; the watchdogs make it. */
   recover(caller: Caller, command: RecoverCommand): Promise<RecoveryAnswer> {
-    return this.#command("recover", caller, (tx, context) => recoverTask(tx, context, command));
+    return this.#commands.run("recover", caller, (tx, context) => recoverTask(tx, context, command));
+  }
+
+  /** Begins a task with the state of a checkpoint of another one. Quarantines the corrupt ones that it passes over. */
+  async fork(caller: Caller, command: ForkCommand): Promise<CommittedAnswer> {
+    let passedOver: readonly CorruptCheckpoint[] = [];
+    const verb = (tx: Tx, context: CommandContext) =>
+      forkTask(tx, context, command, (found) => {
+        passedOver = found;
+      });
+    try {
+      return await this.#commands.run("fork", caller, verb, command.source_task_id);
+    } finally {
+      await this.quarantine(caller.actor.tenant, command.source_task_id, passedOver);
+    }
   }
 
   /** Throws CONFLICT with the reason for a checkpoint that retention keeps. */
   remove(caller: Caller, command: RemoveCommand): Promise<RemovedAnswer> {
-    return this.#command("remove", caller, (tx, context) => removeCheckpoint(tx, context, command));
+    return this.#commands.run("remove", caller, (tx, context) => removeCheckpoint(tx, context, command));
   }
 
   retain(caller: Caller, command: RetainCommand): Promise<RetentionAnswer> {
-    return this.#command("retain", caller, (tx, context) => retainTask(tx, context, command));
+    return this.#commands.run("retain", caller, (tx, context) => retainTask(tx, context, command));
   }
 
   /** The checkpoints that a prune would remove now. */
@@ -346,35 +347,5 @@ export class CheckpointRepository {
       recordRefusal(tx, refusal, { nowMs: this.#options.now(), incarnation, traceparent: undefined }),
     );
     return value;
-  }
-
-  async #command<A extends RememberedAnswer>(
-    op: string,
-    caller: Caller,
-    verb: Verb<A>,
-  ): Promise<Answered<A>> {
-    const own = {
-      incarnation: this.#options.format.incarnation,
-      thresholdsOf: this.#thresholdsOf,
-      policies: this.#policies,
-    };
-    const { actor, deadlineMs = LIMITS.command_deadline_ms } = caller;
-    const { value, stamp } = await this.#mutexes
-      .run(`${actor.tenant}/${actor.task}`, deadlineMs * WAIT_SHARE, (waitedMs) =>
-        this.#transactions.transact(
-          op,
-          (tx) => verb(tx, { ...caller, ...own, nowMs: this.#options.now() }),
-          deadlineMs - waitedMs,
-        ),
-      )
-      .catch(async (error: unknown) => {
-        await this.#findings.keepOf(actor.tenant, actor.task, error);
-        throw error;
-      });
-    const replayed = "replay" in value;
-    // The hash that told the replay from a misuse of its id covers the operation, so the answer is of the same kind.
-    const answer = replayed ? (value.replay.answer as A) : value;
-    const position = replayed ? value.replay.position : Buffer.from(stamp ?? []).toString("hex");
-    return { status: "committed", command_id: caller.commandId, ...answer, position, replayed };
   }
 }

@@ -28,6 +28,7 @@ import { addMcp } from "../commands/services/mcp.ts";
 import { addUp } from "../commands/services/up.ts";
 import { addSpool } from "../commands/spool/spool.ts";
 import { addCost } from "../commands/tasks/cost.ts";
+import { addFork } from "../commands/tasks/fork.ts";
 import { addTask } from "../commands/tasks/task.ts";
 import { addExport } from "../commands/transfer/export.ts";
 import { addGlobalOptions } from "../config.ts";
@@ -45,7 +46,16 @@ type AddCommand = (program: Command, action: ActionFactory) => void;
 const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
   Commands: [addUp, addProjectInit, addStatus, addWatch, addVersion, addCompletion],
   Checkpoints: [addCheckpoints, addResume],
-  "Tasks, agents and handoffs": [addTask, addCost, addAgents, addFence, addHandoffs, addHook, addMcp],
+  "Tasks, agents and handoffs": [
+    addTask,
+    addFork,
+    addCost,
+    addAgents,
+    addFence,
+    addHandoffs,
+    addHook,
+    addMcp,
+  ],
   "Failures and alerts": [addRecovery, addAlerts],
   "Store and bus": [addAccess, addAudit, addScrub, addSearchIndex, addQueue, addSpool, addEvents, addExport],
 };

@@ -2,7 +2,7 @@
  * create_checkpoint: a new checkpoint at the end of its task's order, linked to its parents. Seed 000 FR-002,
  * step 2.1.
  */
-import { seal } from "../../integrity/seal.ts";
+import { type Sealed, seal } from "../../integrity/seal.ts";
 import { isNextAgent } from "../../lifecycle/checkpoints.ts";
 import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import type { CreateCommand } from "../../protocol/commands.ts";
@@ -51,15 +51,7 @@ export async function createCheckpoint(
   const { task } = context.actor;
   const { seq } = checkpoint.metadata;
 
-  writeRow(tx, begun.keys, task, id, 1, sealed);
-  writePlace(tx, begun.keys, id, { task, seq });
-  writeOrder(tx, begun.keys, task, seq, {
-    ...{ id, fallback: links.fallback, version: 1, hash: sealed.hash },
-    retention: checkpoint.compliance.retention_policy,
-  });
-  for (const parent of links.parents) tx.set(begun.keys.child(task, parent, id), new Uint8Array(0));
-  tx.addI64(systemKeys.count("checkpoints"), 1n);
-  if (begun.head === null) tx.addI64(systemKeys.count("tasks"), 1n);
+  writeFirstVersion(tx, begun, checkpoint, sealed, links.fallback);
 
   const written = { checkpoint, hash: sealed.hash, options: command.handoff, fence: context.fence };
   const decision = decided(context, { task: begun.head, handoff: open }, { type: "create", ...written });
@@ -99,7 +91,26 @@ export function checkNewCheckpoint(
   seal(composed(context, command, { head: null }, links));
 }
 
-function requireNew({ values }: Begun): void {
+/** Writes the records of a new checkpoint: its row, its location, its place in the order and its links. */
+export function writeFirstVersion(
+  tx: Tx,
+  { keys, head }: Begun,
+  { metadata: { checkpoint_id: id, task_id: task, seq, parent_ids }, compliance }: UnsealedCheckpoint,
+  sealed: Sealed,
+  fallback: string | null,
+): void {
+  writeRow(tx, keys, task, id, 1, sealed);
+  writePlace(tx, keys, id, { task, seq });
+  writeOrder(tx, keys, task, seq, {
+    ...{ id, fallback, version: 1, hash: sealed.hash },
+    retention: compliance.retention_policy,
+  });
+  for (const parent of parent_ids) tx.set(keys.child(task, parent, id), new Uint8Array(0));
+  tx.addI64(systemKeys.count("checkpoints"), 1n);
+  if (head === null) tx.addI64(systemKeys.count("tasks"), 1n);
+}
+
+export function requireNew({ values }: Begun): void {
   if (values[0] === undefined) return;
   throw new FleetError("CONFLICT", "a checkpoint with this id exists", {
     fields: [{ path: "command_id", expected: "a new UUIDv7 for a new checkpoint" }],
@@ -228,7 +239,7 @@ function composed(
   return {
     ...checkpoint,
     metadata: {
-      ...withoutFinalStatus(checkpoint.metadata),
+      ...withoutOutcome(checkpoint.metadata),
       checkpoint_id: command.command_id,
       tenant,
       task_id: task,
@@ -252,9 +263,9 @@ function composed(
   };
 }
 
-/** A checkpoint that was read and is written again may have the outcome of the old one; only finalize sets it. */
-function withoutFinalStatus<T extends Record<string, unknown>>(metadata: T): T {
-  const { final_status: _status, ...rest } = metadata;
+/** A checkpoint that was read and is written again may have the outcome and the origin of the old one. */
+export function withoutOutcome<T extends Record<string, unknown>>(metadata: T): T {
+  const { final_status: _status, forked_from: _origin, ...rest } = metadata;
   return rest as T;
 }
 

@@ -51,6 +51,8 @@ export class Findings {
   async keepOf(tenant: string, task: string, error: unknown): Promise<void> {
     if (!(error instanceof FleetError) || error.code !== "CORRUPT") return;
     if (error.details.checkpoint_id === undefined) return;
-    await this.keep(tenant, task, [error.details as unknown as CorruptCheckpoint]);
+    // A fork reads the checkpoint of another task.
+    const { task_id: owner = task } = error.details as { task_id?: string };
+    await this.keep(tenant, owner, [error.details as unknown as CorruptCheckpoint]);
   }
 }

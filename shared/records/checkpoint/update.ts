@@ -26,6 +26,7 @@ const WRITER_FIELDS: Readonly<Record<string, string>> = {
   "metadata.version": "no change: the writer counts versions",
   "metadata.seq": "no change: the writer keeps the order",
   "metadata.committed_at": "no change: the writer sets it",
+  "metadata.forked_from": "no change: the writer sets it",
   "metadata.handoff_triggers": "no change: the writer evaluates them",
   "compliance.hash": "no change: the writer computes it",
   "compliance.signature": "no change: signing sets it",
@@ -35,7 +36,9 @@ const WRITER_FIELDS: Readonly<Record<string, string>> = {
 
 function requireWritable(fields: readonly string[]): void {
   const problems: FieldProblem[] = fields.flatMap((field) => {
-    const rule = Object.keys(WRITER_FIELDS).find((own) => field === own || own.startsWith(`${field}.`));
+    const rule = Object.keys(WRITER_FIELDS).find(
+      (own) => field === own || own.startsWith(`${field}.`) || field.startsWith(`${own}.`),
+    );
     // A patch that sets or removes a whole section would change the writer's fields with it.
     return rule === undefined ? [] : [{ path: `patch.${field}`, expected: WRITER_FIELDS[rule] as string }];
   });

@@ -4,7 +4,7 @@
  * answer.
  */
 import { canonicalText, sha256Hex } from "../../integrity/canonical.ts";
-import type { FiredTrigger } from "../../protocol/checkpoint.ts";
+import type { FiredTrigger, ForkedFrom } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { HandoffState } from "../../protocol/handoff-states.ts";
 import type { RecoveryState } from "../../protocol/recovery-states.ts";
@@ -33,6 +33,7 @@ export type RememberedCheckpoint = {
   readonly warnings?: string[];
   readonly handoff_advised?: FiredTrigger[];
   readonly handoff_id?: string;
+  readonly forked_from?: ForkedFrom;
 };
 
 /** The answer to a command that changed the owner of the task. */

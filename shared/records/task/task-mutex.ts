@@ -41,6 +41,18 @@ export class TaskMutexes {
   }
 
   /**
+   * Runs the work when all earlier work of each of these names has finished. The mutexes are acquired in the order
+   * of their names, so two commands on the same two tasks never wait for each other.
+   */
+  runAll<T>(names: readonly string[], waitMs: number, work: (waitedMs: number) => Promise<T>): Promise<T> {
+    const [first, ...rest] = [...new Set(names)].sort();
+    if (first === undefined) return work(0);
+    return this.run(first, waitMs, (waitedMs) =>
+      this.runAll(rest, waitMs - waitedMs, (further) => work(waitedMs + further)),
+    );
+  }
+
+  /**
    * Passes the mutex to the next command without a gap, so that a command that arrives now cannot overtake.
    */
   #release(name: string): void {

@@ -4,11 +4,11 @@ import {
   type CheckpointDraft,
   type CheckpointInput,
   checkpointInputSchema,
-  PHASES,
   type Phase,
 } from "../../protocol/checkpoint.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { validate } from "../../protocol/validation.ts";
+import { FIRST_PHASE, workPhaseOf } from "../../protocol/work-phase.ts";
 
 export type WorkState = Pick<
   CheckpointDraft,
@@ -26,9 +26,6 @@ export type WorkItem = {
 /** The state of a task without checkpoints. */
 export type InitialWork = Partial<CheckpointInput["execution_state"]>;
 
-/** The phase of a task that begins without one, and of a handoff that names none. */
-const FIRST_PHASE: Phase = "implementing";
-
 export function newState(initial: InitialWork): WorkState {
   const execution_state = { phase: FIRST_PHASE, ...initial };
   return sectionsOf(validate(checkpointInputSchema, { metadata: { agent_type: "new" }, execution_state }));
@@ -42,7 +39,7 @@ export function resumedState(found: Checkpoint, nextPhase: Phase | null): WorkSt
   const { previous_agents: before = [], ...recovery } = withoutFacts(state.recovery);
   return {
     ...state,
-    execution_state: { ...state.execution_state, phase: nextPhase ?? phaseOf(found) },
+    execution_state: { ...state.execution_state, phase: nextPhase ?? workPhaseOf(found) },
     metrics: { tokens_consumed: 0, tools_invoked: 0, files_modified, ...(tests_status && { tests_status }) },
     recovery: {
       ...recovery,
@@ -61,12 +58,6 @@ function withoutFacts({
   ...rest
 }: Checkpoint["recovery"]): Checkpoint["recovery"] {
   return { ...rest, ...(source === undefined && prompt !== undefined && { continuation_prompt: prompt }) };
-}
-
-/** The phase of the work. For a handoff, the phase in which its checkpoint continues. */
-function phaseOf({ execution_state: { phase, resume_pointer } }: Checkpoint): Phase {
-  if (phase !== "handoff") return phase;
-  return PHASES.find((one) => one === resume_pointer?.phase && one !== "handoff") ?? FIRST_PHASE;
 }
 
 function sectionsOf(checkpoint: CheckpointDraft | Checkpoint): WorkState {

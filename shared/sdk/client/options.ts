@@ -75,6 +75,18 @@ export interface CancelHandoffOptions extends CommandOptions {
   readonly reason?: string | undefined;
 }
 
+export interface ForkOptions extends CallOptions {
+  readonly commandId?: string | undefined;
+  /** The checkpoint to fork. Default: the task's newest sound one. */
+  readonly from?: string | undefined;
+  /** The agent type of the first checkpoint. Default: that of the forked checkpoint. */
+  readonly agentType?: string | undefined;
+  /** Replaces the goal. */
+  readonly goal?: string | undefined;
+  /** Why the task is forked; stored as the details of the trigger. */
+  readonly note?: string | undefined;
+}
+
 export type HandoffsOptions = Camel<QueryInput<"handoffs">>;
 export type SearchOptions = Camel<QueryInput<"search">>;
 export type HistoryOptions = Omit<Camel<QueryInput<"history">>, "taskId">;

@@ -60,15 +60,16 @@ export function checkpointOutcome(
   answer: DeliveryAnswer<"create" | "update" | "finalize" | "link">,
   checkpointId?: string,
 ): CheckpointOutcome {
-  if (answer.status === "committed") {
-    const { status, ...committed } = answer;
-    return { ...(toCamel(committed) as Omit<CommittedOutcome, "outcome">), outcome: status };
-  }
+  if (answer.status === "committed") return committedOutcome(answer);
   const { command_id: commandId, task_id: taskId } = answer;
   const ids = { commandId, taskId, checkpointId: checkpointId ?? commandId };
   return answer.status === "spooled"
     ? { outcome: "spooled", ...ids, spool: answer.spool }
     : { outcome: "queued", ...ids, position: answer.position };
+}
+
+export function committedOutcome({ status, ...committed }: CommittedAnswer): CommittedOutcome {
+  return { ...(toCamel(committed) as Omit<CommittedOutcome, "outcome">), outcome: status };
 }
 
 export function handoffOutcome(answer: DeliveryAnswer<"handoff">): HandoffOutcome {

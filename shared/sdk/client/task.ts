@@ -15,13 +15,16 @@ import type {
   CancelHandoffOptions,
   CreateOptions,
   FinalizeOptions,
+  ForkOptions,
   HandOffOptions,
   HistoryOptions,
   UpdateOptions,
 } from "./options.ts";
 import {
   type CheckpointOutcome,
+  type CommittedOutcome,
   checkpointOutcome,
+  committedOutcome,
   type HandoffChange,
   type HandoffOutcome,
   handoffOutcome,
@@ -142,6 +145,26 @@ export class TaskHandle {
     return resultOf(
       await this.#parts.delivery.deliverNow("cancel_handoff", this.id, body, this.#fenced(options)),
     );
+  }
+
+  /**
+   * Creates the task `newTaskId`, whose first checkpoint has the state of a checkpoint of this task. This task keeps its owner, its
+   * fence and its time of the last write; the caller need not own it. Throws CONFLICT if the new task exists.
+   */
+  async fork(newTaskId: string, options: ForkOptions = {}): Promise<CommittedOutcome> {
+    const { from, agentType, goal, note, ...call } = options;
+    const body = {
+      source_task_id: this.id,
+      source_checkpoint_id: from === undefined ? undefined : normalizeCheckpointId(from),
+      agent_type: agentType,
+      goal,
+      note,
+    };
+    const { delivery, tasks } = this.#parts;
+    // Not queued: the caller would not know which checkpoint is copied.
+    const answer = await delivery.deliverNow("fork", newTaskId, body, call);
+    tasks.remember(answer.checkpoint_id, newTaskId);
+    return committedOutcome(answer);
   }
 
   /** A command that writes a version of a checkpoint; undefined: of the one that it creates. */

@@ -153,10 +153,12 @@ test("the first shell commands work", async () => {
 
 /**
  * `acknowledge` and the queries for offers need an offer, so the tests of offers cover them. The answers about a scrub depend on its progress, so the test that waits
- * for a scrub covers them: test/fleet/cli/scrub.test.ts.
+ * for a scrub covers them: test/fleet/cli/scrub.test.ts. A fork begins another task, and the page prints the counts of one task:
+ * test/fleet/cli/fork.test.ts covers it.
  */
 const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "acknowledge",
+  "fork",
   "offer_next",
   "offer_settle",
   "scrub_status",

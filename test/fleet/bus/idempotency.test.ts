@@ -66,6 +66,9 @@ function input(goal = "g"): CheckpointInput {
   return { metadata: { agent_type: "qa", parent_ids: [] }, execution_state: { phase: "testing", goal } };
 }
 
+/** The source of all forks. */
+const SOURCE = "source";
+
 const bodyFor = (op: CommandOp, parent: string, child: string, text: string): object =>
   ({
     create: { checkpoint: input(text) },
@@ -80,7 +83,16 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     recover: { reason: text },
     remove: { checkpoint_id: parent, keep: 1, note: text },
     retain: { hold: "case-1", note: text },
+    fork: { source_task_id: SOURCE, note: text },
   })[op];
+
+/** The audit entries of the prepared tasks, where they are not those of two checkpoints. */
+const ENTRIES_BEFORE: Partial<Record<CommandOp, number>> = {
+  release: 3,
+  cancel_handoff: 3,
+  remove: 3,
+  fork: 0,
+};
 
 /** All commands but `acknowledge`, which needs an offer: test/shared/records/handoff/handoff-refusals.test.ts covers it. */
 const OPS = COMMAND_OPS.filter((op) => op !== "acknowledge");
@@ -90,8 +102,10 @@ async function prepare(op: CommandOp): Promise<PreparedCommand & { readonly othe
   tasks += 1;
   const task = `${op}-${tasks}`;
   const options = { deadlineMs: 60_000 };
-  const parent = await client.createCheckpoint({ taskId: task, checkpoint: input(), ...options });
-  const child = await client.createCheckpoint({ taskId: task, checkpoint: input(), ...options });
+  // A fork creates its task.
+  const written = op === "fork" ? SOURCE : task;
+  const parent = await client.createCheckpoint({ taskId: written, checkpoint: input(), ...options });
+  const child = await client.createCheckpoint({ taskId: written, checkpoint: input(), ...options });
   // A recovery would need the last two.
   if (op === "remove") await client.createCheckpoint({ taskId: task, checkpoint: input(), ...options });
   if (op === "release") await client.takeTask(task, options);
@@ -109,7 +123,7 @@ async function prepare(op: CommandOp): Promise<PreparedCommand & { readonly othe
     op,
     task,
     commandId,
-    before: op === "release" || op === "cancel_handoff" || op === "remove" ? 3 : 2,
+    before: ENTRIES_BEFORE[op] ?? 2,
     other: command("other"),
   };
 }
@@ -264,7 +278,8 @@ test.each(OPS)(
       });
     }
     expect(await applied(task)).toEqual(ids);
-    expect(await applied(sibling.task)).toHaveLength(sibling.before);
+    if (sibling.before === 0) expect(await client.getTask(sibling.task)).toBeNull();
+    else expect(await applied(sibling.task)).toHaveLength(sibling.before);
     expect(await sendUntilSettled(nats, command)).toEqual({ ...first, replayed: true });
   },
   60_000,

@@ -12,7 +12,8 @@ import type { CorruptCheckpoint } from "../../../shared/protocol/queries.ts";
 import type { CommandOp } from "../../../shared/protocol/subjects.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
 import { type Format, openFormat } from "../../../shared/records/kv/format.ts";
-import { type Caller, CheckpointRepository } from "../../../shared/records/repository.ts";
+import { CheckpointRepository } from "../../../shared/records/repository.ts";
+import type { Caller } from "../../../shared/records/task/command-runner.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import type { Store } from "../../../shared/store/store.ts";
 import {

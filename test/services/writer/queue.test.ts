@@ -72,6 +72,21 @@ describe("the queue", () => {
   });
 });
 
+test("a fork is never queued: it is refused while the store is away, and applied once after the outage", async () => {
+  const source = creation();
+  await writer.send("create", source, { task: "source" });
+  writer.outage = "refuses";
+  const fork = { command_id: uuidv7(), source_task_id: "source" };
+  expect(await writer.send("fork", fork, { task: "forked" })).toMatchObject({
+    error: { code: "UNAVAILABLE", details: { op: "fork" } },
+  });
+  expect(await writer.depth()).toBe(0);
+  writer.outage = "none";
+  await expect
+    .poll(() => writer.send("fork", fork, { task: "forked" }), { timeout: 30_000 })
+    .toMatchObject({ status: "committed", forked_from: { checkpoint_id: source.command_id } });
+});
+
 test("a trace continues through the queue to the event", async () => {
   const trace = "0af7651916cd43dd8448eb211c80319c";
   const headers = { traceparent: `00-${trace}-b7ad6b7169203331-01` };

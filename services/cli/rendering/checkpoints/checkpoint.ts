@@ -42,6 +42,15 @@ function heading({ metadata: m, execution_state: state }: Checkpoint, view: View
       view,
     ),
     field("Parents", m.parent_ids.length === 0 ? "none" : m.parent_ids.map(shownId).join(", "), view),
+    ...(m.forked_from === undefined
+      ? []
+      : [
+          field(
+            "Forked from",
+            `${shownId(m.forked_from.checkpoint_id)} of task ${plain(m.forked_from.task_id)}`,
+            view,
+          ),
+        ]),
     ...(m.labels === undefined
       ? []
       : [

@@ -14,6 +14,7 @@ import { decode } from "../../kv/codec.ts";
 import { parseSeq } from "../../kv/keyspace.ts";
 import type { Damage, TaskScrub } from "../scrub-reader.ts";
 import { readEntry } from "../trail/entries.ts";
+import { verifyOrigin } from "../trail/forks.ts";
 import { readable } from "./head.ts";
 import { readTombstones, verifyTombstone } from "./tombstones.ts";
 
@@ -115,6 +116,7 @@ async function verifyCurrent(scrub: TaskScrub, place: OrderPlace): Promise<void>
   if (found === null) return;
   await verifyAudited(scrub, place, found);
   await verifyLinks(scrub, place, found);
+  await verifyOrigin(scrub, found);
 }
 
 /** null: valid, but of a newer schema, whose fields this version does not know. */

@@ -54,10 +54,13 @@ export async function verifyAppliedCommands(
   return last;
 }
 
-/** null: the entry is not of an applied command. The command of a refusal was not applied. */
+/**
+ * null: the entry is not of a command that this task applied. The command of a refusal was not applied, and
+ * that of a fork was applied to the new task.
+ */
 function commandOf(entry: AuditEntry | undefined): AppliedCommand | null {
   const { command_id: id, at, seq, op } = entry ?? {};
-  if (op === "refuse" || typeof seq !== "number") return null;
+  if (op === "refuse" || op === "fork" || typeof seq !== "number") return null;
   return typeof id === "string" && UUID.test(id) && typeof at === "string" ? { id, at, seq } : null;
 }
 

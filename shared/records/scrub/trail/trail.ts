@@ -15,6 +15,7 @@ import { type Extent, readable } from "../task/head.ts";
 import { type AppliedCommand, verifyAppliedCommands } from "./commands.ts";
 import { readEntry } from "./entries.ts";
 import { FOLD_START, type Fold, foldEntries, verifyFold, verifyHandoffsOf } from "./fold.ts";
+import { verifyForks } from "./forks.ts";
 import { readMarks, verifyMarked, verifyMarks, withoutAudited } from "./marks.ts";
 
 /** The number of entries in one read. */
@@ -61,6 +62,7 @@ export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Exten
     await verifyHandoffList(scrub, facts);
     await verifyRemoved(scrub, facts);
     await verifyMarked(scrub, facts);
+    await verifyForks(scrub, facts);
     step.tally.audit_entries += entries.length;
     await step.yieldToOthers();
     if (!more) {

@@ -14,6 +14,7 @@ const TYPES: Readonly<Record<string, string>> = {
   take: "TASK_TAKEN",
   release: "TASK_RELEASED",
   refuse: "COMMAND_REFUSED",
+  fork: "TASK_FORKED",
   handoff: "AGENT_HANDOFF",
   validate: "HANDOFF_VALIDATED",
   offer: "HANDOFF_OFFERED",

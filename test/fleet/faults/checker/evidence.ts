@@ -206,8 +206,8 @@ function commandOf(id: string, attempts: readonly CallAttempt[]): Command {
 /** The operations that write a version of a checkpoint, for a caller or for the fleet itself. */
 export const WRITES_VERSION: ReadonlySet<string> = new Set(["create", "update", "finalize", "link"]);
 
-/** The operations whose entries record a fact about a command or a version and apply no command. */
-const ANNOTATIONS: ReadonlySet<string> = new Set(["quarantine", "refuse"]);
+/** The operations whose entries record a fact about a command or a version and apply no command to the task. */
+const ANNOTATIONS: ReadonlySet<string> = new Set(["quarantine", "refuse", "fork"]);
 
 /** Entries without a command, such as the transitions of services, count as annotations too. */
 export const isAnnotation = ({ op, command_id }: Entry): boolean =>

@@ -104,9 +104,11 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         recover: {},
         remove: { checkpoint_id: parent.checkpoint_id, keep: 1 },
         retain: { hold: "case-1" },
+        fork: { source_task_id: task },
       }[op];
       const commandId = idAt(now);
-      return { op, task, again: () => codeOf(send(bench.repository, op, body, { task, commandId })) };
+      const target = op === "fork" ? `${task}-new` : task;
+      return { op, task, again: () => codeOf(send(bench.repository, op, body, { task: target, commandId })) };
     });
     return Promise.all(prepared);
   }
