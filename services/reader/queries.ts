@@ -48,6 +48,21 @@ export function isQueryOp(op: string): op is QueryOp {
   return (QUERY_OPS as readonly string[]).includes(op);
 }
 
+/** Only these members: a search has more of them. */
+const byAgent = ({ agent_id, from, to, limit, cursor }: QueryParams<"by_agent">) => ({
+  ...{ agent_id, from, to, limit, cursor },
+});
+
+function missionHandlers({
+  missions,
+}: CheckpointRepository): Pick<Handlers, "missions" | "mission" | "sorties"> {
+  return {
+    missions: (tenant, query) => missions.list(tenant, query),
+    mission: async (tenant, query, caller) => ({ mission: await missions.find(tenant, caller, query) }),
+    sorties: (tenant, query) => missions.sorties(tenant, query),
+  };
+}
+
 export function createQueries(
   repository: CheckpointRepository,
   queue: QueueQueries,
@@ -59,13 +74,12 @@ export function createQueries(
   turns: TurnQuery,
 ): Queries {
   const handlers: Handlers = {
-    get: async (tenant, query) => ({
-      checkpoint: await repository.get(tenant, query.checkpoint_id, query.version, query.as_stored),
+    get: async (tenant, { checkpoint_id: id, version, as_stored }) => ({
+      checkpoint: await repository.get(tenant, id, version, as_stored),
     }),
     latest: (tenant, query) => repository.latest(tenant, query.task_id),
     history: (tenant, query) => repository.history(tenant, query),
-    by_agent: (tenant, { agent_id, from, to, limit, cursor }) =>
-      repository.search(tenant, { agent_id, from, to, limit, cursor }),
+    by_agent: (tenant, query) => repository.search(tenant, byAgent(query)),
     search: (tenant, query) => repository.search(tenant, query),
     task: async (tenant, query) => ({ task: await repository.task(tenant, query.task_id) }),
     tasks: (tenant, query) => repository.tasks(tenant, query),
@@ -85,6 +99,7 @@ export function createQueries(
     access_record: (tenant, { acts }, caller) => recordAccess(repository, { tenant, caller }, acts),
     turn_event: turns,
     prunable: (tenant, query) => repository.prunable(tenant, query),
+    ...missionHandlers(repository),
     queue_status: (tenant) => queue.status(tenant),
     dead_list: (tenant, query) => queue.list(tenant, query),
     dead_retry: (tenant, { seq }, caller) => queue.retry(tenant, caller, seq),
@@ -128,11 +143,12 @@ function unavailable(error: BusError): FleetError {
 
 /** The identifiers in a query, for its log line. */
 function named(body: unknown): Facts {
-  const { task_id, checkpoint_id, agent_id, agent_type, handoff_id, alert_id } = body as Record<
+  const { task_id, mission_id, checkpoint_id, agent_id, agent_type, handoff_id, alert_id } = body as Record<
     string,
     unknown
   >;
   return {
+    ...(mission_id !== undefined && { mission_id }),
     ...(task_id !== undefined && { task_id }),
     ...(checkpoint_id !== undefined && { checkpoint_id }),
     ...(agent_id !== undefined && { agent_id }),

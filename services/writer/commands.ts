@@ -54,6 +54,7 @@ export function isCommandOp(op: string): op is CommandOp {
 }
 
 function handlersOf(repository: CheckpointRepository): Handlers {
+  const { missions } = repository;
   /** The command is committed: an error of the read must not hide that. */
   async function withCheckpoint(
     { actor: { tenant } }: Caller,
@@ -101,6 +102,14 @@ function handlersOf(repository: CheckpointRepository): Handlers {
     cancel_handoff: { apply: (by, command) => repository.cancelHandoff(by, command) },
     remove: { apply: (by, command) => repository.remove(by, command) },
     retain: { apply: (by, command) => repository.retain(by, command) },
+    mission_start: {
+      agentTypes: ({ agent_type }) => ({ agent_type }),
+      apply: (by, command) => missions.start(by, command),
+    },
+    mission_update: { apply: (by, command) => missions.update(by, command) },
+    mission_checkpoint: { apply: (by, command) => missions.checkpoint(by, command) },
+    sortie_add: { apply: (by, command) => missions.addSorties(by, command) },
+    sortie_update: { apply: (by, command) => missions.updateSortie(by, command) },
   };
 }
 

@@ -40,7 +40,9 @@ const UNTOUCHED: Rule = ({ updated_at }) => ({ updated_at });
 
 const RULES: Readonly<Record<AuditOp, Rule>> = {
   create: (task, change) => ({
-    ...worked(task, change, reopened(task)),
+    ...(change.facts.specialist === "yes"
+      ? { ...worked(task, change, task.work), updated_at: task.updated_at }
+      : worked(task, change, reopened(task))),
     phase: textOf(change, "phase"),
     agent_id: change.actor,
     agent_type: textOf(change, "agent_type"),
@@ -198,6 +200,13 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
       },
     };
   },
+  // Sorties are worked on by specialists too, which shows nothing about the owner of the task.
+  mission_start: UNTOUCHED,
+  mission_update: UNTOUCHED,
+  mission_checkpoint: UNTOUCHED,
+  mission_record: UNTOUCHED,
+  sortie_add: UNTOUCHED,
+  sortie_update: UNTOUCHED,
 };
 
 /** `task` null: the transition begins the task. */

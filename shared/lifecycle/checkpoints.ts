@@ -22,6 +22,8 @@ export interface CreatedCheckpoint {
   readonly options: HandoffOptions | undefined;
   /** The fence that the command carries. */
   readonly fence: number | undefined;
+  /** A specialist of a mission made the fleet write it: it says nothing about the owner of the task. */
+  readonly isOfSpecialist?: boolean;
 }
 
 /** True if the caller has accepted the open handoff and still owns the task by it. */
@@ -35,7 +37,7 @@ export function isNextAgent(
 export function checkpointCreated(
   decision: Decision,
   before: TaskRecord | null,
-  { checkpoint, hash, options, fence }: CreatedCheckpoint,
+  { checkpoint, hash, options, fence, isOfSpecialist = false }: CreatedCheckpoint,
 ): Decision {
   const { checkpoint_id: id, agent_type, parent_ids: parents, forked_from: origin } = checkpoint.metadata;
   const { actor: agent, task: taskId } = decision.circumstances;
@@ -46,7 +48,13 @@ export function checkpointCreated(
   const wasBlocked = before !== null && recoveryStateOf(before) === "blocked";
   decision.add("create", {
     checkpoint: { id, version: 1, oldHash: null, newHash: hash },
-    facts: { phase, agent_type, items, ...(origin && forkFacts(origin)) },
+    facts: {
+      phase,
+      agent_type,
+      items,
+      ...(origin && forkFacts(origin)),
+      ...(isOfSpecialist && { specialist: "yes" }),
+    },
     event: {
       type: "CHECKPOINT_CREATED",
       data: {
@@ -61,7 +69,12 @@ export function checkpointCreated(
     if (isAttempted(decision.task)) resume(decision, id);
   } else if (open !== null && requestsHandoff) {
     cancel(decision, { reason: "superseded", details: id });
-  } else if (isAttempted(decision.task) && decision.handoff === null && decision.task.owner !== null) {
+  } else if (
+    !isOfSpecialist &&
+    isAttempted(decision.task) &&
+    decision.handoff === null &&
+    decision.task.owner !== null
+  ) {
     // The handoff of the attempt has lapsed, and its agent writes before the watchdogs have recorded that.
     resume(decision, id);
   }
@@ -136,9 +149,18 @@ export function checkpointChanged(
     if (op === "update") settleProgress(decision, before, items);
     return decision;
   }
+  settleEnd(decision, before, as);
+  return decision;
+}
+
+/** The ended task has no open handoff and no recovery. `before`: the task before it ended. */
+export function settleEnd(
+  decision: Decision,
+  before: TaskRecord,
+  as: "completed" | "failed" | "cancelled",
+): void {
   if (decision.handoff !== null) cancel(decision, { reason: "task_ended", details: as });
   if (recoveryStateOf(before) !== "idle") settle(decision, "superseded");
-  return decision;
 }
 
 /** The type that continues the completed task; null: the task ends. Only the first completion is handed off. */

@@ -36,6 +36,12 @@ export const AUDIT_OPS = [
   "retry",
   "remove",
   "retain",
+  "mission_start",
+  "mission_update",
+  "mission_checkpoint",
+  "mission_record",
+  "sortie_add",
+  "sortie_update",
 ] as const;
 export type AuditOp = (typeof AUDIT_OPS)[number];
 

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { checkpointSchema, firedTriggerSchema, forkedFromSchema } from "./checkpoint.ts";
 import { ERROR_CODES } from "./errors.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
+import type { MissionAnswer, MissionCheckpointAnswer } from "./mission-commands.ts";
 import { RECOVERY_STATES } from "./recovery-states.ts";
 import type { CommandOp } from "./subjects.ts";
 
@@ -163,5 +164,10 @@ export interface CommandAnswers {
   readonly remove: RemovedAnswer;
   readonly retain: RetentionAnswer;
   readonly fork: CommittedAnswer;
+  readonly mission_start: MissionAnswer;
+  readonly mission_update: MissionAnswer;
+  readonly mission_checkpoint: MissionCheckpointAnswer;
+  readonly sortie_add: MissionAnswer;
+  readonly sortie_update: MissionAnswer;
 }
 export type CommandAnswer = CommandAnswers[CommandOp];

@@ -10,6 +10,13 @@
 import { z } from "zod";
 import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
+import {
+  lockSnapshotSchema,
+  messageSnapshotSchema,
+  missionSnapshotSchema,
+  recoveryContextSchema,
+  sortieSnapshotSchema,
+} from "./mission.ts";
 import { retentionSchema } from "./retention.ts";
 
 export const SCHEMA_VERSION = "1.1";
@@ -232,13 +239,17 @@ const verificationSchema = section({
   results: z.array(z.unknown()).max(LIMITS.array_items_max).default([]),
 });
 
-/** The mission snapshot of seed 002. The operations that use its parts check them. */
+/**
+ * The mission snapshot of seed 002. An orchestrator may write a part of it by hand; the fleet writes it whole, and
+ * a mission is resumed from a whole one only ({@link missionSnapshotSchema}).
+ */
 const fleetSchema = section({
   mission_id: tokenSchema,
-  sorties: z.array(section({ id: text })).default([]),
-  active_locks: z.array(section({ id: text })).default([]),
-  pending_messages: z.array(section({ id: text })).default([]),
-  recovery_context: section({}).optional(),
+  progress_percent: missionSnapshotSchema.shape.progress_percent.optional(),
+  sorties: z.array(section({ ...sortieSnapshotSchema.partial().shape, id: text })).default([]),
+  active_locks: z.array(section({ ...lockSnapshotSchema.partial().shape, id: text })).default([]),
+  pending_messages: z.array(section({ ...messageSnapshotSchema.partial().shape, id: text })).default([]),
+  recovery_context: section(recoveryContextSchema.partial().shape).optional(),
 });
 
 const labelsSchema = z

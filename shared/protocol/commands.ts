@@ -7,6 +7,7 @@ import { z } from "zod";
 import { checkpointInputSchema, FINAL_STATUSES } from "./checkpoint.ts";
 import { handoffFields, handoffOptionsSchema, handoffReasonSchema } from "./handoff-record.ts";
 import { checkpointIdSchema, commandIdSchema, digestSchema, tokenSchema } from "./ids.ts";
+import { MISSION_COMMAND_SCHEMAS } from "./mission-commands.ts";
 import { recoverFields } from "./recovery-record.ts";
 import { pruneFields, retentionSchema } from "./retention.ts";
 import type { CommandOp } from "./subjects.ts";
@@ -191,9 +192,11 @@ export const COMMAND_SCHEMAS = {
   remove: removeCommandSchema,
   retain: retainCommandSchema,
   fork: forkCommandSchema,
+  ...MISSION_COMMAND_SCHEMAS,
 } as const satisfies Record<CommandOp, z.ZodType>;
 
 export type CommandBody<Op extends CommandOp> = z.output<(typeof COMMAND_SCHEMAS)[Op]>;
+export type CommandBodyInput<Op extends CommandOp> = z.input<(typeof COMMAND_SCHEMAS)[Op]>;
 export type CreateCommand = z.output<typeof createCommandSchema>;
 export type UpdateCommand = z.output<typeof updateCommandSchema>;
 export type FinalizeCommand = z.output<typeof finalizeCommandSchema>;

@@ -8,6 +8,7 @@ import { invalid } from "./errors.ts";
 import { FAILURE_CLASSES } from "./exit-report.ts";
 import { HANDOFF_FAILURES } from "./handoff-states.ts";
 import { tokenSchema } from "./ids.ts";
+import { MISSION_EVENT_DATA } from "./mission-events.ts";
 import { FAILURE_SIGNALS } from "./recovery-states.ts";
 import { REMOVAL_REASONS } from "./retention.ts";
 import { validate } from "./validation.ts";
@@ -141,6 +142,7 @@ const data = {
     taskId: z.string(),
     reason: z.enum(["progress", "superseded"]),
   }),
+  ...MISSION_EVENT_DATA,
 } as const;
 
 export const EVENT_DATA = data;

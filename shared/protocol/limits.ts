@@ -152,6 +152,20 @@ export const LIMITS = {
   /** Recoveries are listed with the whole heads of their tasks. */
   recoveries_limit_max: 100,
   recoveries_limit_default: 20,
+
+  missions_limit_max: 100,
+  missions_limit_default: 20,
+  sorties_limit_max: 1_000,
+  sorties_limit_default: 100,
+  mission_title_chars_max: 300,
+  mission_description_chars_max: 2_000,
+  mission_file_chars_max: 512,
+  progress_notes_chars_max: 2_000,
+  sortie_files_count_max: 100,
+  sortie_batch_count_max: 100,
+  mission_sorties_count_max: 1_000,
+  /** All sorties of a mission as JSON, so that its snapshot fits into a checkpoint, and its resumption into one transaction. */
+  mission_bytes_max: 450_000,
   recoveries_scan_count_max: 2_000,
   /** Ancestors, and their bytes, that are verified before a checkpoint is handed over. */
   chain_count_max: 500,

@@ -3,7 +3,15 @@
  * and of the table in SPEC.md. Clients have no rights on JetStream, because JetStream publishes its answers to
  * any reply subject, also where the client itself may not publish.
  */
-import { COMMAND_OPS, type CommandOp, QUERY_OPS, QUEUED_OPS, type QueryOp, STREAMS } from "./subjects.ts";
+import {
+  COMMAND_OPS,
+  type CommandOp,
+  MISSION_QUERY_OPS,
+  QUERY_OPS,
+  QUEUED_OPS,
+  type QueryOp,
+  STREAMS,
+} from "./subjects.ts";
 
 /** The roles of people and programs outside the fleet. */
 export const CLIENT_ROLES = ["agent", "orchestrator", "operator", "observer", "runner"] as const;
@@ -47,6 +55,7 @@ const READ_OPS: readonly QueryOp[] = [
   "handoff",
   "handoffs",
   "recovery_point",
+  ...MISSION_QUERY_OPS,
 ];
 const OVERVIEW_OPS: readonly QueryOp[] = [
   "tasks",

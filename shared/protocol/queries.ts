@@ -16,6 +16,7 @@ import type { Handoff } from "./handoff-record.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
 import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
+import { MISSION_QUERY_SCHEMAS, type MissionQueryResults } from "./mission-queries.ts";
 import { offerNextQuerySchema, offerSettleQuerySchema, type SettledOffer } from "./offer-queries.ts";
 import { pageLimit } from "./page-limit.ts";
 import {
@@ -191,6 +192,7 @@ export const QUERY_SCHEMAS = {
   access_record: accessRecordQuerySchema,
   turn_event: turnEventQuerySchema,
   prunable: prunableQuerySchema,
+  ...MISSION_QUERY_SCHEMAS,
   queue_status: emptyQuerySchema,
   dead_list: deadListQuerySchema,
   dead_retry: deadLetterQuerySchema,
@@ -351,7 +353,7 @@ export interface FleetStatus {
   readonly uptime_ms: number;
 }
 
-export interface QueryResults {
+export interface QueryResults extends MissionQueryResults {
   get: { checkpoint: Checkpoint };
   latest: LatestResult;
   history: CheckpointPage;

@@ -19,6 +19,7 @@ export const SCRUB_KINDS = [
   "command",
   "index",
   "event",
+  "mission",
   "record",
 ] as const;
 export type ScrubKind = (typeof SCRUB_KINDS)[number];

@@ -21,6 +21,11 @@ export const COMMAND_OPS = [
   "remove",
   "retain",
   "fork",
+  "mission_start",
+  "mission_update",
+  "mission_checkpoint",
+  "sortie_add",
+  "sortie_update",
 ] as const;
 export type CommandOp = (typeof COMMAND_OPS)[number];
 
@@ -29,7 +34,8 @@ export type CommandOp = (typeof COMMAND_OPS)[number];
  * answer is the fence of all further commands, so no agent could continue before they are applied. Not
  * `cancel_handoff` and `recover`: when applied later they could hit another agent than the caller meant. Not
  * `remove` and `retain`: an operator waits for the answer, and the task may need the checkpoint by then. Not
- * `fork`: when applied later it could copy another checkpoint than the caller saw.
+ * `fork`: when applied later it could copy another checkpoint than the caller saw. Not the commands
+ * of missions: other agents would act meanwhile on a mission that is not as it seems.
  */
 export const QUEUED_OPS = [
   "create",
@@ -53,6 +59,9 @@ export const ALERT_OPS = ["alerts", "alert", "alert_ack"] as const;
 
 /** Queries about the scrub. */
 export const SCRUB_OPS = ["scrub_status", "scrub_start", "scrub_findings"] as const;
+
+/** Queries about missions. */
+export const MISSION_QUERY_OPS = ["missions", "mission", "sorties"] as const;
 
 /** Queries by which clients take offers. */
 export const OFFER_OPS = ["offer_next", "offer_settle"] as const;
@@ -78,6 +87,7 @@ export const QUERY_OPS = [
   "access_record",
   "turn_event",
   "prunable",
+  ...MISSION_QUERY_OPS,
   ...SCRUB_OPS,
   ...QUEUE_OPS,
   ...ALERT_OPS,

@@ -62,6 +62,7 @@ import type { Format } from "./kv/format.ts";
 import { tenantKeys } from "./kv/keyspace.ts";
 import { asFleetError } from "./kv/store-errors.ts";
 import { Transactions } from "./kv/transactions.ts";
+import { Missions } from "./mission/missions.ts";
 import { recoverTask } from "./recovery/commands.ts";
 import { listRecoveries } from "./recovery/lists.ts";
 import { type PreviewedPoint, RecoveryActions } from "./recovery-actions.ts";
@@ -100,13 +101,13 @@ export class CheckpointRepository {
   readonly #options: RepositoryOptions;
   readonly #transactions: Transactions;
   readonly #commands: CommandRunner;
-  readonly #policies: Policies;
   readonly #findings: Findings;
   readonly handoffActions: HandoffActions;
   readonly recoveryActions: RecoveryActions;
   readonly tenantActs: TenantActs;
   readonly sessions: Sessions;
   readonly applied: AppliedCommands;
+  readonly missions: Missions;
 
   constructor(options: RepositoryOptions) {
     const { store, now, finder, onCorrupt, policies = DEFAULT_POLICIES } = options;
@@ -123,8 +124,8 @@ export class CheckpointRepository {
     this.sessions = new Sessions(parts);
     this.applied = new AppliedCommands(store, transactions);
     this.#options = options;
-    this.#policies = policies;
     this.#commands = new CommandRunner(parts);
+    this.missions = new Missions(transactions, this.#commands);
   }
 
   create(caller: Caller, command: CreateCommand): Promise<CommittedAnswer> {
@@ -195,7 +196,8 @@ export class CheckpointRepository {
 
   /** The checkpoints that a prune would remove now. */
   prunable(tenant: string, query: QueryParams<"prunable">): Promise<PrunablePage> {
-    const context = { policies: this.#policies, nowMs: this.#options.now() };
+    const { policies = DEFAULT_POLICIES, now } = this.#options;
+    const context = { policies, nowMs: now() };
     return this.#transactions.read("prunable", (reader) => listPrunable(reader, tenant, query, context));
   }
 

@@ -17,6 +17,7 @@ export type {
 export { FleetError } from "../protocol/errors.ts";
 export type { FleetEvent } from "../protocol/events.ts";
 export type { Handoff } from "../protocol/handoff-record.ts";
+export type { Mission, RecoveryContext, Sortie } from "../protocol/mission.ts";
 export type { OfferData } from "../protocol/offer.ts";
 export type { Task } from "../protocol/task.ts";
 export type { Workspace, WorkspaceDrift } from "../protocol/workspace.ts";
@@ -50,6 +51,7 @@ export { type AcceptedHandoff, TaskHandle } from "./client/task.ts";
 export type { FleetWarning } from "./client/warnings.ts";
 export type { Fallback } from "./delivery/command-delivery.ts";
 export type { HeartbeatSender, HeartbeatState } from "./heartbeat.ts";
+export type { MissionCheckpoint, MissionHandle, MissionResult } from "./mission/mission.ts";
 export type { ReceivedOffer } from "./offers.ts";
 export type { PendingCommands } from "./spool/spool.ts";
 export { type Money, type Segment, type Spending, spendingBy, taskSegments } from "./task-cost.ts";

@@ -121,6 +121,9 @@ function bodies(own: string, other: string): Readonly<Record<AnsweredOp, readonl
     access_record: [
       { acts: [{ act: "issue", id: `U${"A".repeat(55)}`, role: "agent", name: `${own}-agent` }] },
     ],
+    missions: [{}, { active: true }],
+    mission: [{ mission_id: task_id }, {}],
+    sorties: [{ mission_id: task_id }],
     turn_event: [
       {
         session_id: "s-1",

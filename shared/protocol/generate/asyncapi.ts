@@ -297,6 +297,11 @@ const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
   recover: "recovery",
   remove: "removed",
   retain: "retention",
+  mission_start: "mission_state",
+  mission_update: "mission_state",
+  mission_checkpoint: "mission_snapshot",
+  sortie_add: "mission_state",
+  sortie_update: "mission_state",
 };
 
 /** The answers to a command that was not refused. */

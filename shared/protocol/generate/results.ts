@@ -7,6 +7,7 @@ import { errorBodySchema } from "../answers.ts";
 import { checkpointSchema } from "../checkpoint.ts";
 import { ERROR_CODES } from "../errors.ts";
 import { handoffSchema } from "../handoff-record.ts";
+import { missionPageSchema, missionResultSchema, sortiePageSchema } from "../mission-queries.ts";
 import { settledOfferSchema } from "../offer-queries.ts";
 import { FINDING_KINDS, type QueryResults } from "../queries.ts";
 import { POINT_FAILURES } from "../recovery-states.ts";
@@ -212,4 +213,7 @@ export const RESULT_SCHEMAS = {
   alert: alertStateSchema,
   alert_ack: acknowledgedAlertsSchema,
   offer_settle: settledOfferSchema,
+  missions: missionPageSchema,
+  mission: missionResultSchema,
+  sorties: sortiePageSchema,
 } as const satisfies { [Op in AnsweredOp]: z.ZodType<QueryResults[Op]> };

@@ -24,6 +24,7 @@ import { exitReportSchema } from "../exit-report.ts";
 import { exportLineSchema } from "../export-lines.ts";
 import { heartbeatSchema } from "../heartbeat.ts";
 import { CHECKPOINT_ID_INPUT_PATTERN, CHECKPOINT_ID_PATTERN, checkpointIdSchema } from "../ids.ts";
+import { missionAnswerSchema, missionCheckpointAnswerSchema } from "../mission-commands.ts";
 import { offerSchema } from "../offer.ts";
 import { QUERY_SCHEMAS } from "../queries.ts";
 import { RETENTION_PATTERN, retentionSchema } from "../retention.ts";
@@ -110,7 +111,9 @@ export const SCHEMA_FILES = {
   command: (op: string): string => `command-${kebab(op)}.json`,
   query: (op: string): string => `query-${kebab(op)}.json`,
   answer: (kind: string): string => `answer-${kebab(kind)}.json`,
-  event: (type: string): string => `event-${kebab(type.toLowerCase())}.json`,
+  /** The types of seed 002 are in lower case; one of them has the name of another type in upper case. */
+  event: (type: string): string =>
+    `${type === type.toLowerCase() ? "fleet-event" : "event"}-${kebab(type.toLowerCase())}.json`,
   alert: (type: string): string => `alert-${kebab(type.toLowerCase())}.json`,
 } as const;
 
@@ -150,6 +153,18 @@ const APPLIED: readonly SchemaRow[] = [
   [SCHEMA_FILES.answer("recovery"), "Answer to a recover that was applied", recoveryAnswerSchema, "output"],
   [SCHEMA_FILES.answer("removed"), "Answer to a remove that was applied", removedAnswerSchema, "output"],
   [SCHEMA_FILES.answer("retention"), "Answer to a retain that was applied", retentionAnswerSchema, "output"],
+  [
+    SCHEMA_FILES.answer("mission_state"),
+    "Answer to a command of a mission that was applied",
+    missionAnswerSchema,
+    "output",
+  ],
+  [
+    SCHEMA_FILES.answer("mission_snapshot"),
+    "Answer to a mission_checkpoint that was applied",
+    missionCheckpointAnswerSchema,
+    "output",
+  ],
 ];
 
 const AGENT_CREDENTIALS: readonly SchemaRow[] = [

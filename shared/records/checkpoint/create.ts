@@ -4,6 +4,7 @@
  */
 import { type Sealed, seal } from "../../integrity/seal.ts";
 import { isNextAgent } from "../../lifecycle/checkpoints.ts";
+import type { Decision } from "../../lifecycle/decision.ts";
 import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import type { CreateCommand } from "../../protocol/commands.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
@@ -43,36 +44,69 @@ export async function createCheckpoint(
   requireIdentity(context, command);
   requireExpected(begun, command.expected_version);
   const open = await readOpenHandoff(tx, begun.keys, begun.head);
+  const { checkpoint, sealed } = await appendCheckpoint(tx, context, begun, open, command);
+  const written = { checkpoint, hash: sealed.hash, options: command.handoff, fence: context.fence };
+  const decision = decided(context, { task: begun.head, handoff: open }, { type: "create", ...written });
+  await finalizeHandedOver(tx, context, begun.keys, decision, open);
+  return complete(tx, context, begun, {
+    transitions: decision.transitions,
+    answer: {
+      ...versionAnswer(checkpoint, sealed),
+      ...advisedBy(checkpoint),
+      ...(checkpoint.execution_state.phase === "handoff" && { handoff_id: id }),
+    },
+  });
+}
+
+interface NewVersion {
+  readonly checkpoint: UnsealedCheckpoint;
+  readonly sealed: Sealed;
+}
+
+/** Writes the rows of a new checkpoint after the head of `begun`. Its transition follows as the next of its task. */
+export async function appendCheckpoint(
+  tx: Tx,
+  context: CommandContext,
+  begun: Pick<Begun, "keys" | "head">,
+  open: Handoff | null,
+  command: Pick<CreateCommand, "command_id" | "checkpoint">,
+): Promise<NewVersion> {
   const links = await linksOf(tx, context, begun, command, open);
   const retention = retentionOf(context, command, begun);
   const composition = composed(context, command, begun, { ...links, retention });
   const checkpoint = withTriggers(composition, context.thresholdsOf);
   const sealed = seal(checkpoint);
-  const { task } = context.actor;
-  const { seq } = checkpoint.metadata;
-
   writeFirstVersion(tx, begun, checkpoint, sealed, links.fallback);
+  return { checkpoint, sealed };
+}
 
-  const written = { checkpoint, hash: sealed.hash, options: command.handoff, fence: context.fence };
-  const decision = decided(context, { task: begun.head, handoff: open }, { type: "create", ...written });
-  if (open !== null && decision.transitions.some(({ op }) => op === "confirm")) {
-    const handedOver = { id: open.checkpoint_id, status: "handed_off" } as const;
-    await finalizeDraft(tx, context, begun.keys, decision, handedOver);
-  }
-  return complete(tx, context, begun, {
-    transitions: decision.transitions,
-    answer: {
-      task_id: task,
-      checkpoint_id: id,
-      version: 1,
-      seq,
-      hash: sealed.hash,
-      committed_at: decision.at,
-      ...(sealed.bytes.length > LIMITS.checkpoint_bytes_warn && { warnings: ["large_checkpoint"] }),
-      ...advisedBy(checkpoint),
-      ...(checkpoint.execution_state.phase === "handoff" && { handoff_id: id }),
-    },
-  });
+/** Finalizes the checkpoint of the handoff that the new checkpoint confirmed. */
+export async function finalizeHandedOver(
+  tx: Tx,
+  context: CommandContext,
+  keys: TenantKeys,
+  decision: Decision,
+  open: Handoff | null,
+): Promise<void> {
+  if (open === null || !decision.transitions.some(({ op }) => op === "confirm")) return;
+  const handedOver = { id: open.checkpoint_id, status: "handed_off" } as const;
+  await finalizeDraft(tx, context, keys, decision, handedOver);
+}
+
+/** The members of an answer that name the version. */
+export function versionAnswer(
+  { metadata }: UnsealedCheckpoint,
+  { hash, bytes }: Sealed,
+): RememberedCheckpoint {
+  return {
+    task_id: metadata.task_id,
+    checkpoint_id: metadata.checkpoint_id,
+    version: metadata.version,
+    seq: metadata.seq,
+    hash,
+    committed_at: metadata.committed_at,
+    ...(bytes.length > LIMITS.checkpoint_bytes_warn && { warnings: ["large_checkpoint"] }),
+  };
 }
 
 /**
@@ -94,7 +128,7 @@ export function checkNewCheckpoint(
 /** Writes the records of a new checkpoint: its row, its location, its place in the order and its links. */
 export function writeFirstVersion(
   tx: Tx,
-  { keys, head }: Begun,
+  { keys, head }: Pick<Begun, "keys" | "head">,
   { metadata: { checkpoint_id: id, task_id: task, seq, parent_ids }, compliance }: UnsealedCheckpoint,
   sealed: Sealed,
   fallback: string | null,
@@ -150,8 +184,8 @@ function requireExpected(begun: Begun, expected: number | undefined): void {
 /** The retention policy of a checkpoint that names none: that of its task, or else of the settings. */
 function retentionOf(
   { policies, actor }: CommandContext,
-  { checkpoint }: CreateCommand,
-  { head }: Begun,
+  { checkpoint }: Pick<CreateCommand, "checkpoint">,
+  { head }: Pick<Begun, "head">,
 ): string {
   const settings = policyOf(policies, actor.tenant, checkpoint.metadata.agent_type).retention;
   return head?.retention?.policy ?? settings.class;
@@ -170,8 +204,8 @@ interface Links {
 async function linksOf(
   tx: Tx,
   context: CommandContext,
-  begun: Begun,
-  command: CreateCommand,
+  begun: Pick<Begun, "keys" | "head">,
+  command: Pick<CreateCommand, "checkpoint">,
   open: Handoff | null,
 ): Promise<Links> {
   const { metadata, recovery } = command.checkpoint;
@@ -229,7 +263,7 @@ export async function requireInTask(
 /** `retention` is the policy of a checkpoint that names none. */
 function composed(
   context: Pick<CommandContext, "actor" | "nowMs">,
-  command: CreateCommand,
+  command: Pick<CreateCommand, "command_id" | "checkpoint">,
   begun: Pick<Begun, "head">,
   { retention, ...links }: Links & { readonly retention: string },
 ): UnsealedCheckpoint {

@@ -27,6 +27,10 @@
  * | `tenant_chain`                                    | seq and hash of the newest entry         | acts of operators     |
  * | `sessions`, agent, session                       | times of its turns, and what was done    | turn_event            |
  * | `session_folders`, hash of a machine and a folder | the newest session in the folder         | turn_event            |
+ * | `session_folders`, hash of a folder               | the newest session in the folder         | turn_event            |
+ * | `missions`, task                                  | a mission                                | its transitions       |
+ * | `active_missions`, task                           | empty; one for each mission in progress  | its transitions       |
+ * | `sorties`, task, sortie                           | a part of a mission                      | its transitions       |
  * | `idem`, command                                   | request hash, answer, check, commit stamp| every command         |
  * | `ix`, name, value, time, checkpoint               | the fields that a search filters by      | the indexer           |
  * | `text`, word, step                                | the entries of the step that add the word| the indexer           |
@@ -77,6 +81,9 @@ const TENANT_SUBSPACES = [
   "tenant_chain",
   "sessions",
   "session_folders",
+  "missions",
+  "active_missions",
+  "sorties",
   "idem",
   "ix",
   "text",
@@ -133,6 +140,17 @@ export function tenantKeys(tenant: string): TenantKeys {
   return keys;
 }
 
+function missionKeys(at: (subspace: TenantSubspace, ...parts: Buffer[]) => Buffer) {
+  return {
+    mission: (task: string): Bytes => at("missions", name(task)),
+    missions: (): KeyRange => children(at("missions")),
+    activeMission: (task: string): Bytes => at("active_missions", name(task)),
+    activeMissions: (): KeyRange => children(at("active_missions")),
+    sortie: (task: string, sortie: string): Bytes => at("sorties", name(task), element(sortie)),
+    sorties: (task: string): KeyRange => children(at("sorties", name(task))),
+  };
+}
+
 function keysUnder(root: Buffer) {
   const at = (subspace: TenantSubspace, ...parts: Buffer[]) =>
     Buffer.concat([root, name(subspace), ...parts]);
@@ -182,6 +200,7 @@ function keysUnder(root: Buffer) {
     sessionsOf: (agent: string): KeyRange => children(at("sessions", name(agent))),
     sessionFolders: (): KeyRange => children(at("session_folders")),
     sessionFolder: (hash: string): Bytes => at("session_folders", element(hash)),
+    ...missionKeys(at),
     command: (id: string): Bytes => at("idem", uuid(id)),
     commands: (): KeyRange => children(at("idem")),
     index: (name: string, value: string, timeMs: number, id: string): Bytes =>
@@ -317,15 +336,15 @@ export function parseAgentLease(key: Bytes): { tenant: string; task: string; fen
   return { tenant: texts[0]!, task: texts[1]!, fence };
 }
 
-/** Reads the task out of a `recovering` key. */
-export function parseRecovering(key: Bytes): string {
-  return (tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as string;
-}
-
 /** Reads tenant and name out of a `scrub` key. */
 export function parseFinding(key: Bytes): { tenant: string; id: string } {
   const elements = tuple.unpack(Buffer.from(key)) as string[];
   return { tenant: elements[3]!, id: elements[5]! };
+}
+
+/** Reads the name at the end of a key: the task of a `recovering` or `active_missions` key, the sortie of a sortie's key. */
+export function endingName(key: Bytes): string {
+  return (tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as string;
 }
 
 /** Reads the id at the end of a key: the checkpoint of an index entry, the handoff of a handoff key. */

@@ -8,7 +8,7 @@ import type { Task } from "../../protocol/task.ts";
 import type { Reader } from "../../store/store.ts";
 import { readTask } from "../checkpoint/lookup.ts";
 import { type CursorKind, openCursor, sealCursor } from "../kv/cursor.ts";
-import { after, parseRecovering, tenantKeys } from "../kv/keyspace.ts";
+import { after, endingName, tenantKeys } from "../kv/keyspace.ts";
 import { readHeads } from "../task/task-list.ts";
 import { redactedView } from "../task/task-view.ts";
 import type { RecoveryPlace } from "./due.ts";
@@ -35,7 +35,7 @@ export async function listRecoveries(
   for (let scanned = 0; ; ) {
     const from = last === null ? begin : after(keys.recovering(last));
     const { rows, more } = await reader.getRange({ begin: from, end }, { limit: SLICE });
-    const names = rows.map(({ key }) => parseRecovering(key));
+    const names = rows.map(({ key }) => endingName(key));
     const heads = await readHeads(reader, tenant, names);
     for (const [i, head] of heads.entries()) {
       last = names[i] as string;

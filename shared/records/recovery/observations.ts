@@ -94,7 +94,8 @@ async function hasWritten(
     for (const { value } of rows) {
       const entry = JSON.parse(decode<string>(value)) as WrittenEntry;
       if (entry.fence < fence) return false;
-      if (WRITES.has(entry.op) && entry.actor.type !== "service") return true;
+      const isOfOwner = entry.actor.type !== "service" && entry.specialist === undefined;
+      if (WRITES.has(entry.op) && isOfOwner) return true;
     }
     const last = rows.at(-1);
     if (!more || last === undefined) return false;
@@ -106,6 +107,7 @@ interface WrittenEntry {
   readonly op: string;
   readonly fence: number;
   readonly actor: { readonly type: string };
+  readonly specialist?: string;
 }
 
 export type ObservedRecovery = { readonly applied: boolean; readonly head: TaskRecord | null };

@@ -7,6 +7,7 @@ import { canonicalText, sha256Hex } from "../../integrity/canonical.ts";
 import type { FiredTrigger, ForkedFrom } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { HandoffState } from "../../protocol/handoff-states.ts";
+import type { MissionStatus, SortieCounts } from "../../protocol/mission.ts";
 import type { RecoveryState } from "../../protocol/recovery-states.ts";
 import { type Bytes, STAMP_BYTES, type Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
@@ -20,7 +21,9 @@ export type RememberedAnswer =
   | RememberedOwnership
   | RememberedHandoff
   | RememberedRecovery
-  | RememberedRetention;
+  | RememberedRetention
+  | RememberedMission
+  | RememberedSnapshot;
 
 /** The answer to a command that wrote a version of a checkpoint. */
 export type RememberedCheckpoint = {
@@ -81,6 +84,25 @@ export type RememberedRetention = {
   readonly retention_policy: string | null;
   readonly holds: string[];
   readonly committed_at: string;
+};
+
+/** The answer to a command that changed a mission. */
+export type RememberedMission = {
+  readonly task_id: string;
+  readonly mission_status: MissionStatus;
+  readonly progress_percent: number;
+  readonly committed_at: string;
+  readonly checkpoint_id?: string;
+  readonly sortie_ids?: string[];
+};
+
+/** The answer to a command that recorded a mission. */
+export type RememberedSnapshot = RememberedCheckpoint & {
+  readonly mission_status: MissionStatus;
+  readonly progress_percent: number;
+  readonly sorties: SortieCounts;
+  readonly lock_count: number;
+  readonly message_count: number;
 };
 
 interface Remembered {

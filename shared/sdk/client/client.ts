@@ -29,6 +29,8 @@ import type { Stop } from "../../runtime/process/service.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import { CommandDelivery, type CommandOptions, type DeliveryParts } from "../delivery/command-delivery.ts";
 import { HeartbeatSender, type HeartbeatState } from "../heartbeat.ts";
+import { MissionHandle } from "../mission/mission.ts";
+import { MissionDirectory } from "../mission/mission-directory.ts";
 import { type OfferHandler, type OfferOptions, takeOffers } from "../offers.ts";
 import { QuerySender } from "../request/query-sender.ts";
 import type { CallOptions } from "../request/request.ts";
@@ -36,6 +38,7 @@ import type { PendingCommands } from "../spool/spool.ts";
 import { type AdminParts, FleetAdmin } from "./admin.ts";
 import { type RequestedCheckpoint, requestCheckpoint } from "./checkpoint-request.ts";
 import { CheckpointTasks } from "./checkpoint-tasks.ts";
+import { offerReference } from "./offer-reference.ts";
 import type {
   AcknowledgeOptions,
   AgentRange,
@@ -77,6 +80,7 @@ export class FleetClient {
   /** The operations of operators and their tools. */
   readonly admin: FleetAdmin;
   readonly tenant: string;
+  readonly missions: MissionDirectory;
   readonly #parts: ClientParts & AdminParts;
   readonly #log: Logger;
   /** Handoffs that this client has accepted. */
@@ -90,6 +94,7 @@ export class FleetClient {
     this.tenant = parts.tenant;
     this.#log = parts.log ?? createLogger({ service: "sdk", level: "silent" });
     this.admin = new FleetAdmin(this.#parts);
+    this.missions = new MissionDirectory(queries);
   }
 
   get agentId(): string {
@@ -100,6 +105,11 @@ export class FleetClient {
   get fleetId(): string | undefined {
     const { connection } = this.#parts;
     return connection.isUp ? connection.bus.fleet : undefined;
+  }
+
+  /** The operations on one mission: with a fence as its coordinator, else as a specialist. */
+  mission(missionId: string, { fence }: { readonly fence?: number | undefined } = {}): MissionHandle {
+    return new MissionHandle(this.#parts, missionId, fence);
   }
 
   /** The operations on one task, under one fence. */
@@ -229,9 +239,8 @@ export class FleetClient {
    */
   async onOffer(agentType: string, handler: OfferHandler, options: OfferOptions = {}): Promise<Stop> {
     const { tenant, agentId, connection, queries, clock } = this.#parts;
-    const { bus } = connection;
     const acknowledge = this.acknowledgeHandoff.bind(this);
-    const shared = { bus, queries, clock, log: this.#log, accepted: this.#accepted };
+    const shared = { bus: connection.bus, queries, clock, log: this.#log, accepted: this.#accepted };
     const parts = { ...shared, tenant, agentId, acknowledge };
     return takeOffers(parts, agentType, handler, options);
   }
@@ -249,10 +258,11 @@ export class FleetClient {
     const { connection, tenant } = this.#parts;
     const { report_id, agent_id, task_id } = validate(exitReportSchema, report);
     const body = encodeBody(report, CONTENT_TYPES.json);
-    const messageId = report_id ?? hash("sha256", body, "hex");
-    const timeoutMs = LIMITS.request_deadline_ms_default;
-    const subject = SUBJECTS.exit(tenant, agent_id, task_id);
-    await connection.bus.publishDurable(subject, { body }, { messageId, timeoutMs });
+    const options = {
+      messageId: report_id ?? hash("sha256", body, "hex"),
+      timeoutMs: LIMITS.request_deadline_ms_default,
+    };
+    await connection.bus.publishDurable(SUBJECTS.exit(tenant, agent_id, task_id), { body }, options);
   }
 
   /** null if there is none. Throws CORRUPT if its bytes do not match its hash. */
@@ -330,8 +340,8 @@ export class FleetClient {
 
   /** Handles the requests of others for a fresh checkpoint of this agent. */
   onCheckpointRequest(handler: () => void): Promise<Stop> {
-    const { tenant, agentId, connection } = this.#parts;
-    return connection.bus.subscribe(SUBJECTS.agentRequests(tenant, agentId, "checkpoint"), handler);
+    const subject = SUBJECTS.agentRequests(this.#parts.tenant, this.agentId, "checkpoint");
+    return this.#parts.connection.bus.subscribe(subject, handler);
   }
 
   requestCheckpoint(taskId: string, options: CallOptions = {}): Promise<RequestedCheckpoint> {
@@ -344,8 +354,7 @@ export class FleetClient {
   }
 
   /**
-   * Waits until the spool is empty, at most `deadlineMs`. Resolves with the remaining commands. For a process that is about to end: the spool is
-   * sent in the background in any case.
+   * Waits until the spool is empty, at most `deadlineMs`. Resolves with the remaining commands. For a process that is about to end.
    */
   async flush({
     deadlineMs = LIMITS.request_deadline_ms_default,
@@ -378,18 +387,10 @@ export class FleetClient {
     });
   }
 
-  /** The offer of a checkpoint's handoff, as the store has it. Throws CONFLICT if the checkpoint is not offered now. */
   async #offerOf(checkpointId: string, options: CallOptions): Promise<OfferReference> {
     const id = normalizeCheckpointId(checkpointId);
     const { id: task_id } = await this.taskOf(id, options);
-    const handoff = await this.handoffOf(task_id, options);
-    if (handoff?.state !== "offered" || handoff.checkpoint_id !== id || handoff.to_agent_type === null) {
-      throw new FleetError("CONFLICT", "the checkpoint is not offered to an agent now", {
-        details: { checkpoint_id: id, task_id, handoff_state: handoff?.state ?? null },
-      });
-    }
-    const { handoff_id, to_agent_type: agent_type, offer_digest } = handoff;
-    return { task_id, handoff_id, agent_type, checkpoint: { id }, digest: offer_digest ?? "" };
+    return offerReference(id, task_id, await this.handoffOf(task_id, options));
   }
 
   /** The handle of the task to which a checkpoint belongs. */

@@ -84,6 +84,11 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     remove: { checkpoint_id: parent, keep: 1, note: text },
     retain: { hold: "case-1", note: text },
     fork: { source_task_id: SOURCE, note: text },
+    mission_start: { title: text },
+    mission_update: { title: text },
+    mission_checkpoint: { note: text },
+    sortie_add: { sorties: [{ title: text }] },
+    sortie_update: { sortie_id: "srt-001", progress_notes: text },
   })[op];
 
 /** The audit entries of the prepared tasks, where they are not those of two checkpoints. */

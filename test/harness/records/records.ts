@@ -95,8 +95,22 @@ const METHODS = {
   cancel_handoff: "cancelHandoff",
 } as const;
 type Methods = typeof METHODS;
-type MethodOf<Op extends CommandOp> = Op extends keyof Methods ? Methods[Op] : Exclude<Op, keyof Methods>;
-type AnswerOf<Op extends CommandOp> = Awaited<ReturnType<CheckpointRepository[MethodOf<Op>]>>;
+
+const MISSION_METHODS = {
+  mission_start: "start",
+  mission_update: "update",
+  mission_checkpoint: "checkpoint",
+  sortie_add: "addSorties",
+  sortie_update: "updateSortie",
+} as const satisfies Partial<Record<CommandOp, keyof CheckpointRepository["missions"]>>;
+type MissionMethods = typeof MISSION_METHODS;
+
+type MethodOf<Op extends CommandOp> = Op extends keyof Methods
+  ? Methods[Op]
+  : Exclude<Op, keyof Methods | keyof MissionMethods>;
+type AnswerOf<Op extends CommandOp> = Op extends keyof MissionMethods
+  ? Awaited<ReturnType<CheckpointRepository["missions"][MissionMethods[Op]]>>
+  : Awaited<ReturnType<CheckpointRepository[MethodOf<Op>]>>;
 
 /** Validates a command and passes it on with the hash of its content, as the writer does. */
 export async function send<Op extends CommandOp>(
@@ -118,6 +132,12 @@ export async function send<Op extends CommandOp>(
     requestHash: sha256Hex(`${op}${canonicalText(request)}`),
     traceparent: undefined,
   };
+  const ofMission = MISSION_METHODS[op as keyof MissionMethods];
+  if (ofMission !== undefined) {
+    const { missions } = repository;
+    const apply: (caller: Caller, command: never) => Promise<unknown> = missions[ofMission];
+    return (await apply.call(missions, caller, command as never)) as AnswerOf<Op>;
+  }
   const method = (METHODS[op as keyof Methods] ?? op) as MethodOf<CommandOp>;
   const apply: (caller: Caller, command: never) => Promise<unknown> = repository[method];
   return (await apply.call(repository, caller, command as never)) as AnswerOf<Op>;

@@ -10,8 +10,8 @@ import type { Task } from "../../../shared/protocol/task.ts";
 import { readTask } from "../../../shared/records/checkpoint/lookup.ts";
 import { type DraftSweepStep, stepDraftSweep } from "../../../shared/records/drafts/superseded-drafts.ts";
 import {
+  endingName,
   parseHandoffDue,
-  parseRecovering,
   parseRecoveryDue,
   systemKeys,
   tenantKeys,
@@ -181,7 +181,7 @@ export class TestTasks {
 
   /** The tasks in the index of recovering tasks, default tenant. */
   async recovering(): Promise<string[]> {
-    return (await this.#keys(tenantKeys("default").recoveringTasks())).map(parseRecovering);
+    return (await this.#keys(tenantKeys("default").recoveringTasks())).map(endingName);
   }
 
   async #keys(range: KeyRange): Promise<Uint8Array[]> {

@@ -119,6 +119,9 @@ const OTHERS = [
   "turn_event",
   "prunable",
   "tasks",
+  "missions",
+  "mission",
+  "sorties",
 ] as const;
 
 describe("queries", () => {

@@ -25,6 +25,10 @@ import { EVENT_TYPES } from "../../../shared/protocol/events.ts";
 import { exitReportSchema } from "../../../shared/protocol/exit-report.ts";
 import { eventTypeSchema, queryAnswerSchema } from "../../../shared/protocol/generate/schemas.ts";
 import { heartbeatSchema } from "../../../shared/protocol/heartbeat.ts";
+import {
+  missionAnswerSchema,
+  missionCheckpointAnswerSchema,
+} from "../../../shared/protocol/mission-commands.ts";
 import { type Offer, offerSchema } from "../../../shared/protocol/offer.ts";
 import { QUERY_SCHEMAS, type QueryResults } from "../../../shared/protocol/queries.ts";
 import { COMMAND_OPS, isAnsweredOp, QUERY_OPS, type QueryOp } from "../../../shared/protocol/subjects.ts";
@@ -49,6 +53,8 @@ const schemas = new Map<string, z.ZodType>([
   ["recovery-answer", recoveryAnswerSchema],
   ["removed-answer", removedAnswerSchema],
   ["retention-answer", retentionAnswerSchema],
+  ["mission-state-answer", missionAnswerSchema],
+  ["mission-snapshot-answer", missionCheckpointAnswerSchema],
   ["queued-answer", queuedAnswerSchema],
   ["error-answer", errorAnswerSchema],
   ...COMMAND_OPS.map((op): [string, z.ZodType] => [`${op}-request`, COMMAND_SCHEMAS[op]]),

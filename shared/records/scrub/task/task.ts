@@ -10,11 +10,13 @@ import { TRAIL_START, type TrailAt, verifyTrail } from "../trail/trail.ts";
 import { type CheckpointsAt, verifyCheckpoints } from "./checkpoints.ts";
 import { type Extent, verifyHead } from "./head.ts";
 import { type LinksAt, verifyChildren, verifyHandoffs } from "./links.ts";
+import { verifyMission } from "./mission.ts";
 
 export type Section =
   | { readonly name: "checkpoints"; readonly at: CheckpointsAt }
   | { readonly name: "children"; readonly at: LinksAt }
   | { readonly name: "handoffs"; readonly at: LinksAt }
+  | { readonly name: "mission"; readonly at: LinksAt }
   | { readonly name: "trail"; readonly at: TrailAt };
 
 /** The position in a task that did not fit into one step. */
@@ -30,13 +32,15 @@ const STARTS = {
   checkpoints: { name: "checkpoints", at: { seq: 1, version: 1 } },
   children: { name: "children", at: { after: null } },
   handoffs: { name: "handoffs", at: { after: null } },
+  mission: { name: "mission", at: { after: null } },
   trail: { name: "trail", at: TRAIL_START },
 } as const satisfies Record<Section["name"], Section>;
 
 const NEXT = {
   checkpoints: STARTS.children,
   children: STARTS.handoffs,
-  handoffs: STARTS.trail,
+  handoffs: STARTS.mission,
+  mission: STARTS.trail,
   trail: null,
 } as const satisfies Record<Section["name"], Section | null>;
 
@@ -93,6 +97,10 @@ async function verifySection(scrub: TaskScrub, section: Section, extent: Extent)
     case "handoffs": {
       const at = await verifyHandoffs(scrub, section.at);
       return at && { name: "handoffs", at };
+    }
+    case "mission": {
+      const at = await verifyMission(scrub, section.at);
+      return at && { name: "mission", at };
     }
     case "trail": {
       const at = await verifyTrail(scrub, section.at, extent);

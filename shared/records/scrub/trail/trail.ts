@@ -17,6 +17,7 @@ import { readEntry } from "./entries.ts";
 import { FOLD_START, type Fold, foldEntries, verifyFold, verifyHandoffsOf } from "./fold.ts";
 import { verifyForks } from "./forks.ts";
 import { readMarks, verifyMarked, verifyMarks, withoutAudited } from "./marks.ts";
+import { verifyStatedRecords } from "./stated-records.ts";
 
 /** The number of entries in one read. */
 const SLICE = 64;
@@ -63,6 +64,7 @@ export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Exten
     await verifyRemoved(scrub, facts);
     await verifyMarked(scrub, facts);
     await verifyForks(scrub, facts);
+    await verifyStatedRecords(scrub, facts);
     step.tally.audit_entries += entries.length;
     await step.yieldToOthers();
     if (!more) {

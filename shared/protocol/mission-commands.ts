@@ -1,0 +1,142 @@
+/**
+ * The commands of missions. The subject names the mission as the task, and the agent that acts. A command of the
+ * coordinator carries the fence of the task; a specialist changes only its own sorties and needs no fence.
+ */
+import { z } from "zod";
+import { commandIdSchema, principalSchema, tokenSchema } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
+import {
+  filesSchema,
+  MISSION_STATUSES,
+  missionStatusSchema,
+  sortieCountsSchema,
+  sortieStatusSchema,
+} from "./mission.ts";
+import { redact } from "./redaction.ts";
+
+const envelope = {
+  command_id: commandIdSchema,
+  /** The coordinator's fence, required once the task has an owner. */
+  fence: z.int().min(0).optional(),
+};
+
+/** Secrets are left out of missions, because their texts reach every specialist and every snapshot (seed 002, security). */
+const safeText = (schema: z.ZodString) => schema.transform((text) => redact(text).text);
+
+const titleSchema = safeText(z.string().min(1, "at least one character").max(LIMITS.mission_title_chars_max));
+const descriptionSchema = safeText(z.string().max(LIMITS.mission_description_chars_max));
+const notesSchema = safeText(z.string().max(LIMITS.progress_notes_chars_max));
+
+/** `agent_type`: the type of the agent that continues the mission if its coordinator fails. */
+export const missionStartCommandSchema = z.looseObject({
+  ...envelope,
+  title: titleSchema,
+  description: descriptionSchema.optional(),
+  agent_type: tokenSchema.default("implementation"),
+  /** `pending`: the mission begins with its first sortie in progress. */
+  status: z.enum(["pending", "in_progress"], { error: "pending or in_progress" }).default("in_progress"),
+});
+
+/** The end of a mission writes its final checkpoint and ends the task. */
+export const missionUpdateCommandSchema = z
+  .looseObject({
+    ...envelope,
+    title: titleSchema.optional(),
+    description: descriptionSchema.optional(),
+    status: missionStatusSchema.exclude(["pending"]).optional(),
+  })
+  .refine(
+    ({ title, description, status }) =>
+      title !== undefined || description !== undefined || status !== undefined,
+    { path: ["status"], error: "a title, a description or a status" },
+  );
+
+const newSortieSchema = z.looseObject({
+  /** Default: `srt-` and the number of the sortie. */
+  sortie_id: tokenSchema.optional(),
+  title: titleSchema,
+  files: filesSchema.default([]),
+  assigned_to: principalSchema.optional(),
+});
+
+export const sortieAddCommandSchema = z.looseObject({
+  ...envelope,
+  sorties: z.array(newSortieSchema).min(1, "at least one sortie").max(LIMITS.sortie_batch_count_max),
+});
+
+/** A specialist changes `status`, `files` and `progress_notes` of a sortie that is assigned to it. */
+export const sortieUpdateCommandSchema = z
+  .looseObject({
+    ...envelope,
+    sortie_id: tokenSchema,
+    status: sortieStatusSchema.optional(),
+    /** null: the sortie is assigned to no agent. */
+    assigned_to: principalSchema.nullable().optional(),
+    title: titleSchema.optional(),
+    files: filesSchema.optional(),
+    progress_notes: notesSchema.optional(),
+  })
+  .refine(
+    ({ status, assigned_to, title, files, progress_notes }) =>
+      [status, assigned_to, title, files, progress_notes].some((one) => one !== undefined),
+    { path: ["status"], error: "a status, assigned_to, title, files or progress_notes" },
+  );
+
+/** `error`: what failed; it becomes a blocker of the recovery context (US-302). Without it the trigger is `manual`. */
+export const missionCheckpointCommandSchema = z.looseObject({
+  ...envelope,
+  note: notesSchema.optional(),
+  error: z.looseObject({ name: z.string().max(LIMITS.id_chars_max), message: notesSchema }).optional(),
+});
+
+const answer = {
+  status: z.literal("committed"),
+  command_id: z.string(),
+  task_id: z.string(),
+  committed_at: z.string(),
+  position: z.string(),
+  replayed: z.boolean(),
+};
+
+/** The mission after a command. */
+export const missionAnswerSchema = z.looseObject({
+  ...answer,
+  mission_status: z.enum(MISSION_STATUSES),
+  progress_percent: z.int(),
+  /** The checkpoint that the command wrote: at a milestone, or at the end of the mission. */
+  checkpoint_id: z.string().exactOptional(),
+  /** The sorties that the command added or changed, in their order. */
+  sortie_ids: z.array(z.string()).exactOptional(),
+});
+
+/** The answer to `mission_checkpoint`. */
+export const missionCheckpointAnswerSchema = z.looseObject({
+  ...answer,
+  mission_status: z.enum(MISSION_STATUSES),
+  progress_percent: z.int(),
+  checkpoint_id: z.string(),
+  version: z.int(),
+  seq: z.int(),
+  hash: z.string(),
+  sorties: sortieCountsSchema,
+  lock_count: z.int(),
+  message_count: z.int(),
+  warnings: z.array(z.string()).exactOptional(),
+});
+
+export const MISSION_COMMAND_SCHEMAS = {
+  mission_start: missionStartCommandSchema,
+  mission_update: missionUpdateCommandSchema,
+  mission_checkpoint: missionCheckpointCommandSchema,
+  sortie_add: sortieAddCommandSchema,
+  sortie_update: sortieUpdateCommandSchema,
+} as const;
+
+export type MissionOp = keyof typeof MISSION_COMMAND_SCHEMAS;
+export type MissionAnswer = z.output<typeof missionAnswerSchema>;
+export type MissionCheckpointAnswer = z.output<typeof missionCheckpointAnswerSchema>;
+export type MissionStartCommand = z.output<typeof missionStartCommandSchema>;
+export type MissionUpdateCommand = z.output<typeof missionUpdateCommandSchema>;
+export type MissionCheckpointCommand = z.output<typeof missionCheckpointCommandSchema>;
+export type SortieAddCommand = z.output<typeof sortieAddCommandSchema>;
+export type SortieUpdateCommand = z.output<typeof sortieUpdateCommandSchema>;

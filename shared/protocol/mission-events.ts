@@ -1,0 +1,47 @@
+/** The data of the events of missions, with the names of seed 002, which are those of its checkpoints. */
+import { z } from "zod";
+import { MISSION_STATUSES, SORTIE_STATUSES } from "./mission.ts";
+
+const status = z.enum(MISSION_STATUSES);
+const sortieStatus = z.enum(SORTIE_STATUSES);
+
+export const MISSION_EVENT_DATA = {
+  mission_started: z.object({ mission_id: z.string(), agent_id: z.string(), status }),
+  mission_changed: z.object({
+    mission_id: z.string(),
+    agent_id: z.string(),
+    status_from: status,
+    status_to: status,
+  }),
+  sorties_added: z.object({
+    mission_id: z.string(),
+    agent_id: z.string(),
+    sortie_ids: z.array(z.string()),
+  }),
+  sortie_changed: z.object({
+    mission_id: z.string(),
+    sortie_id: z.string(),
+    agent_id: z.string(),
+    status_from: sortieStatus,
+    status_to: sortieStatus,
+    assigned_to: z.string().nullable(),
+    progress_percent: z.int(),
+  }),
+  /** A checkpoint with the snapshot of a mission. */
+  fleet_checkpointed: z.object({
+    checkpoint_id: z.string(),
+    mission_id: z.string(),
+    trigger: z.string(),
+    progress_percent: z.int(),
+    sortie_count: z.int(),
+    lock_count: z.int(),
+    message_count: z.int(),
+  }),
+  /** The record of that checkpoint. `store` stands for the seed's `sqlite`. */
+  checkpoint_created: z.object({
+    checkpoint_id: z.string(),
+    mission_id: z.string(),
+    trigger: z.string(),
+    storage_locations: z.array(z.enum(["store", "file"])),
+  }),
+} as const;

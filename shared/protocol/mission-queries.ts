@@ -1,0 +1,70 @@
+/** The queries about missions. */
+import { z } from "zod";
+import { principalSchema, tokenSchema } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
+import {
+  type Mission,
+  missionSchema,
+  missionStatusSchema,
+  sortieSchema,
+  sortieStatusSchema,
+} from "./mission.ts";
+import { pageLimit } from "./page-limit.ts";
+
+const cursor = z.string().max(1_024).optional();
+
+/** Ordered by mission id. A mission must match all filters. */
+const missionsQuerySchema = z.looseObject({
+  status: missionStatusSchema.optional(),
+  /** Only missions that have not ended. */
+  active: z.boolean().default(false),
+  /** The coordinator. */
+  agent_id: principalSchema.optional(),
+  limit: pageLimit(LIMITS.missions_limit_max, LIMITS.missions_limit_default),
+  cursor,
+});
+
+/**
+ * Without `mission_id`: the current mission, which is the active one with the newest activity; of the missions that
+ * the caller coordinates, if there is any.
+ */
+const missionQuerySchema = z.looseObject({ mission_id: tokenSchema.optional() });
+
+/** Ordered by sortie id. */
+const sortiesQuerySchema = z.looseObject({
+  mission_id: tokenSchema,
+  status: sortieStatusSchema.optional(),
+  assigned_to: principalSchema.optional(),
+  limit: pageLimit(LIMITS.sorties_limit_max, LIMITS.sorties_limit_default),
+  cursor,
+});
+
+/** `cursor` is absent on the last page. An earlier page may be shorter than `limit`. */
+export const missionPageSchema = z.looseObject({
+  missions: z.array(missionSchema),
+  /** Names of missions whose records are damaged. */
+  corrupt: z.array(z.string()),
+  cursor: z.string().exactOptional(),
+});
+
+export const sortiePageSchema = z.looseObject({
+  sorties: z.array(sortieSchema),
+  cursor: z.string().exactOptional(),
+});
+
+export const missionResultSchema = z.looseObject({ mission: missionSchema });
+
+export const MISSION_QUERY_SCHEMAS = {
+  missions: missionsQuerySchema,
+  mission: missionQuerySchema,
+  sorties: sortiesQuerySchema,
+} as const;
+
+export interface MissionQueryResults {
+  missions: MissionPage;
+  mission: { mission: Mission };
+  sorties: SortiePage;
+}
+
+export type MissionPage = z.output<typeof missionPageSchema>;
+export type SortiePage = z.output<typeof sortiePageSchema>;

@@ -1,0 +1,65 @@
+/** The operations on missions: commands, each one transaction, and queries, each one snapshot. */
+
+import type { Mission } from "../../protocol/mission.ts";
+import type {
+  MissionAnswer,
+  MissionCheckpointAnswer,
+  MissionCheckpointCommand,
+  MissionStartCommand,
+  MissionUpdateCommand,
+  SortieAddCommand,
+  SortieUpdateCommand,
+} from "../../protocol/mission-commands.ts";
+import type { MissionPage, SortiePage } from "../../protocol/mission-queries.ts";
+import type { QueryParams } from "../../protocol/queries.ts";
+import type { Transactions } from "../kv/transactions.ts";
+import type { Caller, CommandRunner } from "../task/command-runner.ts";
+import { checkpointMission, startMission, updateMission } from "./mission-commands.ts";
+import { findMission, listMissions, listSorties } from "./mission-lists.ts";
+import { addSorties, updateSortie } from "./sortie-commands.ts";
+
+export class Missions {
+  readonly #transactions: Transactions;
+  readonly #commands: CommandRunner;
+
+  constructor(transactions: Transactions, commands: CommandRunner) {
+    this.#transactions = transactions;
+    this.#commands = commands;
+  }
+
+  start(caller: Caller, command: MissionStartCommand): Promise<MissionAnswer> {
+    return this.#commands.run("mission_start", caller, (tx, context) => startMission(tx, context, command));
+  }
+
+  update(caller: Caller, command: MissionUpdateCommand): Promise<MissionAnswer> {
+    return this.#commands.run("mission_update", caller, (tx, context) => updateMission(tx, context, command));
+  }
+
+  checkpoint(caller: Caller, command: MissionCheckpointCommand): Promise<MissionCheckpointAnswer> {
+    return this.#commands.run("mission_checkpoint", caller, (tx, context) =>
+      checkpointMission(tx, context, command),
+    );
+  }
+
+  addSorties(caller: Caller, command: SortieAddCommand): Promise<MissionAnswer> {
+    return this.#commands.run("sortie_add", caller, (tx, context) => addSorties(tx, context, command));
+  }
+
+  updateSortie(caller: Caller, command: SortieUpdateCommand): Promise<MissionAnswer> {
+    return this.#commands.run("sortie_update", caller, (tx, context) => updateSortie(tx, context, command));
+  }
+
+  list(tenant: string, query: QueryParams<"missions">): Promise<MissionPage> {
+    return this.#transactions.read("missions", (reader) => listMissions(reader, tenant, query));
+  }
+
+  /** Throws NOT_FOUND. */
+  find(tenant: string, caller: string, query: QueryParams<"mission">): Promise<Mission> {
+    return this.#transactions.read("mission", (reader) => findMission(reader, tenant, caller, query));
+  }
+
+  /** Throws NOT_FOUND without such a mission. */
+  sorties(tenant: string, query: QueryParams<"sorties">): Promise<SortiePage> {
+    return this.#transactions.read("sorties", (reader) => listSorties(reader, tenant, query));
+  }
+}

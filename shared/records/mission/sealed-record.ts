@@ -1,0 +1,61 @@
+/**
+ * The records of missions on disk. Each states the audit entry that wrote it, and that entry states the hash of its
+ * bytes. So the scrub finds a record that was edited, deleted, inserted or taken from an older copy, also in its
+ * texts, which the trail must not hold (guarantee 13).
+ */
+import { sha256Hex } from "../../integrity/canonical.ts";
+import { FleetError } from "../../protocol/errors.ts";
+import type { Bytes } from "../../store/store.ts";
+import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
+import type { TenantKeys } from "../kv/keyspace.ts";
+
+/** A record to write. Its name is unique in the mission. */
+export interface NamedRecord {
+  readonly name: string;
+  readonly key: Bytes;
+  readonly value: object;
+}
+
+export const MISSION_NAME = "mission";
+export const sortieName = (sortie: string): string => `sortie/${sortie}`;
+
+/** The key of a record by its name; null: no record has this name. */
+export function recordKeyOf(keys: TenantKeys, task: string, name: string): Bytes | null {
+  if (name === MISSION_NAME) return keys.mission(task);
+  const [, sortie] = /^sortie\/(.+)$/s.exec(name) ?? [];
+  return sortie === undefined ? null : keys.sortie(task, sortie);
+}
+
+/** The form in which an audit entry states a record. */
+export const statedRecord = (hash: string, name: string): string => `${hash} ${name}`;
+
+/** null: the text states no record. */
+export function parseStatedRecord(text: string): { readonly hash: string; readonly name: string } | null {
+  const [, hash, name] = /^([0-9a-f]{64}) (.+)$/s.exec(text) ?? [];
+  return hash === undefined || name === undefined ? null : { hash, name };
+}
+
+export const recordHash = (bytes: Bytes): string => sha256Hex(bytes);
+
+export function encodeRecord(value: object, auditSeq: number): Bytes {
+  return encodeChecked({ ...value, audit_seq: auditSeq });
+}
+
+/** The number of the entry that wrote the record, with the record. Throws UnreadableValue. */
+export function openRecord<T extends object>(bytes: Bytes): { readonly value: T; readonly auditSeq: number } {
+  const decoded = decodeChecked<T & { readonly audit_seq?: unknown }>(bytes);
+  if (typeof decoded !== "object" || decoded === null) throw new UnreadableValue("not a record");
+  const { audit_seq: auditSeq, ...value } = decoded;
+  if (!Number.isSafeInteger(auditSeq)) throw new UnreadableValue("the record names no audit entry");
+  return { value: value as unknown as T, auditSeq: auditSeq as number };
+}
+
+/** Throws CORRUPT: an operator must decide about a record that cannot be read. */
+export function decodeRecord<T extends object>(bytes: Bytes, details: Record<string, unknown>): T {
+  try {
+    return openRecord<T>(bytes).value;
+  } catch (error) {
+    if (!(error instanceof UnreadableValue)) throw error;
+    throw new FleetError("CORRUPT", "a stored record of the mission cannot be read", { details });
+  }
+}

@@ -1,0 +1,55 @@
+/**
+ * Verifies the records of a mission against the entries that state them: each record is there, is not older than
+ * the newest entry about it, and has the bytes that this entry states.
+ */
+import type { AuditEntry } from "../../../lifecycle/replay.ts";
+import { openRecord, parseStatedRecord, recordHash, recordKeyOf } from "../../mission/sealed-record.ts";
+import { ofTask, type TaskScrub } from "../scrub-reader.ts";
+import { readable } from "../task/head.ts";
+
+interface StatedRecord {
+  readonly seq: number;
+  readonly hash: string;
+}
+
+export async function verifyStatedRecords(
+  scrub: TaskScrub,
+  entries: readonly (AuditEntry | undefined)[],
+): Promise<void> {
+  const newest = newestOf(entries);
+  if (newest.size === 0) return;
+  const { reader, keys, task } = scrub;
+  const known = [...newest].flatMap(([name, stated]) => {
+    const key = recordKeyOf(keys, task, name);
+    return key === null ? [] : [{ name, key, stated }];
+  });
+  const values = await reader.getMany(known.map(({ key }) => key));
+  for (const [i, { name, stated }] of known.entries()) {
+    const value = values[i];
+    const opened = value === undefined ? undefined : readable(() => openRecord(value));
+    const problem =
+      value === undefined
+        ? "is lost"
+        : opened == null
+          ? "cannot be read"
+          : opened.auditSeq < stated.seq
+            ? "is older than the trail"
+            : opened.auditSeq === stated.seq && recordHash(value) !== stated.hash
+              ? "differs from the trail"
+              : null;
+    if (problem !== null) scrub.step.noteOnce(scrub.tenant, task, ofTask("mission", `${name} ${problem}`));
+  }
+}
+
+function newestOf(entries: readonly (AuditEntry | undefined)[]): ReadonlyMap<string, StatedRecord> {
+  const newest = new Map<string, StatedRecord>();
+  for (const entry of entries) {
+    const { records, seq } = entry ?? {};
+    if (!Array.isArray(records) || typeof seq !== "number") continue;
+    for (const text of records) {
+      const stated = parseStatedRecord(String(text));
+      if (stated !== null) newest.set(stated.name, { seq, hash: stated.hash });
+    }
+  }
+  return newest;
+}

@@ -1,0 +1,113 @@
+/**
+ * A mission: its commands and queries. A handle that carries the fence of the task acts for the coordinator; one
+ * without a fence is a specialist's, which changes its own sorties.
+ */
+
+import type { CommandBodyInput } from "../../protocol/commands.ts";
+import type { Mission } from "../../protocol/mission.ts";
+import type { MissionAnswer, MissionCheckpointAnswer, MissionOp } from "../../protocol/mission-commands.ts";
+import type { SortiePage } from "../../protocol/mission-queries.ts";
+import type { QueryInput } from "../../protocol/queries.ts";
+import { type Camel, toSnake } from "../case-convert.ts";
+import { resultOf } from "../client/outcome.ts";
+import type { CommandDelivery, CommandOptions } from "../delivery/command-delivery.ts";
+import type { QuerySender } from "../request/query-sender.ts";
+import type { CallOptions } from "../request/request.ts";
+
+export interface MissionParts {
+  readonly delivery: CommandDelivery;
+  readonly queries: QuerySender;
+}
+
+type Options = Omit<CommandOptions, "expectedVersion" | "fallback">;
+type Body<Op extends MissionOp> = Omit<Camel<CommandBodyInput<Op>>, "commandId" | "fence">;
+
+export type MissionStart = Body<"mission_start">;
+export type NewSortie = Camel<CommandBodyInput<"sortie_add">["sorties"][number]>;
+export type SortieChange = Omit<Body<"sortie_update">, "sortieId">;
+
+/** The mission after a command. `checkpointId`: the checkpoint that it wrote. */
+export type MissionResult = Omit<Camel<MissionAnswer>, "status">;
+export type MissionCheckpoint = Omit<Camel<MissionCheckpointAnswer>, "status">;
+
+export class MissionHandle {
+  readonly id: string;
+  /** The fence under which the agent owns the task; undefined: it is not the coordinator. */
+  readonly fence: number | undefined;
+  readonly #parts: MissionParts;
+
+  constructor(parts: MissionParts, id: string, fence: number | undefined) {
+    this.#parts = parts;
+    this.id = id;
+    this.fence = fence;
+  }
+
+  /** Throws CONFLICT if the mission exists. */
+  start(mission: MissionStart, options: Options = {}): Promise<MissionResult> {
+    return this.#change("mission_start", toSnake(mission), options);
+  }
+
+  /** The end of a mission writes its final checkpoint and ends the task. Throws CONFLICT while sorties are open. */
+  update(change: Body<"mission_update">, options: Options = {}): Promise<MissionResult> {
+    return this.#change("mission_update", toSnake(change), options);
+  }
+
+  /** At most 100 at once. A sortie without an id gets `srt-` and its number. */
+  addSorties(sorties: readonly NewSortie[], options: Options = {}): Promise<MissionResult> {
+    return this.#change("sortie_add", { sorties: sorties.map(toSnake) }, options);
+  }
+
+  /** A completion that reaches a milestone writes a checkpoint, whose id the result has. */
+  updateSortie(sortieId: string, change: SortieChange, options: Options = {}): Promise<MissionResult> {
+    return this.#change("sortie_update", { ...toSnake(change), sortie_id: sortieId }, options);
+  }
+
+  /** Seed 002, `reportProgress`. */
+  reportProgress(sortieId: string, progressNotes: string, options: Options = {}): Promise<MissionResult> {
+    return this.updateSortie(sortieId, { progressNotes }, options);
+  }
+
+  checkpoint({ note, ...options }: Options & { readonly note?: string } = {}): Promise<MissionCheckpoint> {
+    return this.#checkpoint({ note }, options);
+  }
+
+  /** Records the mission before the error is handled: an exception, or an error of an API (US-302). */
+  onError(error: unknown, options: Options = {}): Promise<MissionCheckpoint> {
+    const { name, message } = error instanceof Error ? error : { name: "Error", message: String(error) };
+    const bounded = { name: name.slice(0, NAME_CHARS_MAX), message: message.slice(0, MESSAGE_CHARS_MAX) };
+    return this.#checkpoint({ error: bounded }, options);
+  }
+
+  /** null: there is no such mission. */
+  async state({ deadlineMs, signal }: CallOptions = {}): Promise<Mission | null> {
+    const query = { missionId: this.id, deadlineMs, signal };
+    return (await this.#parts.queries.find("mission", query))?.mission ?? null;
+  }
+
+  /** Ordered by their ids, in pages. */
+  sorties(query: Omit<Camel<QueryInput<"sorties">>, "missionId"> & CallOptions = {}): Promise<SortiePage> {
+    return this.#parts.queries.send("sorties", { ...query, missionId: this.id });
+  }
+
+  async #change(
+    op: Exclude<MissionOp, "mission_checkpoint">,
+    body: object,
+    options: Options,
+  ): Promise<MissionResult> {
+    return resultOf(await this.#parts.delivery.deliverNow(op, this.id, body, this.#fenced(options)));
+  }
+
+  async #checkpoint(body: object, options: Options): Promise<MissionCheckpoint> {
+    const { delivery } = this.#parts;
+    return resultOf(await delivery.deliverNow("mission_checkpoint", this.id, body, this.#fenced(options)));
+  }
+
+  #fenced(options: Options): Options {
+    return options.fence !== undefined || this.fence === undefined
+      ? options
+      : { ...options, fence: this.fence };
+  }
+}
+
+const NAME_CHARS_MAX = 64;
+const MESSAGE_CHARS_MAX = 1_900;
