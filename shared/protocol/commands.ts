@@ -133,14 +133,15 @@ export const recoverCommandSchema = z.looseObject({
 });
 
 /**
- * Removes one checkpoint, unless retention keeps it. It needs no fence. `older_than_days` and `keep`: remove it
- * only as a prune with these values would; without `older_than_days` its age is not asked.
+ * Removes one checkpoint, unless retention keeps it. It needs no fence. `if_due`: only if a prune with these
+ * values would remove it now; otherwise its age is not asked.
  */
 export const removeCommandSchema = z.looseObject({
   command_id: commandIdSchema,
   fence: z.int().min(0).optional(),
   checkpoint_id: checkpointIdSchema,
   ...pruneFields,
+  if_due: z.boolean().default(false),
 });
 
 /**

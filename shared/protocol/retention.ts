@@ -73,6 +73,7 @@ export type RemovalReason = (typeof REMOVAL_REASONS)[number];
  * promises it. `newest`: it is one of the newest of its task. `final`: its completed task ended with it.
  * `recovery`: a recovery of the task would continue from it. `handoff`: the open handoff starts from it.
  * `owned`: a living agent continues from it. `young`: it is not old enough.
+ * `corrupt`: an ancestor does not verify, so an operator must decide from where to continue.
  */
 export const KEPT_REASONS = [
   "held",
@@ -83,6 +84,7 @@ export const KEPT_REASONS = [
   "handoff",
   "owned",
   "young",
+  "corrupt",
 ] as const;
 export type KeptReason = (typeof KEPT_REASONS)[number];
 

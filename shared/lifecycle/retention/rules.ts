@@ -32,6 +32,8 @@ export interface RetainedCheckpoint {
   readonly id: string;
   readonly seq: number;
   readonly policy: string;
+  /** An ancestor is corrupt. */
+  readonly isBroken: boolean;
   /** When its newest version was committed. */
   readonly committedAt: string;
   /** Until when its policy keeps it; absent: it is a draft, or its policy promises no time. */
@@ -87,6 +89,8 @@ export function judge(
   if ((task.retention?.holds.length ?? 0) > 0) return { keep: "held" };
   const need = needed.get(id);
   if (need !== undefined) return { keep: need };
+  // With the checkpoint its ancestry would end before the damage, and the chain would seem whole.
+  if (checkpoint.isBroken) return { keep: "corrupt" };
   const oldEnoughMs = oldEnoughAt(rules, policy, Date.parse(checkpoint.committedAt));
   const isWorking = policy === DEFAULT_RETENTION;
   const promisedMs = isWorking ? 0 : Math.max(oldEnoughMs, Date.parse(checkpoint.retainUntil ?? "") || 0);

@@ -19,7 +19,7 @@ import { clearCheckpoint, storedBytes } from "./removal.ts";
 export async function removeCheckpoint(
   tx: Tx,
   context: CommandContext,
-  { checkpoint_id: id, older_than_days: days, keep }: RemoveCommand,
+  { checkpoint_id: id, older_than_days: days, keep, if_due: isIfDue }: RemoveCommand,
 ): Promise<RememberedRemoval | Replay> {
   const begun = await begin(tx, context, (keys) => [keys.id(id)], { supersedes: true });
   if ("replay" in begun) return begun;
@@ -38,8 +38,11 @@ export async function removeCheckpoint(
   const given = { ...(days !== undefined && { days }), ...(keep !== undefined && { keep }) };
   const rules = rulesOf(task, { policies, rules: given });
   const needs = await readNeeds(reader, task, { rules, policies, nowMs });
-  const named = days === undefined;
-  const judgement = judge(task, retained(checkpoint), needs, { rules, nowMs, named });
+  const judgement = judge(task, await retained(reader, task, checkpoint), needs, {
+    rules,
+    nowMs,
+    named: !isIfDue,
+  });
   const freed_bytes = await storedBytes(reader, keys, task.task_id, id);
   const { version, hash } = entry;
   const decision = decided(

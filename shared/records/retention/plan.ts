@@ -17,6 +17,7 @@ import { LIMITS } from "../../protocol/limits.ts";
 import { type Policies, policyOf } from "../../protocol/policy.ts";
 import { DEFAULT_RETENTION, type RemovalReason } from "../../protocol/retention.ts";
 import type { Reader } from "../../store/store.ts";
+import { verifyAncestry } from "../checkpoint/ancestry.ts";
 import { findMany } from "../checkpoint/lookup.ts";
 import { decodeOrder, type OrderEntry } from "../checkpoint/order.ts";
 import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
@@ -106,7 +107,8 @@ export async function planTask(
       if (found?.sound !== true) continue;
       budget.bytes -= found.bytes;
       needs ??= await readNeeds(reader, task, { ...context, rules });
-      const judgement = judge(task, retained(found.checkpoint), needs, { rules, nowMs: context.nowMs });
+      const checkpoint = await retained(reader, task, found.checkpoint);
+      const judgement = judge(task, checkpoint, needs, { rules, nowMs: context.nowMs });
       if ("remove" in judgement) {
         const bytes = await storedBytes(reader, keys, task.task_id, entry.id);
         removals.push({ entry, checkpoint: found.checkpoint, reason: judgement.remove, bytes });
@@ -138,12 +140,23 @@ function dueFilter(
   };
 }
 
-export function retained({ metadata, compliance }: Checkpoint): RetainedCheckpoint {
+export async function retained(
+  reader: Reader,
+  { tenant, task_id: task }: TaskRecord,
+  { metadata, compliance }: Checkpoint,
+): Promise<RetainedCheckpoint> {
   return {
     id: metadata.checkpoint_id,
     seq: metadata.seq,
     policy: compliance.retention_policy,
+    isBroken: await isBroken(reader, tenant, task, metadata.checkpoint_id),
     committedAt: metadata.committed_at,
     retainUntil: compliance.retain_until,
   };
+}
+
+/** Damage that was found has a mark, so the ancestry of a task without marks need not be read. */
+async function isBroken(reader: Reader, tenant: string, task: string, id: string): Promise<boolean> {
+  const { rows } = await reader.getRange(tenantKeys(tenant).quarantines(task), { limit: 1 });
+  return rows.length > 0 && !(await verifyAncestry(reader, tenant, task, id)).ok;
 }

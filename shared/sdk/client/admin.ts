@@ -33,6 +33,7 @@ import type { ClientConnection } from "../request/connection.ts";
 import type { CallOptions } from "../request/request.ts";
 import { requestOfAgent } from "./agent-request.ts";
 import { resultOf } from "./outcome.ts";
+import { RetentionAdmin } from "./retention.ts";
 import type { TaskParts } from "./task.ts";
 import { warnOfCorrupt } from "./warnings.ts";
 
@@ -69,9 +70,11 @@ export type RecoveryResult = Omit<Camel<RecoveryAnswer>, "status">;
 
 export class FleetAdmin {
   readonly #parts: AdminParts;
+  readonly retention: RetentionAdmin;
 
   constructor(parts: AdminParts) {
     this.#parts = parts;
+    this.retention = new RetentionAdmin(parts);
   }
 
   status({ deadlineMs, signal }: CallOptions = {}): Promise<FleetStatus> {

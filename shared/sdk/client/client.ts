@@ -265,7 +265,7 @@ export class FleetClient {
     await connection.bus.publishDurable(SUBJECTS.exit(tenant, agent_id, task_id), { body }, options);
   }
 
-  /** null if there is none. Throws CORRUPT if its bytes do not match its hash. */
+  /** null if there never was one. Throws CORRUPT if its bytes do not match its hash, NOT_FOUND if retention has removed it. */
   async getCheckpoint(id: string, options: CallOptions & CheckpointVersion = {}): Promise<Checkpoint | null> {
     return (await this.#parts.queries.find("get", { ...options, checkpointId: id }))?.checkpoint ?? null;
   }

@@ -54,7 +54,7 @@ export class QuerySender {
     return (answer as { readonly result: QueryResults[Op] }).result;
   }
 
-  /** null instead of NOT_FOUND. */
+  /** null instead of NOT_FOUND, but not for a checkpoint that was removed: then there was one. */
   async find<Op extends AnsweredOp>(
     op: Op,
     query: Camel<QueryInput<Op>> & CallOptions,
@@ -62,7 +62,8 @@ export class QuerySender {
     try {
       return await this.send(op, query);
     } catch (error) {
-      if (error instanceof FleetError && error.code === "NOT_FOUND") return null;
+      if (error instanceof FleetError && error.code === "NOT_FOUND" && error.details.removed === undefined)
+        return null;
       throw error;
     }
   }

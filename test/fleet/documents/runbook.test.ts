@@ -216,6 +216,10 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
       .toBeGreaterThanOrEqual(pass ?? 0);
     return { tenant: "old" };
   },
+  async "The store grows"() {
+    await runbook.startTask("grown", 1);
+    return { tenant: "grown" };
+  },
   async "Webhooks fail"() {
     await runbook.startTask("hooked", 1);
     await runbook.reportFailure("hooked", "unrecoverable");

@@ -173,7 +173,9 @@ describe("usage errors end with 64 and print nothing on standard output", () => 
     ],
     ["resume t --workspace /nowhere/at/all", "/nowhere/at/all is not a folder", "--no-workspace"],
     ["status --url http://h:1", "--url has the wrong scheme: http", "starts with nats, tls, ws, wss"],
-    ["checkpoints prune", "does not remove checkpoints", "Nothing was changed."],
+    ["checkpoints prune --keep 0", "'0' is invalid", "`fleet checkpoint prune --help`"],
+    ["checkpoints prune --task a --mission b", "name different tasks", "Give one of them."],
+    ["task retain auth", "there is nothing to change", "--policy, --hold or --release"],
     ["recovery run", "a task is missing", "--blocked for all blocked tasks"],
     ["recovery reset auth --blocked", "--blocked does not apply to one task", "Name a task"],
     [

@@ -36,7 +36,10 @@ async function history(session: Session, task: string, { order, limit, cursor }:
   const { renderHistory } = await import("../../rendering/checkpoints/history.ts");
   const next = nextPage(session, page.cursor);
   await session.show(page, () =>
-    renderHistory({ task, order, checkpoints: page.checkpoints, next }, session.view),
+    renderHistory(
+      { task, order, checkpoints: page.checkpoints, removed: page.removed ?? [], next },
+      session.view,
+    ),
   );
   warnAbout(session, page);
 }

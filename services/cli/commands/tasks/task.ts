@@ -3,11 +3,13 @@
 import type { Command } from "commander";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
+import { addTaskRetain } from "./retain.ts";
 import { addTaskList } from "./task-list.ts";
 
 export function addTask(program: Command, action: ActionFactory): void {
-  const group = program.command("task").description("List and show tasks.");
+  const group = program.command("task").description("List and show tasks, and change what is kept of them.");
   addTaskList(group, action);
+  addTaskRetain(group, action);
   const command = group
     .command("show")
     .description("Show a task's state, its owner and fence, and its latest checkpoint.")

@@ -55,7 +55,8 @@ async function versionLine(
     if (checkpoint === null) return lost("the fleet does not have it");
     return { kind: "checkpoint", hash, checkpoint: withoutHash(checkpoint) };
   } catch (error) {
-    if (!(error instanceof FleetError) || error.code !== "CORRUPT") throw error;
+    if (!(error instanceof FleetError) || (error.code !== "CORRUPT" && error.code !== "NOT_FOUND"))
+      throw error;
     return lost(String(error.details.reason ?? error.message));
   }
 }

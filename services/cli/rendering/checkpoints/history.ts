@@ -1,5 +1,6 @@
 // The history of a task as a chain: each checkpoint with its parents.
 
+import type { RemovedCheckpoint } from "../../../../shared/protocol/retention.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import { briefIds } from "../terminal/elision.ts";
 import { pageEnd, tableLines, titleLine } from "../terminal/table.ts";
@@ -11,12 +12,15 @@ export interface TaskHistory {
   readonly task: string;
   readonly order: "newest" | "oldest";
   readonly checkpoints: readonly Checkpoint[];
+  readonly removed: readonly RemovedCheckpoint[];
   readonly next: string | undefined;
 }
 
-export function renderHistory({ task, order, checkpoints, next }: TaskHistory, view: View): string {
+export function renderHistory({ task, order, checkpoints, removed, next }: TaskHistory, view: View): string {
   const title = `History of task ${plain(task)}, ${order} first`;
-  if (checkpoints.length === 0) return `${title}\n\nNone.`;
+  const gone = removedLines(removed, view);
+  if (checkpoints.length === 0 && next === undefined)
+    return [title, "", ...(gone.length > 0 ? gone : ["None."])].join("\n");
   const rows = tableLines(
     checkpoints.map((checkpoint) => row(checkpoint, view)),
     { view, fit: FIT },
@@ -29,9 +33,19 @@ export function renderHistory({ task, order, checkpoints, next }: TaskHistory, v
     titleLine(title, view),
     "",
     ...lines,
+    ...(gone.length === 0 ? [] : ["", ...gone]),
     "",
     ...pageEnd(counted(checkpoints.length, "checkpoint"), next, view),
   ].join("\n");
+}
+
+/** The removed checkpoints are one line, since many may follow each other. */
+function removedLines(removed: readonly RemovedCheckpoint[], { colors }: View): string[] {
+  if (removed.length === 0) return [];
+  const positions = removed.map(({ seq }) => seq);
+  const [from, to] = [Math.min(...positions), Math.max(...positions)];
+  const where = from === to ? `#${from}` : `between #${from} and #${to}`;
+  return [colors.dim(`${counted(removed.length, "checkpoint")} removed by retention, ${where}`)];
 }
 
 /** In the order of {@link row}. */

@@ -23,6 +23,11 @@ function handoffText(handoff: Handoff, { now }: View): string {
   return `${plain(id)}${to}, ${state}${until}`;
 }
 
+export function retentionText({ policy, holds }: NonNullable<Task["retention"]>): string {
+  const kept = policy === null ? "as the settings say" : `policy ${plain(policy)} for new checkpoints`;
+  return holds.length === 0 ? kept : `on hold (${holds.map((name) => plain(name)).join(", ")}); ${kept}`;
+}
+
 /** `handoff`: the open one; null: there is none, or it cannot be read. */
 export function renderTask(task: Task, view: View, handoff: Handoff | null = null): string {
   const { now } = view;
@@ -45,6 +50,7 @@ export function renderTask(task: Task, view: View, handoff: Handoff | null = nul
       task.last_successful_id === null ? "none" : shownId(task.last_successful_id),
       view,
     ),
+    ...(task.retention === undefined ? [] : [field("Retention", retentionText(task.retention), view)]),
     field("Audit trail", `${count(task.audit_seq)} entries, head ${task.audit_hash}`, view),
     field("Created", exactly(task.created_at, now), view),
     field("Updated", exactly(task.updated_at, now), view),

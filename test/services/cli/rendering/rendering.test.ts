@@ -168,7 +168,7 @@ describe("pages", () => {
 
   test("a history draws the chain", () => {
     const text = renderHistory(
-      { task: "auth", order: "newest", checkpoints: [second, checkpoint()], next: undefined },
+      { task: "auth", order: "newest", removed: [], checkpoints: [second, checkpoint()], next: undefined },
       view,
     );
     expect(text.split("\n")).toEqual([

@@ -251,7 +251,7 @@ describe.each(ENGINES)("retention on %s", (engine) => {
     expect(await removal(ids[2]!, task, { keep: 1 })).toMatchObject({ seq: 3 });
     expect(await kept(ids[4], { keep: 1 })).toMatchObject({ details: { reason: "recovery" } });
     expect(await kept(ids[3], { keep: 1 })).toMatchObject({ details: { reason: "recovery" } });
-    expect(await kept(ids[1], { older_than_days: 3, keep: 2 })).toMatchObject({
+    expect(await kept(ids[1], { older_than_days: 3, keep: 2, if_due: true })).toMatchObject({
       details: { reason: "young" },
     });
     expect((await place.trail(task)).filter(({ op }) => op === "remove")).toMatchObject([

@@ -1,0 +1,158 @@
+/** `fleet.admin.retention`: what is kept of tasks. For operators. */
+import type { RemovedAnswer, RetentionAnswer } from "../../protocol/answers.ts";
+import { FleetError } from "../../protocol/errors.ts";
+import { groupBy } from "../../protocol/group-by.ts";
+import { normalizeCheckpointId } from "../../protocol/ids.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import type { QueryInput } from "../../protocol/queries.ts";
+import type { PrunableCheckpoint, PrunablePage } from "../../protocol/retention-queries.ts";
+import { type Camel, toSnake } from "../case-convert.ts";
+import type { CallOptions } from "../request/request.ts";
+import { resultOf } from "./outcome.ts";
+import type { TaskParts } from "./task.ts";
+
+/** Tasks whose checkpoints are removed at the same time. */
+const TASKS_AT_ONCE = 8;
+
+/** `olderThanDays` and `keep` replace the values of the settings. */
+export interface PruneOptions extends CallOptions {
+  /** Only of this task. */
+  readonly taskId?: string | undefined;
+  readonly olderThanDays?: number | undefined;
+  /** The newest checkpoints of a task that stay in any case. */
+  readonly keep?: number | undefined;
+}
+
+/** In the shape of seed 002: a mission is a task. */
+export interface PruneResult {
+  readonly deleted: number;
+  readonly freed_bytes: number;
+  readonly details: readonly { readonly id: string; readonly mission_id: string }[];
+  /** Checkpoints that retention has come to keep since the preview, with the error. */
+  readonly refused: readonly {
+    readonly id: string;
+    readonly mission_id: string;
+    readonly error: FleetError;
+  }[];
+}
+
+export class RetentionAdmin {
+  readonly #parts: TaskParts;
+
+  constructor(parts: TaskParts) {
+    this.#parts = parts;
+  }
+
+  /** A page of the checkpoints that a prune would remove now. */
+  prunable(query: Camel<QueryInput<"prunable">> & CallOptions = {}): Promise<PrunablePage> {
+    return this.#parts.queries.send("prunable", query);
+  }
+
+  /** All of them, by task. */
+  async allPrunable(options: PruneOptions = {}): Promise<PrunableCheckpoint[]> {
+    const all: PrunableCheckpoint[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await this.prunable({ ...options, cursor, limit: LIMITS.prunable_limit_max });
+      all.push(...page.checkpoints);
+      cursor = page.cursor;
+    } while (cursor !== undefined);
+    return all;
+  }
+
+  /**
+   * Removes one checkpoint, of any age. Throws CONFLICT with the `reason` for one that retention keeps, NOT_FOUND for one that is
+   * removed already. `keep`: how many of the newest stay.
+   */
+  async remove(
+    checkpointId: string,
+    { taskId, keep, ...call }: Omit<PruneOptions, "olderThanDays"> & { readonly commandId?: string } = {},
+  ): Promise<Omit<Camel<RemovedAnswer>, "status">> {
+    const task = taskId ?? (await this.#parts.tasks.find(checkpointId, call));
+    const body = toSnake({ checkpointId: normalizeCheckpointId(checkpointId), keep });
+    return resultOf(await this.#parts.delivery.deliverNow("remove", task, body, call));
+  }
+
+  /**
+   * Removes these checkpoints, or all that are prunable, each by a command of its own that decides again. So a prune may be
+   * interrupted and repeated. `onRemoved` is called after each.
+   */
+  async prune(
+    options: PruneOptions & {
+      readonly checkpoints?: readonly PrunableCheckpoint[];
+      readonly dryRun?: boolean;
+      readonly onRemoved?: (removed: number) => void;
+    } = {},
+  ): Promise<PruneResult> {
+    const { dryRun = false, onRemoved = () => {} } = options;
+    const { taskId, olderThanDays, keep, deadlineMs, signal } = options;
+    const asked = { taskId, olderThanDays, keep, deadlineMs, signal };
+    const listed = options.checkpoints ?? (await this.allPrunable(asked));
+    if (dryRun) return planned(listed);
+    const details: { id: string; mission_id: string }[] = [];
+    const refused: { id: string; mission_id: string; error: FleetError }[] = [];
+    let freed_bytes = 0;
+    const tasks = [...groupBy(listed, ({ task_id }) => task_id).values()];
+    const removeNext = async (): Promise<void> => {
+      for (let ofTask = tasks.shift(); ofTask !== undefined; ofTask = tasks.shift()) {
+        // One after the other, because each command writes the head of the task.
+        for (const { checkpoint_id: id, task_id: mission_id } of ofTask) {
+          try {
+            freed_bytes += await this.#removeDue(id, mission_id, options);
+            details.push({ id, mission_id });
+            onRemoved(details.length);
+          } catch (error) {
+            if (!(error instanceof FleetError) || !KEPT.has(error.code)) throw error;
+            refused.push({ id, mission_id, error });
+          }
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: TASKS_AT_ONCE }, removeNext));
+    return { deleted: details.length, freed_bytes, details, refused };
+  }
+
+  /** Returns the freed bytes. */
+  async #removeDue(
+    id: string,
+    task: string,
+    { olderThanDays, keep, deadlineMs, signal }: PruneOptions,
+  ): Promise<number> {
+    const body = toSnake({ checkpointId: id, olderThanDays, keep, ifDue: true });
+    const answer = await this.#parts.delivery.deliverNow("remove", task, body, { deadlineMs, signal });
+    return answer.freed_bytes;
+  }
+
+  /**
+   * Changes what is kept of a task. `policy`: of new checkpoints that name none; null: that of the settings. While a task has a hold,
+   * nothing of it is removed.
+   */
+  async retain(
+    taskId: string,
+    {
+      policy,
+      hold,
+      release,
+      ...call
+    }: CallOptions & {
+      readonly policy?: string | null | undefined;
+      readonly hold?: string | undefined;
+      readonly release?: string | undefined;
+    },
+  ): Promise<Omit<Camel<RetentionAnswer>, "status">> {
+    const body = toSnake({ retentionPolicy: policy, hold, release });
+    return resultOf(await this.#parts.delivery.deliverNow("retain", taskId, body, call));
+  }
+}
+
+/** Retention has come to keep it, another call has removed it, or it does not verify. */
+const KEPT: ReadonlySet<FleetError["code"]> = new Set(["CONFLICT", "NOT_FOUND", "CORRUPT"]);
+
+function planned(listed: readonly PrunableCheckpoint[]): PruneResult {
+  return {
+    deleted: 0,
+    freed_bytes: 0,
+    details: listed.map(({ checkpoint_id: id, task_id: mission_id }) => ({ id, mission_id })),
+    refused: [],
+  };
+}
