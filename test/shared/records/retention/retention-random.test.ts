@@ -90,7 +90,6 @@ describe.each(ENGINES.slice(0, 1))("random tasks on %s", (engine) => {
     return {
       write: () => write(),
       "write again": () => write(),
-      "and again": () => write(),
       fork: async () => write([await one()]),
       update: async () =>
         send(
