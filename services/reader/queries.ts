@@ -1,4 +1,5 @@
 /** The reader's queries: one handler for each, from validated parameters to the result in the protocol. */
+
 import { BusError } from "../../shared/bus/bus.ts";
 import type {
   Facts,
@@ -13,6 +14,7 @@ import {
   type QueryParams,
   type QueryResults,
 } from "../../shared/protocol/queries.ts";
+import type { MISSION_QUERY_OPS } from "../../shared/protocol/subjects.ts";
 import {
   type AnsweredOp,
   isAnsweredOp,
@@ -55,11 +57,15 @@ const byAgent = ({ agent_id, from, to, limit, cursor }: QueryParams<"by_agent">)
 
 function missionHandlers({
   missions,
-}: CheckpointRepository): Pick<Handlers, "missions" | "mission" | "sorties"> {
+}: CheckpointRepository): Pick<Handlers, (typeof MISSION_QUERY_OPS)[number]> {
   return {
     missions: (tenant, query) => missions.list(tenant, query),
     mission: async (tenant, query, caller) => ({ mission: await missions.find(tenant, caller, query) }),
     sorties: (tenant, query) => missions.sorties(tenant, query),
+    recovery_context: async (tenant, query) => ({
+      recovery_context: await missions.recoveryContext(tenant, query),
+    }),
+    resume_preview: (tenant, query) => missions.previewResumption(tenant, query),
   };
 }
 

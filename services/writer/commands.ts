@@ -3,14 +3,17 @@
  * checked and applied. The subject says which agent acts on which task, and the server's permissions guard
  * the subject, so the body is not asked.
  */
+
 import { requestHash } from "../../shared/integrity/request-hash.ts";
 import type { CommandAnswer, CommittedAnswer } from "../../shared/protocol/answers.ts";
 import { type Actor, COMMAND_SCHEMAS, type CommandBody } from "../../shared/protocol/commands.ts";
 import { invalid } from "../../shared/protocol/errors.ts";
+import type { ResumptionAnswer } from "../../shared/protocol/mission-commands.ts";
 import { COMMAND_OPS, type CommandAddress, type CommandOp } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
 import { checkNewCheckpoint } from "../../shared/records/checkpoint/create.ts";
 import { checkPatch } from "../../shared/records/checkpoint/update.ts";
+import { passedOverText } from "../../shared/records/mission/resumption.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Caller } from "../../shared/records/task/command-runner.ts";
 import { requireRemembered } from "../../shared/records/task/expiry.ts";
@@ -51,6 +54,25 @@ type Handlers = { readonly [Op in CommandOp]: Handler<Op> };
 
 export function isCommandOp(op: string): op is CommandOp {
   return (COMMAND_OPS as readonly string[]).includes(op);
+}
+
+/** For the prompt of the coordinator. The mission has resumed: an error of the read must not hide that. */
+async function withRecoveryContext(
+  { missions }: CheckpointRepository,
+  { actor: { tenant } }: Caller,
+  answer: ResumptionAnswer,
+): Promise<ResumptionAnswer> {
+  const { task_id: mission_id, checkpoint_id, kept_sorties, passed_over } = answer;
+  try {
+    const recorded = await missions.recoveryContext(tenant, { mission_id, checkpoint_id });
+    const now = kept_sorties.length === 0 ? recorded : await missions.recoveryContext(tenant, { mission_id });
+    if (recorded === null || now === null) return answer;
+    const { next_steps, files_modified } = now;
+    const blockers = [...recorded.blockers, ...passed_over.map(passedOverText)];
+    return { ...answer, recovery_context: { ...recorded, next_steps, files_modified, blockers } };
+  } catch {
+    return answer;
+  }
 }
 
 function handlersOf(repository: CheckpointRepository): Handlers {
@@ -107,6 +129,9 @@ function handlersOf(repository: CheckpointRepository): Handlers {
       apply: (by, command) => missions.start(by, command),
     },
     mission_update: { apply: (by, command) => missions.update(by, command) },
+    mission_resume: {
+      apply: async (by, command) => withRecoveryContext(repository, by, await missions.resume(by, command)),
+    },
     mission_checkpoint: { apply: (by, command) => missions.checkpoint(by, command) },
     sortie_add: { apply: (by, command) => missions.addSorties(by, command) },
     sortie_update: { apply: (by, command) => missions.updateSortie(by, command) },

@@ -205,8 +205,10 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   mission_update: UNTOUCHED,
   mission_checkpoint: UNTOUCHED,
   mission_record: UNTOUCHED,
+  mission_resume: UNTOUCHED,
   sortie_add: UNTOUCHED,
   sortie_update: UNTOUCHED,
+  sortie_restore: UNTOUCHED,
 };
 
 /** `task` null: the transition begins the task. */

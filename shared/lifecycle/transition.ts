@@ -40,8 +40,10 @@ export const AUDIT_OPS = [
   "mission_update",
   "mission_checkpoint",
   "mission_record",
+  "mission_resume",
   "sortie_add",
   "sortie_update",
+  "sortie_restore",
 ] as const;
 export type AuditOp = (typeof AUDIT_OPS)[number];
 

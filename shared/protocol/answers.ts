@@ -1,9 +1,10 @@
 /** Answers to requests: the promise that was given, or an error, after which nothing has happened. */
+
 import { z } from "zod";
 import { checkpointSchema, firedTriggerSchema, forkedFromSchema } from "./checkpoint.ts";
 import { ERROR_CODES } from "./errors.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
-import type { MissionAnswer, MissionCheckpointAnswer } from "./mission-commands.ts";
+import type { MissionAnswer, MissionCheckpointAnswer, ResumptionAnswer } from "./mission-commands.ts";
 import { RECOVERY_STATES } from "./recovery-states.ts";
 import type { CommandOp } from "./subjects.ts";
 
@@ -167,6 +168,7 @@ export interface CommandAnswers {
   readonly mission_start: MissionAnswer;
   readonly mission_update: MissionAnswer;
   readonly mission_checkpoint: MissionCheckpointAnswer;
+  readonly mission_resume: ResumptionAnswer;
   readonly sortie_add: MissionAnswer;
   readonly sortie_update: MissionAnswer;
 }

@@ -164,6 +164,8 @@ export const LIMITS = {
   sortie_files_count_max: 100,
   sortie_batch_count_max: 100,
   mission_sorties_count_max: 1_000,
+  /** A specialist that reported less than this time ago works: a resumption keeps its progress. */
+  specialist_active_ms: 300_000,
   /** All sorties of a mission as JSON, so that its snapshot fits into a checkpoint, and its resumption into one transaction. */
   mission_bytes_max: 450_000,
   recoveries_scan_count_max: 2_000,

@@ -3,12 +3,13 @@
  * coordinator carries the fence of the task; a specialist changes only its own sorties and needs no fence.
  */
 import { z } from "zod";
-import { commandIdSchema, principalSchema, tokenSchema } from "./ids.ts";
+import { checkpointIdSchema, commandIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import {
   filesSchema,
   MISSION_STATUSES,
   missionStatusSchema,
+  recoveryContextSchema,
   sortieCountsSchema,
   sortieStatusSchema,
 } from "./mission.ts";
@@ -89,6 +90,12 @@ export const missionCheckpointCommandSchema = z.looseObject({
   error: z.looseObject({ name: z.string().max(LIMITS.id_chars_max), message: notesSchema }).optional(),
 });
 
+/** Without `checkpoint_id`: from the newest checkpoint with a snapshot, and the progress of working specialists is kept. */
+const missionResumeCommandSchema = z.looseObject({
+  ...envelope,
+  checkpoint_id: checkpointIdSchema.optional(),
+});
+
 const answer = {
   status: z.literal("committed"),
   command_id: z.string(),
@@ -124,10 +131,47 @@ export const missionCheckpointAnswerSchema = z.looseObject({
   warnings: z.array(z.string()).exactOptional(),
 });
 
+const restoredSchema = z.object({ sorties: z.int(), locks: z.int(), messages: z.int() });
+
+/** The answer to `mission_resume`. */
+export const resumptionAnswerSchema = z.looseObject({
+  ...answer,
+  mission_status: z.enum(MISSION_STATUSES),
+  progress_percent: z.int(),
+  /** The checkpoint from which the mission resumed. */
+  checkpoint_id: z.string(),
+  restored: restoredSchema,
+  /** Sorties of working specialists, which stayed as they were. */
+  kept_sorties: z.array(z.string()),
+  /** Newer checkpoints that are corrupt. */
+  passed_over: z.array(z.string()),
+  /** For the prompt of the coordinator. Absent if it cannot be read now. */
+  recovery_context: recoveryContextSchema.exactOptional(),
+});
+
+export const resumePreviewSchema = z.looseObject({
+  mission_id: z.string(),
+  checkpoint_id: z.string(),
+  progress_percent: z.int(),
+  restored: restoredSchema,
+  /** The sorties whose records would change. `status_from` null: the record is lost. */
+  changes: z.array(
+    z.object({
+      sortie_id: z.string(),
+      status_from: sortieStatusSchema.nullable(),
+      status_to: sortieStatusSchema,
+    }),
+  ),
+  kept_sorties: z.array(z.string()),
+  passed_over: z.array(z.string()),
+  recovery_context: recoveryContextSchema,
+});
+
 export const MISSION_COMMAND_SCHEMAS = {
   mission_start: missionStartCommandSchema,
   mission_update: missionUpdateCommandSchema,
   mission_checkpoint: missionCheckpointCommandSchema,
+  mission_resume: missionResumeCommandSchema,
   sortie_add: sortieAddCommandSchema,
   sortie_update: sortieUpdateCommandSchema,
 } as const;
@@ -135,6 +179,8 @@ export const MISSION_COMMAND_SCHEMAS = {
 export type MissionOp = keyof typeof MISSION_COMMAND_SCHEMAS;
 export type MissionAnswer = z.output<typeof missionAnswerSchema>;
 export type MissionCheckpointAnswer = z.output<typeof missionCheckpointAnswerSchema>;
+export type MissionResumeCommand = z.output<typeof missionResumeCommandSchema>;
+export type ResumptionAnswer = z.output<typeof resumptionAnswerSchema>;
 export type MissionStartCommand = z.output<typeof missionStartCommandSchema>;
 export type MissionUpdateCommand = z.output<typeof missionUpdateCommandSchema>;
 export type MissionCheckpointCommand = z.output<typeof missionCheckpointCommandSchema>;

@@ -37,7 +37,21 @@ export const MISSION_EVENT_DATA = {
     lock_count: z.int(),
     message_count: z.int(),
   }),
-  /** The record of that checkpoint. `store` stands for the seed's `sqlite`. */
+  sorties_restored: z.object({
+    mission_id: z.string(),
+    checkpoint_id: z.string(),
+    sortie_ids: z.array(z.string()),
+  }),
+  /** The mission resumed from a checkpoint. */
+  fleet_recovered: z.object({
+    checkpoint_id: z.string(),
+    mission_id: z.string(),
+    recovered_sorties: z.int(),
+    recovered_locks: z.int(),
+    requeued_messages: z.int(),
+    recovery_duration_ms: z.int(),
+  }),
+  /** The record of a checkpoint with a snapshot. `store` stands for the seed's `sqlite`. */
   checkpoint_created: z.object({
     checkpoint_id: z.string(),
     mission_id: z.string(),

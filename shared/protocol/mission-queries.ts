@@ -1,14 +1,18 @@
 /** The queries about missions. */
+
 import { z } from "zod";
-import { principalSchema, tokenSchema } from "./ids.ts";
+import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import {
   type Mission,
   missionSchema,
   missionStatusSchema,
+  type RecoveryContext,
+  recoveryContextSchema,
   sortieSchema,
   sortieStatusSchema,
 } from "./mission.ts";
+import type { resumePreviewSchema } from "./mission-commands.ts";
 import { pageLimit } from "./page-limit.ts";
 
 const cursor = z.string().max(1_024).optional();
@@ -39,6 +43,18 @@ const sortiesQuerySchema = z.looseObject({
   cursor,
 });
 
+/** `checkpoint_id`: the context that was recorded; otherwise the present one. `agent_id`: that of one specialist. */
+const recoveryContextQuerySchema = z.looseObject({
+  mission_id: tokenSchema,
+  checkpoint_id: checkpointIdSchema.optional(),
+  agent_id: principalSchema.optional(),
+});
+
+const resumePreviewQuerySchema = z.looseObject({
+  mission_id: tokenSchema,
+  checkpoint_id: checkpointIdSchema.optional(),
+});
+
 /** `cursor` is absent on the last page. An earlier page may be shorter than `limit`. */
 export const missionPageSchema = z.looseObject({
   missions: z.array(missionSchema),
@@ -58,13 +74,23 @@ export const MISSION_QUERY_SCHEMAS = {
   missions: missionsQuerySchema,
   mission: missionQuerySchema,
   sorties: sortiesQuerySchema,
+  recovery_context: recoveryContextQuerySchema,
+  resume_preview: resumePreviewQuerySchema,
 } as const;
 
 export interface MissionQueryResults {
   missions: MissionPage;
   mission: { mission: Mission };
   sorties: SortiePage;
+  /** null: the specialist has no sortie in the mission. */
+  recovery_context: { recovery_context: RecoveryContext | null };
+  resume_preview: ResumePreview;
 }
 
+export const recoveryContextResultSchema = z.looseObject({
+  recovery_context: recoveryContextSchema.nullable(),
+});
+
+export type ResumePreview = z.output<typeof resumePreviewSchema>;
 export type MissionPage = z.output<typeof missionPageSchema>;
 export type SortiePage = z.output<typeof sortiePageSchema>;

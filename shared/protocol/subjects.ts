@@ -24,6 +24,7 @@ export const COMMAND_OPS = [
   "mission_start",
   "mission_update",
   "mission_checkpoint",
+  "mission_resume",
   "sortie_add",
   "sortie_update",
 ] as const;
@@ -61,7 +62,13 @@ export const ALERT_OPS = ["alerts", "alert", "alert_ack"] as const;
 export const SCRUB_OPS = ["scrub_status", "scrub_start", "scrub_findings"] as const;
 
 /** Queries about missions. */
-export const MISSION_QUERY_OPS = ["missions", "mission", "sorties"] as const;
+export const MISSION_QUERY_OPS = [
+  "missions",
+  "mission",
+  "sorties",
+  "recovery_context",
+  "resume_preview",
+] as const;
 
 /** Queries by which clients take offers. */
 export const OFFER_OPS = ["offer_next", "offer_settle"] as const;

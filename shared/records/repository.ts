@@ -125,7 +125,7 @@ export class CheckpointRepository {
     this.applied = new AppliedCommands(store, transactions);
     this.#options = options;
     this.#commands = new CommandRunner(parts);
-    this.missions = new Missions(transactions, this.#commands);
+    this.missions = new Missions(transactions, this.#commands, now);
   }
 
   create(caller: Caller, command: CreateCommand): Promise<CommittedAnswer> {

@@ -124,6 +124,8 @@ function bodies(own: string, other: string): Readonly<Record<AnsweredOp, readonl
     missions: [{}, { active: true }],
     mission: [{ mission_id: task_id }, {}],
     sorties: [{ mission_id: task_id }],
+    recovery_context: [{ mission_id: task_id }],
+    resume_preview: [{ mission_id: task_id, checkpoint_id: checkpoint }],
     turn_event: [
       {
         session_id: "s-1",

@@ -300,6 +300,7 @@ const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
   mission_start: "mission_state",
   mission_update: "mission_state",
   mission_checkpoint: "mission_snapshot",
+  mission_resume: "resumption",
   sortie_add: "mission_state",
   sortie_update: "mission_state",
 };

@@ -7,7 +7,13 @@ import { errorBodySchema } from "../answers.ts";
 import { checkpointSchema } from "../checkpoint.ts";
 import { ERROR_CODES } from "../errors.ts";
 import { handoffSchema } from "../handoff-record.ts";
-import { missionPageSchema, missionResultSchema, sortiePageSchema } from "../mission-queries.ts";
+import { resumePreviewSchema } from "../mission-commands.ts";
+import {
+  missionPageSchema,
+  missionResultSchema,
+  recoveryContextResultSchema,
+  sortiePageSchema,
+} from "../mission-queries.ts";
 import { settledOfferSchema } from "../offer-queries.ts";
 import { FINDING_KINDS, type QueryResults } from "../queries.ts";
 import { POINT_FAILURES } from "../recovery-states.ts";
@@ -216,4 +222,6 @@ export const RESULT_SCHEMAS = {
   missions: missionPageSchema,
   mission: missionResultSchema,
   sorties: sortiePageSchema,
+  recovery_context: recoveryContextResultSchema,
+  resume_preview: resumePreviewSchema,
 } as const satisfies { [Op in AnsweredOp]: z.ZodType<QueryResults[Op]> };

@@ -2,6 +2,7 @@
  * The protocol's JSON Schemas, derived from the zod schemas. Input schemas describe the values that a caller
  * may write, including short forms and absent defaults. Output schemas describe stored values and answers.
  */
+
 import { z } from "zod";
 import { agentCredentialsAnswerSchema, agentCredentialsRequestSchema } from "../agent-credentials.ts";
 import { ALERT_DATA, ALERT_TYPES, alertSchema } from "../alerts.ts";
@@ -24,7 +25,11 @@ import { exitReportSchema } from "../exit-report.ts";
 import { exportLineSchema } from "../export-lines.ts";
 import { heartbeatSchema } from "../heartbeat.ts";
 import { CHECKPOINT_ID_INPUT_PATTERN, CHECKPOINT_ID_PATTERN, checkpointIdSchema } from "../ids.ts";
-import { missionAnswerSchema, missionCheckpointAnswerSchema } from "../mission-commands.ts";
+import {
+  missionAnswerSchema,
+  missionCheckpointAnswerSchema,
+  resumptionAnswerSchema,
+} from "../mission-commands.ts";
 import { offerSchema } from "../offer.ts";
 import { QUERY_SCHEMAS } from "../queries.ts";
 import { RETENTION_PATTERN, retentionSchema } from "../retention.ts";
@@ -153,6 +158,12 @@ const APPLIED: readonly SchemaRow[] = [
   [SCHEMA_FILES.answer("recovery"), "Answer to a recover that was applied", recoveryAnswerSchema, "output"],
   [SCHEMA_FILES.answer("removed"), "Answer to a remove that was applied", removedAnswerSchema, "output"],
   [SCHEMA_FILES.answer("retention"), "Answer to a retain that was applied", retentionAnswerSchema, "output"],
+  [
+    SCHEMA_FILES.answer("resumption"),
+    "Answer to a mission_resume that was applied",
+    resumptionAnswerSchema,
+    "output",
+  ],
   [
     SCHEMA_FILES.answer("mission_state"),
     "Answer to a command of a mission that was applied",

@@ -1,28 +1,33 @@
 /** The operations on missions: commands, each one transaction, and queries, each one snapshot. */
 
-import type { Mission } from "../../protocol/mission.ts";
+import type { Mission, RecoveryContext } from "../../protocol/mission.ts";
 import type {
   MissionAnswer,
   MissionCheckpointAnswer,
   MissionCheckpointCommand,
+  MissionResumeCommand,
   MissionStartCommand,
   MissionUpdateCommand,
+  ResumptionAnswer,
   SortieAddCommand,
   SortieUpdateCommand,
 } from "../../protocol/mission-commands.ts";
-import type { MissionPage, SortiePage } from "../../protocol/mission-queries.ts";
+import type { MissionPage, ResumePreview, SortiePage } from "../../protocol/mission-queries.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import type { Caller, CommandRunner } from "../task/command-runner.ts";
 import { checkpointMission, startMission, updateMission } from "./mission-commands.ts";
 import { findMission, listMissions, listSorties } from "./mission-lists.ts";
+import { previewResumption, readRecoveryContext, resumeMission } from "./resumption.ts";
 import { addSorties, updateSortie } from "./sortie-commands.ts";
 
 export class Missions {
   readonly #transactions: Transactions;
   readonly #commands: CommandRunner;
+  readonly #now: () => number;
 
-  constructor(transactions: Transactions, commands: CommandRunner) {
+  constructor(transactions: Transactions, commands: CommandRunner, now: () => number) {
+    this.#now = now;
     this.#transactions = transactions;
     this.#commands = commands;
   }
@@ -41,6 +46,10 @@ export class Missions {
     );
   }
 
+  resume(caller: Caller, command: MissionResumeCommand): Promise<ResumptionAnswer> {
+    return this.#commands.run("mission_resume", caller, (tx, context) => resumeMission(tx, context, command));
+  }
+
   addSorties(caller: Caller, command: SortieAddCommand): Promise<MissionAnswer> {
     return this.#commands.run("sortie_add", caller, (tx, context) => addSorties(tx, context, command));
   }
@@ -56,6 +65,19 @@ export class Missions {
   /** Throws NOT_FOUND. */
   find(tenant: string, caller: string, query: QueryParams<"mission">): Promise<Mission> {
     return this.#transactions.read("mission", (reader) => findMission(reader, tenant, caller, query));
+  }
+
+  /** null: the specialist has no sortie. Throws NOT_FOUND without such a mission or checkpoint. */
+  recoveryContext(tenant: string, query: QueryParams<"recovery_context">): Promise<RecoveryContext | null> {
+    return this.#transactions.read("recovery_context", (reader) =>
+      readRecoveryContext(reader, tenant, query, this.#now()),
+    );
+  }
+
+  previewResumption(tenant: string, query: QueryParams<"resume_preview">): Promise<ResumePreview> {
+    return this.#transactions.read("resume_preview", (reader) =>
+      previewResumption(reader, tenant, query, this.#now()),
+    );
   }
 
   /** Throws NOT_FOUND without such a mission. */

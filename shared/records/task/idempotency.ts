@@ -23,7 +23,8 @@ export type RememberedAnswer =
   | RememberedRecovery
   | RememberedRetention
   | RememberedMission
-  | RememberedSnapshot;
+  | RememberedSnapshot
+  | RememberedResumption;
 
 /** The answer to a command that wrote a version of a checkpoint. */
 export type RememberedCheckpoint = {
@@ -103,6 +104,14 @@ export type RememberedSnapshot = RememberedCheckpoint & {
   readonly sorties: SortieCounts;
   readonly lock_count: number;
   readonly message_count: number;
+};
+
+/** The answer to a command that resumed a mission. */
+export type RememberedResumption = RememberedMission & {
+  readonly checkpoint_id: string;
+  readonly restored: { readonly sorties: number; readonly locks: number; readonly messages: number };
+  readonly kept_sorties: string[];
+  readonly passed_over: string[];
 };
 
 interface Remembered {

@@ -4,9 +4,15 @@
  */
 
 import type { CommandBodyInput } from "../../protocol/commands.ts";
-import type { Mission } from "../../protocol/mission.ts";
-import type { MissionAnswer, MissionCheckpointAnswer, MissionOp } from "../../protocol/mission-commands.ts";
-import type { SortiePage } from "../../protocol/mission-queries.ts";
+import { normalizeCheckpointId } from "../../protocol/ids.ts";
+import type { Mission, RecoveryContext } from "../../protocol/mission.ts";
+import type {
+  MissionAnswer,
+  MissionCheckpointAnswer,
+  MissionOp,
+  ResumptionAnswer,
+} from "../../protocol/mission-commands.ts";
+import type { ResumePreview, SortiePage } from "../../protocol/mission-queries.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import { resultOf } from "../client/outcome.ts";
@@ -28,6 +34,7 @@ export type SortieChange = Omit<Body<"sortie_update">, "sortieId">;
 
 /** The mission after a command. `checkpointId`: the checkpoint that it wrote. */
 export type MissionResult = Omit<Camel<MissionAnswer>, "status">;
+export type Resumption = Omit<Camel<ResumptionAnswer>, "status">;
 export type MissionCheckpoint = Omit<Camel<MissionCheckpointAnswer>, "status">;
 
 export class MissionHandle {
@@ -78,6 +85,37 @@ export class MissionHandle {
     return this.#checkpoint({ error: bounded }, options);
   }
 
+  /**
+   * Restores the sorties from a checkpoint; without one from the newest, and the progress of working specialists is kept.
+   * May be repeated.
+   */
+  async resume({
+    checkpointId,
+    ...options
+  }: Options & { readonly checkpointId?: string | undefined } = {}): Promise<Resumption> {
+    const body = checkpointId === undefined ? {} : { checkpoint_id: normalizeCheckpointId(checkpointId) };
+    const { delivery } = this.#parts;
+    return resultOf(await delivery.deliverNow("mission_resume", this.id, body, this.#fenced(options)));
+  }
+
+  /** What {@link resume} would do now. */
+  previewResume(
+    query: { readonly checkpointId?: string | undefined } & CallOptions = {},
+  ): Promise<ResumePreview> {
+    return this.#parts.queries.send("resume_preview", { ...query, missionId: this.id });
+  }
+
+  /** In sentences for a model: of the mission, or of one specialist. null: the specialist has no sortie. */
+  async recoveryContext(
+    query: {
+      readonly agentId?: string | undefined;
+      readonly checkpointId?: string | undefined;
+    } & CallOptions = {},
+  ): Promise<RecoveryContext | null> {
+    const named = { ...query, missionId: this.id };
+    return (await this.#parts.queries.send("recovery_context", named)).recovery_context;
+  }
+
   /** null: there is no such mission. */
   async state({ deadlineMs, signal }: CallOptions = {}): Promise<Mission | null> {
     const query = { missionId: this.id, deadlineMs, signal };
@@ -90,7 +128,7 @@ export class MissionHandle {
   }
 
   async #change(
-    op: Exclude<MissionOp, "mission_checkpoint">,
+    op: Exclude<MissionOp, "mission_checkpoint" | "mission_resume">,
     body: object,
     options: Options,
   ): Promise<MissionResult> {

@@ -87,6 +87,7 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     mission_start: { title: text },
     mission_update: { title: text },
     mission_checkpoint: { note: text },
+    mission_resume: { note: text },
     sortie_add: { sorties: [{ title: text }] },
     sortie_update: { sortie_id: "srt-001", progress_notes: text },
   })[op];

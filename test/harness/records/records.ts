@@ -100,6 +100,7 @@ const MISSION_METHODS = {
   mission_start: "start",
   mission_update: "update",
   mission_checkpoint: "checkpoint",
+  mission_resume: "resume",
   sortie_add: "addSorties",
   sortie_update: "updateSortie",
 } as const satisfies Partial<Record<CommandOp, keyof CheckpointRepository["missions"]>>;

@@ -122,6 +122,8 @@ const OTHERS = [
   "missions",
   "mission",
   "sorties",
+  "recovery_context",
+  "resume_preview",
 ] as const;
 
 describe("queries", () => {

@@ -28,6 +28,7 @@ import { heartbeatSchema } from "../../../shared/protocol/heartbeat.ts";
 import {
   missionAnswerSchema,
   missionCheckpointAnswerSchema,
+  resumptionAnswerSchema,
 } from "../../../shared/protocol/mission-commands.ts";
 import { type Offer, offerSchema } from "../../../shared/protocol/offer.ts";
 import { QUERY_SCHEMAS, type QueryResults } from "../../../shared/protocol/queries.ts";
@@ -55,6 +56,7 @@ const schemas = new Map<string, z.ZodType>([
   ["retention-answer", retentionAnswerSchema],
   ["mission-state-answer", missionAnswerSchema],
   ["mission-snapshot-answer", missionCheckpointAnswerSchema],
+  ["resumption-answer", resumptionAnswerSchema],
   ["queued-answer", queuedAnswerSchema],
   ["error-answer", errorAnswerSchema],
   ...COMMAND_OPS.map((op): [string, z.ZodType] => [`${op}-request`, COMMAND_SCHEMAS[op]]),

@@ -80,10 +80,11 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
       // A recovery would need the last two.
       if (op === "remove") await create(bench.repository, { task, commandId: idAt(now) });
       if (op === "release") await send(bench.repository, "take", {}, { task, commandId: idAt(now) });
-      if (op === "mission_update" || op === "mission_checkpoint" || op.startsWith("sortie")) {
+      if ((op.startsWith("mission") && op !== "mission_start") || op.startsWith("sortie")) {
         await send(bench.repository, "mission_start", { title: "a mission" }, { task, commandId: idAt(now) });
         const sorties = [{ title: "a part" }];
         await send(bench.repository, "sortie_add", { sorties }, { task, commandId: idAt(now) });
+        await send(bench.repository, "mission_checkpoint", {}, { task, commandId: idAt(now) });
       }
       const handoff_id = idAt(now);
       if (op === "cancel_handoff" || op === "acknowledge") {
@@ -113,6 +114,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         mission_start: { title: "a mission" },
         mission_update: { title: "a mission" },
         mission_checkpoint: {},
+        mission_resume: {},
         sortie_add: { sorties: [{ title: "another part" }] },
         sortie_update: { sortie_id: "srt-001", progress_notes: "half done" },
       }[op];
