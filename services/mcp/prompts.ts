@@ -1,7 +1,7 @@
 /** The prompts of an MCP server, which a user chooses: continue a task, write a checkpoint, hand the task off. */
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import { isToken } from "../../shared/protocol/ids.ts";
-import { type McpSession, promptOf } from "./session.ts";
+import type { McpSession } from "./session.ts";
 
 export const MCP_PROMPTS = [
   {
@@ -23,7 +23,7 @@ const TEXTS: Readonly<Record<string, string>> = {
 
 /** Throws INVALID for an unknown prompt or a missing argument. */
 export async function promptMessage(
-  { fleet }: McpSession,
+  session: McpSession,
   name: string,
   { task = "" }: Readonly<Record<string, string>>,
 ): Promise<string> {
@@ -34,10 +34,10 @@ export async function promptMessage(
     return text;
   }
   if (!isToken(task)) throw invalid("task", "the id of a task", task);
-  const { checkpoint } = await fleet.latest(task);
+  const { checkpoint } = await session.fleet.latest(task);
   if (checkpoint === null)
     throw new FleetError("NOT_FOUND", "the task has no checkpoint to continue from", {
       details: { task_id: task },
     });
-  return `Call the tool resume with taskId "${task}" first.\n\n${promptOf(checkpoint)}`;
+  return `Call the tool resume with taskId "${task}" first.\n\n${session.promptOf(checkpoint)}`;
 }

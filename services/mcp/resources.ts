@@ -1,7 +1,7 @@
 /** The resources of an MCP server: tasks, checkpoints and continuation prompts, to read. */
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import { isToken } from "../../shared/protocol/ids.ts";
-import { type McpSession, promptOf } from "./session.ts";
+import type { McpSession } from "./session.ts";
 
 const TASKS = "fleet://tasks";
 const JSON_TYPE = "application/json";
@@ -43,7 +43,8 @@ export async function listResources({ fleet }: McpSession) {
 }
 
 /** Throws INVALID for another address, NOT_FOUND if there is nothing at it. */
-export async function readResource({ fleet }: McpSession, uri: string): Promise<ResourceContent> {
+export async function readResource(session: McpSession, uri: string): Promise<ResourceContent> {
+  const { fleet } = session;
   const json = (value: unknown): ResourceContent => ({
     uri,
     mimeType: JSON_TYPE,
@@ -62,7 +63,7 @@ export async function readResource({ fleet }: McpSession, uri: string): Promise<
       return json(existing((await fleet.latest(task)).checkpoint, uri));
     case "prompt": {
       const checkpoint = existing((await fleet.latest(task)).checkpoint, uri);
-      return { uri, mimeType: "text/markdown", text: promptOf(checkpoint) };
+      return { uri, mimeType: "text/markdown", text: session.promptOf(checkpoint) };
     }
     case "checkpoints": {
       const checkpoint = existing(await fleet.getCheckpoint(id ?? ""), uri);

@@ -2,7 +2,9 @@
 import { continuationPrompt } from "../../shared/prompts/continuation.ts";
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
+import { prefixedCheckpointId } from "../../shared/protocol/ids.ts";
 import type { McpToolCall } from "../../shared/protocol/mcp-tools.ts";
+import type { CorruptCheckpoint } from "../../shared/protocol/queries.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import {
   type CheckpointTool,
@@ -56,7 +58,12 @@ export class McpSession {
       });
     await this.#take(taskId, takeOver);
     this.#taskId = taskId;
-    return promptOf(checkpoint);
+    return this.promptOf(checkpoint);
+  }
+
+  /** The prompt for the agent of this session. */
+  promptOf(checkpoint: Checkpoint): string {
+    return continuationPrompt({ checkpoint, tokenizer: "four_characters", reader: this.fleet.agentId }).text;
   }
 
   async handoff({ taskId = this.#taskId, toAgentType, reason }: McpToolCall<"handoff">): Promise<object> {
@@ -73,7 +80,11 @@ export class McpSession {
 
   async history({ taskId = this.#taskId, limit }: McpToolCall<"history">): Promise<object> {
     const { checkpoints, corrupt } = await this.fleet.getCheckpointHistory(taskId, { limit });
-    return { taskId, checkpoints: checkpoints.map(shortOf), corrupt };
+    return {
+      taskId,
+      checkpoints: checkpoints.map(shortOf),
+      corrupt: corrupt.map(corruptOf),
+    };
   }
 
   /** Changes the newest checkpoint of this agent in place, so that progress alone makes no new one. */
@@ -88,14 +99,19 @@ export class McpSession {
       checkpoint?.metadata.agent_id === this.fleet.agentId && checkpoint.metadata.status !== "finalized";
     if (checkpoint === null || !isOwn)
       throw invalid("taskId", "a task with a checkpoint of yours; call checkpoint first", taskId);
-    const pointer = checkpoint.execution_state.resume_pointer;
     const { checkpointId } = await own.handle.update(checkpoint.metadata.checkpoint_id, {
       execution_state: {
         ...(percent !== undefined && { progress_percent: percent }),
-        ...(pointer !== undefined && { resume_pointer: { current_context: step } }),
+        // The partial work of the step before is not that of this one.
+        current_step: { description: step, started_at: new Date().toISOString(), partial_work: null },
       },
     });
-    return { taskId, checkpointId, step, ...(percent !== undefined && { percent }) };
+    return {
+      taskId,
+      checkpointId: prefixedCheckpointId(checkpointId),
+      step,
+      ...(percent !== undefined && { percent }),
+    };
   }
 
   async close(): Promise<void> {
@@ -172,14 +188,14 @@ export class McpSession {
   }
 }
 
-export function promptOf(checkpoint: Checkpoint): string {
-  return continuationPrompt({ checkpoint, tokenizer: "four_characters" }).text;
+function corruptOf({ checkpoint_id: id, version, reason }: CorruptCheckpoint): object {
+  return { checkpointId: id === null ? null : prefixedCheckpointId(id), version, reason };
 }
 
 function shortOf({ metadata, execution_state: state }: Checkpoint): object {
   const { checkpoint_id, task_id, agent_id, committed_at } = metadata;
   return {
-    checkpointId: checkpoint_id,
+    checkpointId: prefixedCheckpointId(checkpoint_id),
     taskId: task_id,
     agentId: agent_id,
     committedAt: committed_at,

@@ -95,16 +95,20 @@ describe("over standard input and output", () => {
     const { value } = await call(client, "checkpoint", { ...WORK, tokensUsed: 1_200 });
     expect(value()).toMatchObject({ taskId: "saved", agentId: "coder-1", outcome: "committed" });
     expect(value().checkpointId).toMatch(/^chk-/);
-    expect((await call(client, "report_progress", { step: "Runs the tests", percent: 60 })).isError).toBe(
-      false,
-    );
+    const { checkpointId } = value();
+    const progress = await call(client, "report_progress", { step: "Runs the tests", percent: 60 });
+    expect(progress.value()).toEqual({ taskId: "saved", checkpointId, step: "Runs the tests", percent: 60 });
     const latest = await reader.getLatestCheckpoint("saved", DEADLINE);
     expect(latest?.execution_state).toMatchObject({
       goal: "Add a login form",
       progress_percent: 60,
-      resume_pointer: { next_action: "Run test/login.test.ts", current_context: "Runs the tests" },
+      resume_pointer: { next_action: "Run test/login.test.ts", current_context: "login.ts" },
+      current_step: { description: "Runs the tests" },
     });
-    expect((await call(client, "history")).value().checkpoints).toHaveLength(1);
+    const history = (await call(client, "history")).value();
+    expect(history.checkpoints.map((one: { checkpointId: string }) => one.checkpointId)).toEqual([
+      checkpointId,
+    ]);
     await expect
       .poll(async () => (await call(client, "search", { agentId: "coder-1" })).value().checkpoints.length, {
         timeout: 20_000,
@@ -116,6 +120,32 @@ describe("over standard input and output", () => {
     expect(resources.map(({ uri }) => uri)).toContain("fleet://tasks/saved");
     const { messages } = await client.getPrompt({ name: "resume", arguments: { task: "saved" } });
     expect(JSON.stringify(messages)).toContain("Run test/login.test.ts");
+  });
+
+  test("keeps the step of a checkpoint without a resume pointer, and not the partial work before it", async () => {
+    const { client } = await connectedClient(["--task", "bare"], { FLEET_AGENT_ID: "bare-agent" });
+    const owner = await fleet.client("bare-agent");
+    const task = await owner.takeTask("bare", { expectedFence: 0, ...DEADLINE });
+    await task.checkpoint(
+      {
+        metadata: { agent_type: "qa" },
+        execution_state: {
+          phase: "testing",
+          pending_items: ["run the tests"],
+          current_step: { description: "Writes the tests", partial_work: "two of five" },
+        },
+      },
+      DEADLINE,
+    );
+    expect((await call(client, "report_progress", { step: "Runs the tests" })).isError).toBe(false);
+    const { current_step } = (await reader.getLatestCheckpoint("bare", DEADLINE))!.execution_state;
+    expect(current_step).toEqual({ description: "Runs the tests", started_at: expect.any(String) });
+    const own = await call(client, "resume");
+    expect(own.text).toContain("You continue your own work.");
+    expect(own.text).toContain("Runs the tests");
+    const other = await connectedClient([], { FLEET_AGENT_ID: "bare-other" });
+    const taken = await call(other.client, "resume", { taskId: "bare", takeOver: true });
+    expect(taken.text).toContain("You take over a task from another agent.");
   });
 
   test("refuses wrong arguments with every wrong field, and a next action that says nothing", async () => {
