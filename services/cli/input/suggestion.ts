@@ -2,12 +2,12 @@
 // its verb or option. Only calls that exist are suggested.
 
 import type { Command } from "commander";
+import { isLikeCheckpointId } from "./id.ts";
 
 /** The verbs that show one record of a group. */
 const SHOWING = ["show", "status"];
 /** Words that a shell passes on unchanged. */
 const BARE_WORD = /^\w[\w./:@%+-]*$/;
-const CHECKPOINT_ID = /^chk-|^[0-9a-f]{8}-[0-9a-f]{4}-/i;
 /** A longer list would not help the caller to choose. */
 const SUGGESTIONS_MAX = 3;
 
@@ -69,9 +69,13 @@ export function suggestionFor(group: Command): string | undefined {
 /** For a word without its verb (`fleet task auth`) or without its option (`fleet status auth`): the call with it. */
 export function callWith(word: string, command: Command): string | undefined {
   if (!BARE_WORD.test(word)) return undefined;
+  const history = command.parent?.commands.find((one) => one.name() === "history");
+  const takesCheckpoint = command.registeredArguments.length > 0 && history !== undefined;
+  if (takesCheckpoint && command !== history && !isLikeCheckpointId(word))
+    return quote(`${fullName(history)} ${word}`);
   const name = fullName(command);
   const create = command.commands.find((one) => takesTask(one) && one.name() === "create");
-  if (create !== undefined && !CHECKPOINT_ID.test(word)) return quote(`${name} --task ${word}`);
+  if (create !== undefined && !isLikeCheckpointId(word)) return quote(`${name} --task ${word}`);
   const shows = command.commands.find(
     (one) => SHOWING.includes(one.name()) && one.registeredArguments.length > 0,
   );

@@ -188,8 +188,8 @@ describe("usage errors end with 64 and print nothing on standard output", () => 
     ["checkpoint --progress 101", "0 to 100", "`fleet checkpoint create --help`"],
     ["status --timeout 5", "such as 5s", "`fleet status --help`"],
     ["checkpoint search --from yesterday", "--from is not a time: yesterday", "30m, 2h, 7d"],
-    ["checkpoint update x --patch {", "--patch is not JSON", "one JSON object"],
-    ["checkpoint update x --patch @/nowhere/at/all", "cannot be read: ENOENT", "Give the path"],
+    ["checkpoint update chk-x --patch {", "--patch is not JSON", "one JSON object"],
+    ["checkpoint update chk-x --patch @/nowhere/at/all", "cannot be read: ENOENT", "Give the path"],
   ])("fleet %s", async (line, what, next) => {
     const { exit, out, err } = await fleet(line);
     expect({ exit, out }).toEqual({ exit: 64, out: "" });

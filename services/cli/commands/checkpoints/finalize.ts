@@ -3,7 +3,7 @@
 import { type Command, Option } from "commander";
 import type { CheckpointOutcome, FinalStatus } from "../../../../shared/sdk/sdk.ts";
 import { addCallOptions, type CallFlags, callOptions } from "../../input/call-options.ts";
-import { bareId } from "../../input/id.ts";
+import { checkpointId } from "../../input/id.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { showOutcome } from "../../runtime/show-outcome.ts";
@@ -22,7 +22,7 @@ export function addFinalize(group: Command, action: ActionFactory): void {
     .command("finalize")
     .summary("Finalize a checkpoint: it never changes again.")
     .description("Finalize a checkpoint: it never changes again, and its retention begins.")
-    .argument("<id>", "the checkpoint", bareId)
+    .argument("<id>", "the checkpoint", checkpointId)
     .addOption(
       new Option("-s, --status <status>", "its final status").choices(STATUSES).makeOptionMandatory(),
     )

@@ -2,7 +2,7 @@
 
 import type { Command } from "commander";
 import { addCallOptions, type CallFlags, callOptions } from "../../input/call-options.ts";
-import { bareId } from "../../input/id.ts";
+import { checkpointId } from "../../input/id.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { showOutcome } from "../../runtime/show-outcome.ts";
@@ -15,8 +15,8 @@ export function addLink(group: Command, action: ActionFactory): void {
   const command = group
     .command("link")
     .description("Add a parent to a checkpoint of the same task.")
-    .argument("<parent>", "the parent checkpoint", bareId)
-    .argument("<child>", "the checkpoint that gets the parent", bareId)
+    .argument("<parent>", "the parent checkpoint", checkpointId)
+    .argument("<child>", "the checkpoint that gets the parent", checkpointId)
     .option("-t, --task <id>", "their task, which saves a look-up");
   addCallOptions(command, "the child has this version").action(action(link));
   withExamples(command, (fleet) => ({

@@ -1,7 +1,7 @@
 // `fleet checkpoint show`: one checkpoint with all its sections.
 
 import { type Command, Option } from "commander";
-import { bareId } from "../../input/id.ts";
+import { checkpointId } from "../../input/id.ts";
 import { wholeNumber } from "../../input/number.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -14,7 +14,7 @@ export function addShow(group: Command, action: ActionFactory): void {
   const command = group
     .command("show")
     .description("Show one checkpoint with all its sections. With --json, print it as it is stored.")
-    .argument("<id>", "the checkpoint", bareId)
+    .argument("<id>", "the checkpoint", checkpointId)
     .addOption(
       new Option("--version <n>", "an earlier version (else the current one)").argParser(wholeNumber(1)),
     )

@@ -2,7 +2,7 @@
 
 import type { Command } from "commander";
 import { addCallOptions, type CallFlags, callOptions } from "../../input/call-options.ts";
-import { bareId } from "../../input/id.ts";
+import { checkpointId } from "../../input/id.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { showOutcome } from "../../runtime/show-outcome.ts";
@@ -19,7 +19,7 @@ export function addUpdate(group: Command, action: ActionFactory): void {
     .description(
       "Change a checkpoint that is not finalized, by a JSON merge patch:\nabsent fields stay, null removes a field, arrays are replaced.",
     )
-    .argument("<id>", "the checkpoint", bareId)
+    .argument("<id>", "the checkpoint", checkpointId)
     .requiredOption("-p, --patch <json>", "the patch: JSON, @file, or - for standard input")
     .option("-t, --task <id>", "its task, which saves a look-up");
   addCallOptions(command, "the checkpoint has this version").action(action(update));
