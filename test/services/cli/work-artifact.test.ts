@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 import { withTimes } from "../../../services/cli/input/checkpoint/item-times.ts";
 import { fromWorkArtifact } from "../../../services/cli/input/checkpoint/work-artifact.ts";
+import { renderWritten } from "../../../services/cli/rendering/checkpoints/outcome.ts";
 import { checkpointInputSchema } from "../../../shared/protocol/checkpoint.ts";
 
 const artifact = {
@@ -40,6 +41,8 @@ const artifact = {
 test("a work artifact of seed 003 becomes a checkpoint", () => {
   const read = fromWorkArtifact(artifact) as { metadata: object };
   const document = { ...read, metadata: { ...read.metadata, agent_type: "implementation" } };
+  // The answer names the phase that is stored.
+  expect(renderWritten(document)).toContain("Phase: implementing");
   expect(checkpointInputSchema.parse(document)).toMatchObject({
     metadata: { task_id: "US-003", timestamp: "2026-02-28T10:10:00Z", trigger: { reason: "error" } },
     execution_state: {

@@ -1,5 +1,6 @@
 // The outcome of a command, for operators.
 
+import { phaseSchema } from "../../../../shared/protocol/checkpoint.ts";
 import { reasonText } from "../../../../shared/sdk/agent/messages.ts";
 import type { CheckpointOutcome, HandoffOutcome } from "../../../../shared/sdk/client/outcome.ts";
 import { objectOf } from "../../input/checkpoint/checkpoint.ts";
@@ -60,6 +61,9 @@ function pending(done: string): string {
   return `${what} to be ${how}`;
 }
 
+/** The name under which the phase is stored: a work artifact has other names for two of them. */
+const storedPhase = (phase: unknown): string => phaseSchema.safeParse(phase).data ?? String(phase);
+
 /** The main fields of a new checkpoint, for the lines below {@link renderOutcome}. */
 export function renderWritten(checkpoint: JsonObject): string[] {
   const state = objectOf(checkpoint.execution_state);
@@ -67,7 +71,7 @@ export function renderWritten(checkpoint: JsonObject): string[] {
   const items = [size("completed_items"), size("pending_items"), size("blocked_items")] as const;
   const { details } = objectOf(objectOf(checkpoint.metadata).trigger);
   return [
-    `Phase: ${plain(String(state.phase))}`,
+    `Phase: ${plain(storedPhase(state.phase))}`,
     ...(typeof state.progress_percent === "number"
       ? [`Progress: ${percentText(state.progress_percent)}`]
       : []),
