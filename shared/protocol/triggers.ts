@@ -20,7 +20,7 @@ export type TriggerThresholds = Omit<Policy["triggers"], "task_complete">;
 
 /** The values that triggers are evaluated from. */
 export interface TriggerSigns {
-  /** The used fraction of the context window, from 0 to 1. */
+  /** The used fraction of the context window; above 1, the reported limit is exceeded. */
   readonly contextUtilization?: number | undefined;
   /** The fraction after another step as large as the largest recent one. */
   readonly expectedUtilization?: number | undefined;
@@ -93,7 +93,7 @@ function contextPassed(fired: FiredTrigger[], signs: TriggerSigns, threshold: nu
 
 type Metrics = UnsealedCheckpoint["metrics"];
 
-/** The used fraction of the context: from its tokens and its limit, else as the agent reported it. */
+/** The used fraction of the context: from its tokens and its limit, else as the agent reported it. Above 1: over the limit. */
 export function utilizationOf(metrics: Metrics): number | undefined {
   return fractionOf(metrics, metrics.context_tokens) ?? metrics.context_utilization;
 }
@@ -104,5 +104,5 @@ function expectedUtilization(metrics: Metrics): number | undefined {
 }
 
 function fractionOf({ context_limit: limit = 0 }: Metrics, used: number | undefined): number | undefined {
-  return limit > 0 && used !== undefined ? Math.min(1, used / limit) : undefined;
+  return limit > 0 && used !== undefined ? used / limit : undefined;
 }

@@ -9,14 +9,19 @@ const TRIGGERS: Readonly<Record<string, { readonly reason: TriggerReason; readon
   phase_complete: { reason: "phase_transition", text: "the phase is complete" },
 };
 
-function numbers({ value, expected, threshold }: FiredTrigger): string {
-  const now = value === undefined ? [] : [rounded(value)];
-  const next = expected === undefined ? [] : [`${rounded(expected)} after the next step`];
+function numbers({ reason, value, expected, threshold }: FiredTrigger): string {
+  const shown = reason === "context_utilization" ? percent : String;
+  const now = value === undefined ? [] : [shown(value)];
+  const next = expected === undefined ? [] : [`${shown(expected)} after the next step`];
   const all = [...now, ...next];
-  return all.length === 0 ? "" : `: ${all.join(", ")}, over ${threshold}`;
+  const over = threshold === undefined ? "" : `, over ${shown(threshold)}`;
+  return all.length === 0 ? "" : `: ${all.join(", ")}${over}`;
 }
 
-const rounded = (value: number): string => String(Number(value.toFixed(3)));
+const percent = (fraction: number): string => `${Number((fraction * 100).toFixed(1))} %`;
+
+const isOverLimit = ({ reason, value = 0 }: FiredTrigger): boolean =>
+  reason === "context_utilization" && value > 1;
 
 /** The reason of a checkpoint that a trigger causes. Without a trigger, the caller requested the handoff. */
 export function triggerOf(fired: FiredTrigger | undefined): TriggerReason {
@@ -28,6 +33,6 @@ export function reasonText(what: unknown): string {
   if (what instanceof Error) return redactedReason(`${what.name}: ${what.message}`);
   const fired = what as FiredTrigger | undefined;
   const known = fired && TRIGGERS[fired.reason];
-  if (known) return known.text + numbers(fired);
+  if (known) return (isOverLimit(fired) ? "the context is over its limit" : known.text) + numbers(fired);
   return redactedReason(String(fired?.reason ?? what));
 }

@@ -113,7 +113,7 @@ describe("the trigger values of a checkpoint", () => {
       { context_utilization: 0.5, context_tokens: 9, context_limit: 10 },
       0.9,
     ],
-    ["at most 1", { context_tokens: 500, context_limit: 200 }, 1],
+    ["over its limit", { context_tokens: 500, context_limit: 200 }, 2.5],
     ["nothing without a limit", { context_tokens: 500 }, undefined],
     ["nothing for a limit of zero", { context_tokens: 500, context_limit: 0 }, undefined],
   ])("context: %s", (_, metrics, expected) => {
@@ -122,7 +122,7 @@ describe("the trigger values of a checkpoint", () => {
 
   test.each<[string, CheckpointInput["metrics"], number | undefined]>([
     ["one step ahead", { context_tokens: 120, context_step_tokens: 60, context_limit: 200 }, 0.9],
-    ["at most 1", { context_tokens: 190, context_step_tokens: 60, context_limit: 200 }, 1],
+    ["over its limit", { context_tokens: 190, context_step_tokens: 60, context_limit: 200 }, 1.25],
     ["nothing without a step", { context_tokens: 120, context_limit: 200 }, undefined],
     ["nothing without the tokens", { context_step_tokens: 60, context_limit: 200 }, undefined],
   ])("expected context: %s", (_, metrics, expected) => {

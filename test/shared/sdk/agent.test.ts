@@ -170,7 +170,7 @@ test("a full context hands the task off on the writer's advice, and the next age
     state: "requested",
     from_agent: "full",
     trigger: { reason: "context_utilization", value: 0.75, threshold: 0.7 },
-    reason: "the context is filling up: 0.75, over 0.7",
+    reason: "the context is filling up: 75 %, over 70 %",
   });
   await offer(writer.records.repository, handoff.handoff_id, { toAgentType: "implementation" });
   const next = await writer.runAgent("fresh", {
@@ -203,7 +203,7 @@ test("a context that one more step would fill hands the task off before that ste
   const handoff = await record("step-ahead");
   expect(handoff).toMatchObject({
     trigger: { reason: "context_utilization", value: 0.6, expected: 0.9, threshold: 0.7 },
-    reason: "the context is filling up: 0.6, 0.9 after the next step, over 0.7",
+    reason: "the context is filling up: 60 %, 90 % after the next step, over 70 %",
   });
   const { checkpoint_id } = handoff as Handoff;
   expect(await writer.records.repository.get("default", checkpoint_id)).toMatchObject({
@@ -240,7 +240,7 @@ test("own thresholds, errors, rate limits, a change of phase and a request hand 
     expect(await record(task)).toMatchObject({ state: "requested", trigger });
   }
   // The record of the handoff has the policy's trigger. A threshold of the agent appears in the reason.
-  expect(await record("own")).toMatchObject({ reason: "the context is filling up: 0.3, over 0.2" });
+  expect(await record("own")).toMatchObject({ reason: "the context is filling up: 30 %, over 20 %" });
   expect(await record("phase")).toMatchObject({ next_phase: "testing" });
   expect(await record("request")).toMatchObject({ to_agent_type: "qa", reason: "needs other eyes" });
 });

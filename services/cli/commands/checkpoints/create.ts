@@ -84,6 +84,7 @@ async function create(session: Session, flags: Flags): Promise<void> {
   const document = await completeDocument(session, flags, file);
   if (flags.workspace !== undefined) await recordWorkspace(document.checkpoint, flags.workspace);
   await lint(session, document.checkpoint, flags.lint ?? false);
+  warnOfContext(session, document.checkpoint);
   const metadata = document.checkpoint.metadata as JsonObject;
   const client = await session.client(textOf(metadata.agent_id));
   const checkpoint = await timed(client, document, flags);
@@ -121,9 +122,25 @@ async function lint(session: Session, checkpoint: JsonObject, advises: boolean):
     session.warn({
       code: "ADVICE",
       text: `${path}: ${text}; for example "${example}"`,
-      details: { rule, path },
+      // JSON has the path as a member; the text names it at its begin.
+      details: session.json ? { rule, path } : { rule },
     });
   }
+}
+
+/** One of the two numbers alone does not tell how full the context is, so no handoff could be advised. */
+function warnOfContext(session: Session, { metrics }: JsonObject): void {
+  const { context_tokens: used, context_limit: limit, context_utilization: fraction } = objectOf(metrics);
+  if ((used === undefined) === (limit === undefined) || fraction !== undefined) return;
+  const [given, missing] =
+    limit === undefined
+      ? ["--context-used", "--context-limit, the tokens that the context can hold,"]
+      : ["--context-limit", "--context-used, the tokens in the context now,"];
+  session.warn({
+    code: "ADVICE",
+    text: `${given} without ${missing} does not tell how full the context is, so no handoff is advised`,
+    details: {},
+  });
 }
 
 /** How long the times of the items of the latest checkpoint are waited for; without an answer, new items and old ones have the time of now. */
