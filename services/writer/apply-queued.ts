@@ -3,6 +3,7 @@
  * may be repeated after a crash: applying finds its idempotency record, a dead letter its message ids. While
  * the store is unavailable, the command is retried.
  */
+
 import type { DurableMessage } from "../../shared/bus/bus.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
 import type { CommandAnswer } from "../../shared/protocol/answers.ts";
@@ -20,10 +21,10 @@ import { asFleetError } from "../../shared/records/kv/store-errors.ts";
 import { BreakerOpen } from "../../shared/runtime/breaker.ts";
 import { withSpan } from "../../shared/runtime/observability/tracing.ts";
 import { backoffMs } from "../../shared/runtime/retry.ts";
+import { requireSpace } from "../../shared/service-host/disk-full.ts";
 import type { ParseCommand, ValidCommand } from "./commands.ts";
 import type { WriterParts } from "./context.ts";
 import { deadLetterSteps } from "./dead-letter.ts";
-import { requireSpace } from "./disk-full.ts";
 
 /** The limit of attempts for a fault of Fleet. More would only delay later commands. */
 const FAULTS_MAX = 5;

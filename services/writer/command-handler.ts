@@ -20,9 +20,9 @@ import { LIMITS } from "../../shared/protocol/limits.ts";
 import { isQueuedOp, parseCommandSubject } from "../../shared/protocol/subjects.ts";
 import { isStoreAway } from "../../shared/records/kv/store-errors.ts";
 import { BreakerOpen } from "../../shared/runtime/breaker.ts";
+import { requireSpace } from "../../shared/service-host/disk-full.ts";
 import type { ValidCommand } from "./commands.ts";
 import type { WriterParts } from "./context.ts";
-import { requireSpace } from "./disk-full.ts";
 import { type Backlog, putIntoQueue } from "./queue.ts";
 
 /** With less time, the queue could not acknowledge. */

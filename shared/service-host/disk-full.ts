@@ -1,6 +1,6 @@
-/** The refusal of commands while a disk is full. */
-import { FleetError } from "../../shared/protocol/errors.ts";
-import type { DiskSpace, DiskState, DiskUse } from "../../shared/runtime/disk-space.ts";
+/** The refusal of writes while a disk is full. */
+import { FleetError } from "../protocol/errors.ts";
+import type { DiskSpace, DiskState, DiskUse } from "../runtime/disk-space.ts";
 
 /** An operator must make room, so retries are rare. */
 const RETRY_MS = 5_000;

@@ -50,6 +50,12 @@ test("with one disk for store and queue, commands are refused and nothing is sto
     });
   // A command that was applied before gets its answer, because an error means that nothing was applied.
   expect(await fleet.send("create", applied)).toMatchObject({ status: "committed", replayed: true });
+  // The events of sessions would eat the reserve.
+  const event = { session_id: "session-1", event: "session_start", at: new Date().toISOString() };
+  const sendEvent = () => fleet.ask("turn_event", { ...event, vendor: "codex" });
+  expect(await sendEvent()).toMatchObject({
+    error: { code: "UNAVAILABLE", message: "the disk is full", retryable: true },
+  });
   expect(await queueStatus()).toMatchObject({ depth: 0, left_total: 0, store: "full", accepts: false });
   expect(renderQueue(await queueStatus(), plainView)).toContain(
     "its disk is full; commands are refused, because the disk of the queue is full",
@@ -62,6 +68,7 @@ test("with one disk for store and queue, commands are refused and nothing is sto
   );
   await restart();
   expect(await fleet.send("create", refused, { task: "task-2" })).toMatchObject({ status: "committed" });
+  expect(await sendEvent()).toMatchObject({ result: { decision: "recorded" } });
 });
 
 test("with a queue on another disk, commands are queued in order and applied when there is room", async () => {
