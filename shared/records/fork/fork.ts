@@ -18,7 +18,7 @@ import { workPhaseOf } from "../../protocol/work-phase.ts";
 import type { Tx } from "../../store/store.ts";
 import { principalActor } from "../audit/audit.ts";
 import { requireNew, withoutOutcome, withoutWriterFields, writeFirstVersion } from "../checkpoint/create.ts";
-import { findLatest, soundInTask } from "../checkpoint/lookup.ts";
+import { findLatest, removedError, soundInTask } from "../checkpoint/lookup.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
 import {
   begin,
@@ -95,9 +95,10 @@ async function sourceOf(
 ): Promise<Checkpoint> {
   try {
     if (named !== undefined) return await soundInTask(tx, keys, task, named);
-    const { checkpoint, passed_over } = await findLatest(tx, tenant, task);
+    const { checkpoint, passed_over, removed } = await findLatest(tx, tenant, task);
     onCorrupt(passed_over);
     if (checkpoint !== null) return checkpoint;
+    if (removed !== undefined) throw removedError(removed);
   } catch (error) {
     if (!(error instanceof FleetError) || error.code !== "CORRUPT") throw error;
     const { corrupt = [error.details] } = error.details;

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { continuationPrompt } from "../../../../shared/prompts/continuation.ts";
 import type { Checkpoint } from "../../../../shared/protocol/checkpoint.ts";
 import type { FleetError } from "../../../../shared/protocol/errors.ts";
+import type { TaskState } from "../../../../shared/protocol/task.ts";
 import { encode } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import type { Bytes, Tx } from "../../../../shared/store/store.ts";
@@ -22,6 +23,7 @@ import { TestTasks } from "../../../harness/records/tasks.ts";
 
 const WRITE = { label: "test", deadlineMs: 5_000, onUnknown: "unsafe" } as const;
 const keys = tenantKeys("default");
+const DAY_MS = 86_400_000;
 
 describe.each(ENGINES)("a fork on %s", (engine) => {
   let place: TestTasks;
@@ -140,37 +142,48 @@ describe.each(ENGINES)("a fork on %s", (engine) => {
     }
   });
 
-  const STATES: readonly [state: string, bring: (task: string) => Promise<unknown>][] = [
+  const STATES: readonly [how: string, TaskState, bring: (task: string) => Promise<unknown>][] = [
     [
       "handing off",
+      "handing_off",
       (task) => create(place.repository, { task, fence: 1, agent: "anna", checkpoint: handoffInput() }),
     ],
     [
       "ended",
+      "cancelled",
       async (task) => {
         const { latest_id } = await place.head(task);
         return finalize(place.repository, latest_id!, "cancelled", { task, fence: 1, agent: "anna" });
       },
     ],
-    ["recovering", (task) => noteFailure(place.repository, task)],
-    ["released", (task) => send(place.repository, "release", {}, { task, fence: 1, agent: "anna" })],
+    ["recovering", "active", (task) => noteFailure(place.repository, task)],
+    ["blocked", "blocked", (task) => noteFailure(place.repository, task, { class: "unrecoverable" })],
+    [
+      "released",
+      "active",
+      (task) => send(place.repository, "release", {}, { task, fence: 1, agent: "anna" }),
+    ],
   ];
-  test.each(STATES)("is possible of a task that is %s, and requests no handoff", async (_state, bring) => {
-    await source();
-    await bring("source");
-    const before = await place.head("source");
-    const { checkpoint_id } = await fork("source", "fork");
-    expect((await get(checkpoint_id)).execution_state.phase).not.toBe("handoff");
-    expect(await place.head("fork")).toMatchObject({
-      state: "active",
-      owner: null,
-      fence: 0,
-      handoff_id: null,
-    });
-    const { state, owner, fence, handoff_id, updated_at } = before;
-    expect(await place.head("source")).toMatchObject({ state, owner, fence, handoff_id, updated_at });
-    expect(await found()).toEqual([]);
-  });
+  test.each(STATES)(
+    "is possible of a task that is %s, and requests no handoff",
+    async (_how, state, bring) => {
+      await source();
+      await bring("source");
+      const before = await place.head("source");
+      expect(before.state).toBe(state);
+      const { checkpoint_id } = await fork("source", "fork");
+      expect((await get(checkpoint_id)).execution_state.phase).not.toBe("handoff");
+      expect(await place.head("fork")).toMatchObject({
+        state: "active",
+        owner: null,
+        fence: 0,
+        handoff_id: null,
+      });
+      const { owner, fence, handoff_id, updated_at } = before;
+      expect(await place.head("source")).toMatchObject({ state, owner, fence, handoff_id, updated_at });
+      expect(await found()).toEqual([]);
+    },
+  );
 
   test("can begin with an earlier checkpoint, and keeps its origin through later versions", async () => {
     const { id } = await source();
@@ -262,6 +275,35 @@ describe.each(ENGINES)("a fork on %s", (engine) => {
     expect(place.corrupt.map(({ checkpoint_id }) => checkpoint_id)).toEqual([newer.checkpoint_id, id]);
   });
 
+  test("does not begin with a checkpoint that retention removed: refused when named, passed over otherwise", async () => {
+    const kept = { ...input({ goal: "log people in" }), compliance: { retention_policy: "P60D" } };
+    const { checkpoint_id: id } = await create(place.repository, { task: "source", checkpoint: kept });
+    const newer = await create(place.repository, {
+      task: "source",
+      checkpoint: input({ phase: "complete" }),
+    });
+    await finalize(place.repository, newer.checkpoint_id, "succeeded", { task: "source" });
+    place.now += 31 * DAY_MS;
+    expect(await place.retain()).toBe(1);
+    const named = await refusal(fork("source", "fork", { source_checkpoint_id: newer.checkpoint_id }));
+    expect(named).toMatchObject({
+      code: "NOT_FOUND",
+      details: { removed: { checkpoint_id: newer.checkpoint_id } },
+    });
+    expect((await fork("source", "fork")).forked_from).toMatchObject({ checkpoint_id: id });
+    place.now += 30 * DAY_MS;
+    expect(await place.retain()).toBe(1);
+    expect(await refusal(fork("source", "other"))).toMatchObject({
+      code: "NOT_FOUND",
+      details: { removed: { checkpoint_id: newer.checkpoint_id } },
+    });
+    // The fork is complete in itself.
+    expect((await place.repository.latest("default", "fork")).checkpoint?.execution_state.goal).toBe(
+      "log people in",
+    );
+    expect(await found()).toEqual([]);
+  });
+
   test("stays sound when its source is damaged, and never falls back to the source", async () => {
     const { id } = await source();
     const { checkpoint_id } = await fork("source", "fork");
@@ -273,11 +315,15 @@ describe.each(ENGINES)("a fork on %s", (engine) => {
     expect((await refusal(place.repository.latest("default", "fork"))).code).toBe("CORRUPT");
   });
 
-  test("names its origin in the continuation prompt", async () => {
+  test("names its origin in the continuation prompt of its first checkpoint", async () => {
     const { id } = await source();
     const { checkpoint_id } = await fork("source", "fork");
     const prompt = continuationPrompt({ checkpoint: await get(checkpoint_id) });
     expect(prompt.text).toContain(`begins with the state of checkpoint chk-${id} of task source`);
+    // A later checkpoint is complete in itself, and the origin would be an ancestor among others.
+    const next = await create(place.repository, { task: "fork" });
+    const later = continuationPrompt({ checkpoint: await get(next.checkpoint_id) });
+    expect(later.text).not.toContain("Forked:");
   });
 
   test.each([

@@ -41,13 +41,16 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
           "cancel_handoff",
         ] as const),
         ...(["take", "release", "finalize", "validate", "validate", "offer", "offer", "reject"] as const),
-        ...(["escalate", "lapse", "wait", "sweep", "complete"] as const),
+        ...(["escalate", "lapse", "wait", "sweep", "complete", "fork"] as const),
       ),
       agent: fc.constantFrom("a", "b"),
       isFenced: fc.boolean(),
       isRight: fc.boolean(),
     });
     type Step = { op: string; agent: string; isFenced: boolean; isRight: boolean };
+
+    /** The tasks that began as forks of the task under test. */
+    const forks: string[] = [];
 
     async function run(task: string, { op, agent, isFenced, isRight }: Step): Promise<unknown> {
       const known = await place.head(task);
@@ -93,6 +96,12 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
           return repository.handoffActions.lapseHandoff("default", id);
         case "sweep":
           return place.sweepAllDrafts();
+        case "fork": {
+          const fork = place.fresh();
+          await send(repository, "fork", { source_task_id: task }, { task: fork, agent });
+          forks.push(fork);
+          return;
+        }
         case "wait":
           place.now += isRight ? 1_000 : 900_001;
           return;
@@ -186,8 +195,11 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
             expect([fence, fence + 1]).toContain(after);
             fence = after;
           }
-          await requireStory(task);
-          await requireReplay(task);
+          for (const one of [task, ...forks.splice(0)]) {
+            await requireSound(one);
+            await requireStory(one);
+            await requireReplay(one);
+          }
         }),
         { numRuns: engine === "memory" ? 60 : 15 },
       );

@@ -41,7 +41,7 @@ const step = fc.record({
   op: fc.constantFrom(
     ...(["write", "write", "hand", "take", "release", "handoff", "finalize", "cancel_handoff"] as const),
     ...(["withdraw", "withdraw", "withdraw", "complete", "complete"] as const),
-    ...(["take_blocked", "take_blocked"] as const),
+    ...(["take_blocked", "take_blocked", "fork"] as const),
     ...(["fail", "fail", "fail", "carry_on", "carry_on", "carry_on", "probe", "recover"] as const),
     ...(["offer", "accept", "reject", "escalate", "lapse", "wait", "sweep"] as const),
     ...(Array.from({ length: 24 }, () => "forward") as "forward"[]),
@@ -82,6 +82,9 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     return finalize(place.repository, checkpoint_id, "succeeded", { task, agent, fence });
   }
 
+  /** The tasks that began as forks of the task under test. */
+  const forks: string[] = [];
+
   async function run(task: string, { op, agent, isRight, count, ...failed }: Step): Promise<unknown> {
     if (op === "sweep") return place.sweepAllDrafts();
     const known = await place.head(task);
@@ -103,6 +106,12 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         await send(repository, "take", {}, { task, agent });
         if (isRight) await run(task, { ...failed, op: "fail", signal: "exit_report", agent, isRight, count });
         return;
+      case "fork": {
+        const fork = place.fresh();
+        await send(repository, "fork", { source_task_id: task }, { task: fork, agent });
+        forks.push(fork);
+        return;
+      }
       case "write":
         return place.write(task, known.owner ?? agent, { completed: count });
       case "hand":
@@ -324,8 +333,10 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
           if (await requireBroughtOn(task)) met.add("withdrawn");
           met.add((await place.head(task)).recovery?.state ?? "none");
         }
-        await requireStory(task);
-        await requireReplay(task);
+        for (const one of [task, ...forks.splice(0)]) {
+          await requireStory(one);
+          await requireReplay(one);
+        }
         await requireCounted(tasks);
         for (const way of await leftAgain(task)) met.add(way);
       }),
