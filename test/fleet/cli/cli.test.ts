@@ -107,40 +107,6 @@ describe("writing", { timeout: CALLS_MS }, () => {
     });
   });
 
-  test("the usage of the context is stored, and a full context advises a handoff", async () => {
-    const usage = ["--tokens", "410000", "--context-used", "150000", "--context-limit", "200000"];
-    const create = ["checkpoint", "-t", "full", "--type", "qa", "--phase", "testing", ...usage];
-    const { exit, out, err } = await fleet([...create, "--timeout", "20s"]);
-    expect({ exit, err }).toEqual({ exit: 0, err: "" });
-    expect(out).toContain(
-      "A handoff is advised: the context is filling up: 75 %, over 70 %\n" +
-        "Request it: npx fleet handoff create full\n",
-    );
-    const id = /^Checkpoint created: (\S+)$/m.exec(out)?.[1] ?? "";
-    expect((await fleet(["checkpoint", "show", id])).out).toMatch(
-      /^Tokens: +410,000\nContext: +150,000 of 200,000 tokens, 75%$/m,
-    );
-  });
-
-  test("a context over its limit is shown as such, and one of its two numbers alone is not enough", async () => {
-    const create = ["checkpoint", "-t", "over", "--type", "qa", "--phase", "testing", "--timeout", "20s"];
-    const over = await fleet([...create, "--context-used", "250000", "--context-limit", "200000"]);
-    expect(over.out).toContain("A handoff is advised: the context is over its limit: 125 %, over 70 %\n");
-    const alone = await fleet([...create, "--context-used", "150000"]);
-    expect(alone.exit).toBe(0);
-    expect(alone.err).toBe(
-      "warning: --context-used without --context-limit, the tokens that the context can hold, " +
-        "does not tell how full the context is, so no handoff is advised\n",
-    );
-  });
-
-  test("a task in place of a checkpoint is answered with the call for it", async () => {
-    const { exit, err } = await fleet(["checkpoint", "show", "US-003"]);
-    expect(exit).toBe(64);
-    expect(err).toContain("'US-003'");
-    expect(err).toContain("Did you mean `npx fleet checkpoint history US-003`?");
-  });
-
   test("--lint advises on standard error, and the checkpoint is written with its reason", async () => {
     const create = ["checkpoint", "-t", "linted", "--type", "qa", "--phase", "testing", "--lint"];
     const { exit, out, err } = await fleet([

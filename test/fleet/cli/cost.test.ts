@@ -1,4 +1,4 @@
-// `fleet cost` against a standalone fleet: the tokens and the money of a task.
+// `fleet cost` and the reported context against a standalone fleet: the tokens and the money of a task.
 
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -83,4 +83,31 @@ test("a negative cost and an unknown form of currency are refused", async () => 
     });
   await expect(created({ amount: -1 })).rejects.toMatchObject({ code: "INVALID" });
   await expect(created({ amount: 1, currency: "dollars" })).rejects.toMatchObject({ code: "INVALID" });
+});
+
+const REPORTED = "--type qa --phase testing --timeout 20s";
+
+test("the usage of the context is stored, and a full context advises a handoff", async () => {
+  const usage = "--tokens 410000 --context-used 150000 --context-limit 200000";
+  const { exit, out, err } = await fleet(`checkpoint -t full ${REPORTED} ${usage}`);
+  expect({ exit, err }).toEqual({ exit: 0, err: "" });
+  expect(out).toContain(
+    "A handoff is advised: the context is filling up: 75 %, over 70 %\n" +
+      "Request it: npx fleet handoff create full\n",
+  );
+  const id = /^Checkpoint created: (\S+)$/m.exec(out)?.[1] ?? "";
+  expect((await fleet(`checkpoint show ${id}`)).out).toMatch(
+    /^Tokens: +410,000\nContext: +150,000 of 200,000 tokens, 75%$/m,
+  );
+});
+
+test("a context over its limit is shown as such, and one of its two numbers alone is not enough", async () => {
+  const over = await fleet(`checkpoint -t over ${REPORTED} --context-used 250000 --context-limit 200000`);
+  expect(over.out).toContain("A handoff is advised: the context is over its limit: 125 %, over 70 %\n");
+  const alone = await fleet(`checkpoint -t over ${REPORTED} --context-used 150000`);
+  expect(alone.exit).toBe(0);
+  expect(alone.err).toBe(
+    "warning: --context-used without --context-limit, the tokens that the context can hold, " +
+      "does not tell how full the context is, so no handoff is advised\n",
+  );
 });

@@ -188,6 +188,7 @@ describe("usage errors end with 64 and print nothing on standard output", () => 
     ["checkpoint --progress 101", "0 to 100", "`fleet checkpoint create --help`"],
     ["status --timeout 5", "such as 5s", "`fleet status --help`"],
     ["checkpoint search --from yesterday", "--from is not a time: yesterday", "30m, 2h, 7d"],
+    ["checkpoint show US-003", "'US-003'", "Did you mean `fleet checkpoint history US-003`?"],
     ["checkpoint update chk-x --patch {", "--patch is not JSON", "one JSON object"],
     ["checkpoint update chk-x --patch @/nowhere/at/all", "cannot be read: ENOENT", "Give the path"],
   ])("fleet %s", async (line, what, next) => {

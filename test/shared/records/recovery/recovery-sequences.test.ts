@@ -85,6 +85,12 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
   /** The tasks that began as forks of the task under test. */
   const forks: string[] = [];
 
+  async function forkOf(task: string, agent: string): Promise<void> {
+    const fork = place.fresh();
+    await send(place.repository, "fork", { source_task_id: task }, { task: fork, agent });
+    forks.push(fork);
+  }
+
   async function run(task: string, { op, agent, isRight, count, ...failed }: Step): Promise<unknown> {
     if (op === "sweep") return place.sweepAllDrafts();
     const known = await place.head(task);
@@ -106,12 +112,8 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         await send(repository, "take", {}, { task, agent });
         if (isRight) await run(task, { ...failed, op: "fail", signal: "exit_report", agent, isRight, count });
         return;
-      case "fork": {
-        const fork = place.fresh();
-        await send(repository, "fork", { source_task_id: task }, { task: fork, agent });
-        forks.push(fork);
-        return;
-      }
+      case "fork":
+        return forkOf(task, agent);
       case "write":
         return place.write(task, known.owner ?? agent, { completed: count });
       case "hand":
