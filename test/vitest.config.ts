@@ -9,6 +9,9 @@ const root = new URL("..", import.meta.url).pathname;
 // The tests start hundreds of processes, and compiling the same modules again would take a third of their start.
 process.env.NODE_COMPILE_CACHE ??= join(root, ".fleet", "compile-cache");
 
+// A fleet of a test takes any free port for its HTTP API, as it does for its others.
+process.env.FLEET_GATEWAY_PORT ??= "-1";
+
 // The spools of the tests are none of the user's.
 process.env.XDG_STATE_HOME = mkdtempSync(join(tmpdir(), "fleet-state-"));
 process.on("exit", () => rmSync(process.env.XDG_STATE_HOME ?? "", { recursive: true, force: true }));

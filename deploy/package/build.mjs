@@ -19,6 +19,7 @@ const ASSETS = [
   ...names("deploy/hook", ".mjs"),
   "deploy/nats/nats.conf",
   ...names("shared/protocol/schemas", ".json"),
+  "shared/protocol/openapi.json",
   ...names("services/cli/templates", ".txt"),
 ];
 

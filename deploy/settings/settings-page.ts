@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { personFields, upFields } from "../../services/cli/config.ts";
 import { coordinatorFields } from "../../services/coordinator/config.ts";
+import { gatewayProcessFields } from "../../services/gateway/config.ts";
 import { hookFields } from "../../services/hook/config.ts";
 import { mcpFields } from "../../services/mcp/config.ts";
 import { readerFields } from "../../services/reader/config.ts";
@@ -39,6 +40,7 @@ export const PROCESSES: Readonly<Record<string, Fields>> = {
   coordinator: { ...serviceFields, ...coordinatorFields },
   watchdog: { ...serviceFields, ...coordinatorFields, ...watchdogFields, opsPort: watchdogOpsPort },
   standalone: { ...standaloneFields, ...upFields, ...installationFields },
+  gateway: { ...addressFields, ...gatewayProcessFields },
   signer: signerFields,
   runner: { ...addressFields, ...runnerProcessFields },
   hook: hookFields,
@@ -68,6 +70,7 @@ const READERS = [
   ["client", "agents, orchestrators and `npx fleet`"],
   ["services", `${SERVICES.join(", ")}: each in a process of its own`],
   ["standalone", "`npm start` and `npx fleet up`: all services in one process"],
+  ["gateway", "the [gateway](../services/gateway/README.md) in a process of its own"],
   ["signer", "the [signing service](../services/signer/README.md)"],
   ["runner", "the [runner](../services/runner/README.md)"],
   ["mcp", "the [MCP server](../services/mcp/README.md)"],

@@ -1,10 +1,12 @@
 /** The settings of the standalone fleet. */
 
 import { availableParallelism } from "node:os";
+import { gatewayKeysField } from "../../shared/bus/api-keys.ts";
 import { tlsFields } from "../../shared/bus/tls-settings.ts";
 import { type ConfigOf, integer, list, optional, text } from "../../shared/runtime/settings/config.ts";
 import { HOME_DEFAULT, homeField } from "../../shared/sdk/fleet-home.ts";
 import { clusterFields, platformFields } from "../../shared/service-host/service-settings.ts";
+import { gatewayFields } from "../gateway/config.ts";
 import { watchdogFields } from "../watchdog/config.ts";
 import { writerFields } from "../writer/config.ts";
 
@@ -47,6 +49,8 @@ export const standaloneFields = {
     description:
       "Further host names and IP addresses in the certificate that the fleet makes, beside those of loopback and of this machine",
   }),
+  ...gatewayFields,
+  gatewayKeys: gatewayKeysField,
   tlsCa: tlsFields.tlsCa,
   auth: clusterFields.auth,
   threads: integer("FLEET_THREADS", {

@@ -28,6 +28,12 @@ const OPTIONS: Readonly<Record<string, StartOption>> = {
     meaning: "port of /metrics, /healthz and /readyz (FLEET_OPS_PORT, else 4280); 0 takes any free one",
     portMin: 0,
   },
+  "--api-port": {
+    setting: "FLEET_GATEWAY_PORT",
+    value: "N",
+    meaning: "port of the HTTP API (FLEET_GATEWAY_PORT, else 4284); 0: no HTTP API",
+    portMin: 0,
+  },
   "--home": {
     setting: "FLEET_HOME",
     value: "PATH",
@@ -133,7 +139,7 @@ function help(program: string): string {
     "",
     "Examples:",
     `  ${program} --port 5222`,
-    `  ${program} --home ./other --port 5222 --ops-port 5280`,
+    `  ${program} --home ./other --port 5222 --ops-port 5280 --api-port 5284`,
     "",
     "Exit codes:",
     ...codes.map(([code, meaning]) => `  ${String(code).padStart(2)}  ${meaning}`),

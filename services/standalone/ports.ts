@@ -11,7 +11,7 @@ import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts
 import { hasRunningServer } from "./nats/lock.ts";
 
 interface Place {
-  readonly name: "bus" | "operations";
+  readonly name: "bus" | "operations" | "api";
   readonly host: string;
   readonly port: number;
 }
@@ -21,6 +21,9 @@ export interface FleetPorts {
   readonly natsPort: number;
   readonly opsHost: string;
   readonly opsPort: number;
+  readonly gatewayHost: string;
+  /** null: there is no HTTP API. */
+  readonly gatewayPort: number | null;
   /** The folder of this fleet. */
   readonly home: string;
 }
@@ -34,17 +37,17 @@ interface Holder {
 
 const ASK_MS = 1_000;
 const OTHER_PORTS =
-  "choose other ports with --port and --ops-port (FLEET_NATS_PORT, FLEET_OPS_PORT) and another folder with --home";
+  "choose other ports with --port, --ops-port and --api-port (FLEET_NATS_PORT, FLEET_OPS_PORT, FLEET_GATEWAY_PORT) and another folder with --home";
 
 const PROBLEMS: Readonly<Record<string, { readonly text: string; readonly hint: string }>> = {
   EACCES: { text: "a port of the fleet is not allowed", hint: "choose a port above 1023" },
   EADDRNOTAVAIL: {
     text: "a host of the fleet is not an address of this machine",
-    hint: "set FLEET_NATS_HOST or FLEET_OPS_HOST to one that is",
+    hint: "set FLEET_NATS_HOST, FLEET_OPS_HOST or FLEET_GATEWAY_HOST to one that is",
   },
   ENOTFOUND: {
     text: "a host of the fleet is unknown",
-    hint: "set FLEET_NATS_HOST or FLEET_OPS_HOST to an address of this machine",
+    hint: "set FLEET_NATS_HOST, FLEET_OPS_HOST or FLEET_GATEWAY_HOST to an address of this machine",
   },
 };
 
@@ -54,15 +57,19 @@ export async function requirePorts({
   natsPort,
   opsHost,
   opsPort,
+  gatewayHost,
+  gatewayPort,
   home,
 }: FleetPorts): Promise<void> {
   const places: Place[] = [
     { name: "bus", host: natsHost.replace(/^\[(.*)\]$/, "$1"), port: natsPort } as const,
     { name: "operations", host: opsHost, port: opsPort } as const,
+    { name: "api", host: gatewayHost.replace(/^\[(.*)\]$/, "$1"), port: gatewayPort ?? 0 } as const,
   ].filter(({ port }) => port > 0);
-  if (natsPort === opsPort && places.length > 1) {
-    const details = { port: natsPort };
-    throw new StartupError("the bus and the operations port are the same", {
+  const twice = places.find(({ port }, i) => places.findIndex((other) => other.port === port) < i);
+  if (twice !== undefined) {
+    const details = { port: twice.port };
+    throw new StartupError("two ports of the fleet are the same", {
       exitCode: exitCodes.config,
       details,
       hint: OTHER_PORTS,
@@ -124,7 +131,7 @@ async function takenProblem(taken: readonly Place[], home: string): Promise<Star
 }
 
 const holderOf = (place: Place): Promise<Holder> =>
-  (place.name === "bus" ? busHolder(place) : operationsHolder(place)).catch(
+  (place.name === "bus" ? busHolder(place) : httpHolder(place)).catch(
     () => ({ program: "another program" }) as const,
   );
 
@@ -136,7 +143,7 @@ async function busHolder({ host, port }: Place): Promise<Holder> {
   return pid === undefined ? { program: "nats-server" } : { program: "fleet", pid };
 }
 
-async function operationsHolder({ host, port }: Place): Promise<Holder> {
+async function httpHolder({ host, port }: Place): Promise<Holder> {
   const at = reachable(host);
   const url = `http://${at.includes(":") ? `[${at}]` : at}:${port}/healthz`;
   const answer = await fetch(url, { signal: AbortSignal.timeout(ASK_MS) });

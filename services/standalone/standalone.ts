@@ -25,6 +25,7 @@ import { superviseNatsServer } from "./nats/supervisor.ts";
 import { reachable, requirePorts } from "./ports.ts";
 import { writeClientFolder } from "./remote/client-folder.ts";
 import { keepRenewed, openOwnCertificate } from "./remote/own-certificate.ts";
+import { startGateway } from "./remote/own-gateway.ts";
 import type { ServiceRules } from "./services.ts";
 import { lockStore } from "./store-lock.ts";
 import { createThreadCount } from "./thread-count.ts";
@@ -36,6 +37,8 @@ const READABLE = 0o644;
 export interface Standalone {
   readonly busUrl: string;
   readonly opsUrl: string;
+  /** The HTTP API. undefined: switched off. */
+  readonly gatewayUrl: string | undefined;
   readonly storeUrl: string;
   readonly home: string;
   readonly stop: Stop;
@@ -92,9 +95,13 @@ export async function start(
       busMonitorUrl: server.current().monitorUrl,
       streamBytes: server.current().storeBytesMax,
     });
+    const caFile = listener.tls?.caFile;
+    const gateway = await startGateway(context, { config, home, fleet, busUrl: server.url, caFile });
+    closers.add("gateway", () => gateway?.stop());
     const addresses = {
       busUrl: server.url,
       opsUrl: `http://${reachable(config.opsHost)}:${opsPort}`,
+      gatewayUrl: gateway?.url,
       storeUrl,
       home,
     };
@@ -127,17 +134,17 @@ function renewal(
 
 /** Clients on this machine find the fleet by its record, and recognise it by its identity. */
 function recordAddresses(
-  { busUrl, opsUrl, storeUrl, home }: Omit<Standalone, "stop">,
+  { busUrl, opsUrl, gatewayUrl, storeUrl, home }: Omit<Standalone, "stop">,
   o: { fleet: string; listener: Listener; hasKeys: boolean; isOwn: boolean },
 ): void {
   const { fleet, listener } = o;
   const busCa = listener.tls?.caFile;
   if (o.isOwn && busCa !== undefined) {
     const keys = o.hasKeys ? join(home, ACCESS_FOLDER) : undefined;
-    writeClientFolder(join(home, CLIENT_FOLDER), { busUrl, opsUrl, fleet, caFile: busCa, keys });
+    writeClientFolder(join(home, CLIENT_FOLDER), { busUrl, opsUrl, gatewayUrl, fleet, caFile: busCa, keys });
   }
   // Last: where the record is, the rest is.
-  const record = { busUrl, opsUrl, storeUrl, home, fleet, busCa, pid: process.pid };
+  const record = { busUrl, opsUrl, gatewayUrl, storeUrl, home, fleet, busCa, pid: process.pid };
   writeWhole(join(home, RECORD_FILE), `${JSON.stringify(record)}\n`, READABLE);
 }
 
@@ -186,10 +193,11 @@ async function startAll(
 }
 
 /** The text for the operator at a terminal. */
-export function greeting({ busUrl, opsUrl, home }: Standalone, startedMs: number): string {
+export function greeting({ busUrl, opsUrl, gatewayUrl, home }: Standalone, startedMs: number): string {
   return (
     `\nFleet is up (${(startedMs / 1_000).toFixed(1)} s).\n\n` +
     `  bus         ${busUrl}\n` +
+    (gatewayUrl === undefined ? "" : `  HTTP API    ${gatewayUrl}/api/docs\n`) +
     `  operations  ${opsUrl}/readyz, ${opsUrl}/metrics\n` +
     `  data        ${relative(process.cwd(), home) || "."}/\n\n` +
     "In another terminal: npx fleet status. Ctrl-C stops it and keeps everything.\n\n"

@@ -17,10 +17,8 @@ const SHARED = [
   "service-host",
 ].map((name) => `shared/${name}`);
 const OUTSIDER = ["shared/protocol", "shared/runtime", "shared/prompts", "shared/bus", "shared/sdk"];
-const SERVICES = ["writer", "reader", "coordinator", "watchdog", "gateway", "signer"].map(
-  (name) => `services/${name}`,
-);
-const OUTSIDERS = ["cli", "hook", "mcp", "runner"].map((name) => `services/${name}`);
+const SERVICES = ["writer", "reader", "coordinator", "watchdog", "signer"].map((name) => `services/${name}`);
+const OUTSIDERS = ["cli", "gateway", "hook", "mcp", "runner"].map((name) => `services/${name}`);
 
 /** Folder → the folders it may import besides itself. */
 const LAYERS: Record<string, readonly string[]> = {
@@ -59,7 +57,7 @@ const HOMES: Record<string, readonly string[]> = {
   foundationdb: ["shared/store/foundationdb", "shared/store/drivers/foundationdb"],
   "fdb-tuple": ["shared/records/kv/key-elements.ts", "shared/records/kv/keyspace.ts"],
   msgpackr: ["shared/integrity/", "shared/records/", "shared/bus/", "shared/sdk/"],
-  uuidv7: ["shared/sdk/", "services/watchdog/"],
+  uuidv7: ["shared/sdk/", "services/gateway/", "services/watchdog/"],
   pino: ["shared/runtime/"],
   "prom-client": ["shared/runtime/"],
   "@opentelemetry/*": ["shared/runtime/"],

@@ -11,6 +11,7 @@ const NODE_FLAGS = "NODE_OPTIONS";
 const DEFAULTS = {
   FLEET_NATS_PORT: "-1",
   FLEET_OPS_PORT: "0",
+  FLEET_GATEWAY_PORT: "off",
   // One thread starts fastest.
   FLEET_THREADS: "1",
   FLEET_LOG_LEVEL: "warn",

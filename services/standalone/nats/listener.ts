@@ -4,9 +4,10 @@
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { BlockList, isIP } from "node:net";
+import { isIP } from "node:net";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
+import { isLoopback } from "../../../shared/runtime/loopback.ts";
 import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
 
 export interface ListenerSettings {
@@ -49,9 +50,6 @@ const LOOPBACK_HOSTS = ["localhost", "127.0.0.1", "::1"];
 /** Labels of letters, digits and hyphens; an underscore is usual in the names of containers. */
 const HOST_NAME =
   /^(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/i;
-const LOOPBACK = new BlockList();
-LOOPBACK.addSubnet("127.0.0.0", 8, "ipv4");
-LOOPBACK.addAddress("::1", "ipv6");
 /** `localhost` reaches a listener with one of these addresses. */
 const REACHED_BY_LOCALHOST = new Set(["127.0.0.1", "::1", "0.0.0.0", "::"]);
 
@@ -102,13 +100,6 @@ function requireCredentials(host: string, { auth }: ListenerSettings): void {
   if (auth === "on" || isLoopback(host)) return;
   const hint = "remove FLEET_AUTH=off, or leave FLEET_NATS_HOST at 127.0.0.1";
   throw refused("a bus beyond loopback needs credentials", { host }, hint);
-}
-
-/** A name other than `localhost` may have any address, also at a later time. */
-export function isLoopback(host: string): boolean {
-  const version = isIP(host);
-  if (version === 0) return host.toLowerCase() === "localhost";
-  return LOOPBACK.check(host, version === 6 ? "ipv6" : "ipv4");
 }
 
 /** The address of the listener for clients of this machine. */

@@ -16,6 +16,7 @@ const PUBLIC = 0o644;
 export interface ClientFolderContent {
   readonly busUrl: string;
   readonly opsUrl: string;
+  readonly gatewayUrl: string | undefined;
   readonly fleet: string;
   readonly caFile: string;
   /** The folder of the fleet's keys. Absent: the bus has no credentials. */
@@ -24,13 +25,13 @@ export interface ClientFolderContent {
 
 export function writeClientFolder(
   folder: string,
-  { busUrl, opsUrl, fleet, caFile, keys }: ClientFolderContent,
+  { busUrl, opsUrl, gatewayUrl, fleet, caFile, keys }: ClientFolderContent,
 ): void {
   mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
   chmodSync(folder, FOLDER_MODE);
   writeWhole(join(folder, CA_FILE), readFileSync(caFile), PUBLIC);
   if (keys !== undefined) copyClientKeys(keys, join(folder, ACCESS_FOLDER));
   // Without `home`, which is a path of this machine, and without the process, which other machines do not have.
-  const record = { busUrl, opsUrl, busCa: CA_FILE, fleet };
+  const record = { busUrl, opsUrl, gatewayUrl, busCa: CA_FILE, fleet };
   writeWhole(join(folder, RECORD_FILE), `${JSON.stringify(record)}\n`, PUBLIC);
 }

@@ -1,11 +1,12 @@
 /**
- * Writes what is derived from the protocol: schemas/*.json, asyncapi.yaml and the tables of permissions in SPEC.md. A test fails if they
+ * Writes what is derived from the protocol: schemas/*.json, asyncapi.yaml, openapi.json and the tables of permissions in SPEC.md. A test fails if they
  * are out of date.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { asyncApi } from "./asyncapi.ts";
 import { jsonText, yamlText } from "./layout.ts";
+import { openApi } from "./openapi.ts";
 import { withPermissionTables } from "./permission-table.ts";
 import { jsonSchemas } from "./schemas.ts";
 
@@ -19,6 +20,7 @@ export function generated(): Map<string, string> {
   const files = new Map<string, string>([["asyncapi.yaml", NOTE + yamlText(asyncApi())]]);
   const specification = readFileSync(new URL("SPEC.md", PROTOCOL_FOLDER), "utf8");
   files.set("SPEC.md", withPermissionTables(specification));
+  files.set("openapi.json", `${jsonText(openApi())}\n`);
   for (const [name, schema] of jsonSchemas()) files.set(`schemas/${name}`, `${jsonText(schema)}\n`);
   return files;
 }

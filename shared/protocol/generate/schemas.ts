@@ -38,7 +38,7 @@ import { RESULT_SCHEMAS } from "./results.ts";
 import { settingsSchemas } from "./settings-files.ts";
 
 type Direction = "input" | "output";
-type JsonSchema = Record<string, unknown>;
+export type JsonSchema = Record<string, unknown>;
 
 /** The JSON Schemas of zod schemas that contain code, which JSON Schema cannot express. */
 const SPELLED: ReadonlyMap<unknown, Readonly<Record<Direction, JsonSchema>>> = new Map<

@@ -117,6 +117,7 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
     ...scrubMetrics(make),
     ...runnerMetrics(make),
     ...signerMetrics(make),
+    ...gatewayMetrics(make),
     requestsInFlight: make.gauge("fleet_requests_in_flight", "Requests being worked on now.", ["service"]),
   };
 }
@@ -278,6 +279,20 @@ function signerMetrics(make: ReturnType<typeof makers>) {
       "fleet_signer_requests_total",
       "Connections with a token that a signing service decided: issued, or the reason of the refusal; agent_issued and agent_refused: for agents of runners.",
       ["outcome"],
+    ),
+  };
+}
+
+function gatewayMetrics(make: ReturnType<typeof makers>) {
+  return {
+    gatewayRequestsTotal: make.counter(
+      "fleet_gateway_requests_total",
+      "Requests that the gateway answered, by operation and HTTP status.",
+      ["op", "status"],
+    ),
+    gatewayLatencyMs: make.latency(
+      "fleet_gateway_latency_ms",
+      "Time from receiving an HTTP request to its answer, in milliseconds.",
     ),
   };
 }

@@ -11,6 +11,7 @@ import { projectRoot } from "../project-root.ts";
 interface Addresses {
   readonly busUrl: string;
   readonly opsUrl: string;
+  readonly gatewayUrl: string;
   readonly pid: number;
 }
 
@@ -19,6 +20,7 @@ export interface TestFleet {
   /** The URL of the bus, unchanged by a restart, so that clients reconnect. */
   readonly url: string;
   opsUrl(): string;
+  gatewayUrl(): string;
   pid(): number;
   client(agentId?: string, tenant?: string, options?: ConnectOptions): Promise<FleetClient>;
   /** Sends SIGKILL to the fleet; resolves when the process has ended. */
@@ -92,29 +94,29 @@ async function startColdFleet(
   }
 
   await start();
-  const url = running?.addresses.busUrl ?? "";
+  const url = running!.addresses.busUrl;
   const own = ownOptions(home, url);
   return {
     home,
     url,
     opsUrl: () => running?.addresses.opsUrl ?? "",
+    gatewayUrl: () => running?.addresses.gatewayUrl ?? "",
     pid: () => running?.addresses.pid ?? 0,
     async client(agentId = "tester", tenant = "default", options = {}) {
       clients.push(await connect({ ...own, agentId, tenant, ...options }));
       return clients.at(-1) as FleetClient;
     },
     async ended() {
-      const child = running?.child;
-      if (!child) throw new Error("the fleet does not run");
-      const [code] = (await once(child, "exit")) as [number | null];
+      if (running === undefined) throw new Error("the fleet does not run");
+      const [code] = (await once(running.child, "exit")) as [number | null];
       running = undefined;
       return code;
     },
     kill9: async () => void (await end("SIGKILL")),
     killNats: async () => void process.kill(natsPid(home), "SIGKILL"),
     terminate: () => end("SIGTERM"),
-    start,
     output: () => output,
+    start,
     async stop() {
       await Promise.all(clients.map((one) => one.close()));
       await end("SIGTERM");

@@ -52,6 +52,7 @@ export async function startMeasuredFleet({
       FLEET_HOME: home,
       FLEET_NATS_PORT: "-1",
       FLEET_OPS_PORT: "0",
+      FLEET_GATEWAY_PORT: "off",
       // Its connections act for many agents each, which no credentials allow.
       FLEET_AUTH: "off",
       ...(storeUrl !== null && { FLEET_STORE: storeUrl }),

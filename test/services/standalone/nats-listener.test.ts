@@ -5,12 +5,12 @@ import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
-  isLoopback,
   type ListenerSettings,
   readListener,
   readOwnListener,
 } from "../../../services/standalone/nats/listener.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
+import { isLoopback } from "../../../shared/runtime/loopback.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { makeAuthority, makeCertificate } from "../../harness/certificates.ts";
 import { startNats, testLog } from "../../harness/processes/nats.ts";

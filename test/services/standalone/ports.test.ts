@@ -16,7 +16,7 @@ const log = createLogger({ service: "test", level: "silent" });
 const host = "127.0.0.1";
 
 function wanted(home: string, natsPort: number, opsPort: number) {
-  return { natsHost: host, natsPort, opsHost: host, opsPort, home };
+  return { natsHost: host, natsPort, opsHost: host, opsPort, gatewayHost: host, gatewayPort: 0, home };
 }
 
 function folder(): string {

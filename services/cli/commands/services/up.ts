@@ -15,6 +15,7 @@ interface Flags {
   readonly port?: number;
   readonly home?: string;
   readonly opsPort?: number;
+  readonly apiPort?: number;
 }
 
 const MAIN = fileURLToPath(programUrl("../../../standalone/main.ts", import.meta.url));
@@ -40,10 +41,15 @@ export function addUp(program: Command, action: ActionFactory): void {
         wholeNumber(0, PORT_MAX),
       ),
     )
+    .addOption(
+      new Option("--api-port <n>", "port of the HTTP API (FLEET_GATEWAY_PORT, else 4284); 0: none").argParser(
+        wholeNumber(0, PORT_MAX),
+      ),
+    )
     .action(action(up));
   withExamples(command, (fleet) => ({
     "With the settings of the environment": `${fleet} up`,
-    "A second fleet on the same machine": `${fleet} up --port 5222 --home ./other --ops-port 9222`,
+    "A second fleet on the same machine": `${fleet} up --port 5222 --home ./other --ops-port 9222 --api-port 9284`,
   }));
 }
 
@@ -65,6 +71,7 @@ async function up(session: Session, flags: Flags): Promise<void> {
     ...(flags.port !== undefined && { FLEET_NATS_PORT: String(flags.port) }),
     FLEET_HOME: home,
     ...(flags.opsPort !== undefined && { FLEET_OPS_PORT: String(flags.opsPort) }),
+    ...(flags.apiPort !== undefined && { FLEET_GATEWAY_PORT: String(flags.apiPort) }),
   };
   const { runService } = await import("./service-process.ts");
   session.exitCode = await runService(MAIN, env);

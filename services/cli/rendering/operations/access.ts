@@ -1,6 +1,7 @@
-// Issued credentials, one line each.
+// Issued credentials and API keys, one line each.
 
 import type { RegisteredGrant } from "../../../../shared/bus/access/grants.ts";
+import type { ApiKeyRecord } from "../../../../shared/protocol/api-key.ts";
 import { tableLines } from "../terminal/table.ts";
 import { plain, principalText } from "../terminal/text.ts";
 import { ago, brieflyAgo } from "../terminal/time.ts";
@@ -25,6 +26,31 @@ export function renderGrants(grants: readonly ListedGrant[], view: View): string
     ago(issued_at, view.now),
     expires_at === null ? NO_END : expires_at,
   ]);
+  return grantTable(rows, view);
+}
+
+export type ListedApiKey = Pick<
+  ApiKeyRecord,
+  "id" | "name" | "role" | "tenant" | "created_at" | "expires_at"
+> & {
+  readonly state: string;
+};
+
+export function renderApiKeys(keys: readonly ListedApiKey[], view: View): string {
+  if (keys.length === 0) return "There are no API keys.";
+  const rows = keys.map(({ id, name, role, tenant, state, created_at, expires_at }) => [
+    id,
+    principalText(name),
+    role,
+    plain(tenant),
+    state === "valid" ? view.colors.green(state) : view.colors.yellow(state),
+    ago(created_at, view.now),
+    expires_at === null ? NO_END : expires_at,
+  ]);
+  return grantTable(rows, view);
+}
+
+function grantTable(rows: readonly (readonly string[])[], view: View): string {
   const fit = [
     undefined,
     { least: 12, names: true },

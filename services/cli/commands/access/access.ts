@@ -2,26 +2,26 @@
 // machine of the fleet, also while it is stopped.
 
 import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { type Command, Option } from "commander";
 import type { RegisteredGrant } from "../../../../shared/bus/access/grants.ts";
-import { invalid } from "../../../../shared/protocol/errors.ts";
-import { DEFAULT_TENANT, isToken } from "../../../../shared/protocol/ids.ts";
 import { CLIENT_ROLES, type ClientRole } from "../../../../shared/protocol/permissions.ts";
 import { principalToken } from "../../../../shared/protocol/principal.ts";
-import { parseDuration } from "../../../../shared/runtime/settings/duration.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
-import { namedAddress } from "../../runtime/address.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 import { recordActs } from "./access-acts.ts";
+import { addApiKey } from "./access-api-key.ts";
+import {
+  existingFolder,
+  expiryOf,
+  fleetHomeOf,
+  principalOf,
+  revokeCredentials,
+  runningFleet,
+} from "./access-home.ts";
 import { addInit } from "./access-init.ts";
 
 const EXPIRES_DEFAULT = "30d";
-/** Later times have no ISO form with four digits. */
-const LAST_END_MS = Date.UTC(10_000, 0);
-/** People act under their names, not as agents. */
-const ROLES_OF_PEOPLE: readonly ClientRole[] = ["operator", "observer"];
 const OWNER_ONLY = 0o600;
 
 interface IssueFlags {
@@ -34,8 +34,9 @@ interface IssueFlags {
 
 export function addAccess(program: Command, action: ActionFactory): void {
   const group = program.command("access").description("Issue, list and revoke credentials for the bus.");
-  addInit(group, action, homeOf);
+  addInit(group, action, fleetHomeOf);
   addIssue(group, action);
+  addApiKey(group, action);
   const listCommand = group
     .command("list")
     .description("List the issued credentials: to whom, which role, until when, and what was revoked.")
@@ -80,16 +81,14 @@ function addIssue(group: Command, action: ActionFactory): void {
 
 async function issue(session: Session, flags: IssueFlags): Promise<void> {
   const { agent, role, out } = flags;
-  const tenant = tenantOf(session, flags);
-  if (!isToken(agent)) throw invalid("--agent", "1 to 64 characters of A-Z a-z 0-9 _ -", agent);
-  if (!isToken(tenant)) throw invalid("--tenant", "1 to 64 characters of A-Z a-z 0-9 _ -", tenant);
+  const principal = principalOf(session, flags);
+  const { tenant } = principal;
   const now = new Date(session.context.now());
-  const expiresAt = endOf(flags.expires, now);
+  const expiresAt = expiryOf(flags.expires, now);
   const { issueGrant } = await import("../../../../shared/bus/access/administration.ts");
   const { grant, credentials } = await issueGrant(await existingFolder(session), {
     role,
-    tenant,
-    name: principalToken({ kind: ROLES_OF_PEOPLE.includes(role) ? "human" : "agent", name: agent }),
+    ...principal,
     expiresAt,
     now,
   });
@@ -114,78 +113,23 @@ async function list(session: Session): Promise<void> {
 }
 
 async function revoke(session: Session, who: string): Promise<void> {
-  const folder = await existingFolder(session);
-  const { revokeGrants, updateServer } = await import("../../../../shared/bus/access/administration.ts");
-  const now = new Date(session.context.now());
   const { tenant } = session.settings;
   const isMeant = (grant: RegisteredGrant): boolean =>
     (tenant ?? grant.tenant) === grant.tenant &&
     (grant.name === who || grant.name === principalToken({ kind: "human", name: who }) || isIdOf(grant, who));
-  const revoked = revokeGrants(folder, isMeant, now);
+  const { revoked, isApplied } = await revokeCredentials(session, isMeant);
   if (revoked.length === 0) {
     throw new UsageError(
       `there are no valid credentials of ${who}`,
       `See \`${session.programName} access list\`.`,
     );
   }
-  // Without a running fleet, its next start applies the revocation.
-  const url = await runningFleet(session);
-  const { tlsFor } = await import("../../../../shared/sdk/address.ts");
-  if (url !== undefined) await updateServer(folder, { url, ...tlsFor(url, session.context.env) });
-  const isApplied = url !== undefined;
-  await recordActs(session, folder, url);
   const { counted } = await import("../../rendering/terminal/text.ts");
   await session.show({ revoked, applied: isApplied }, () =>
     isApplied
       ? `Revoked ${counted(revoked.length, "issue")} of credentials; the server refuses them from now on.`
       : `Revoked ${counted(revoked.length, "issue")} of credentials; the server refuses them at its next start.`,
   );
-}
-
-/** The fleet that the call or the environment names, such as a cluster, else the one that runs in the home. */
-async function runningFleet(session: Session): Promise<string | undefined> {
-  const named = namedAddress(session.settings, session.context.env);
-  if (named !== undefined) return named.url;
-  const { readRecord } = await import("../../../../shared/sdk/fleet-home.ts");
-  const record = readRecord(await homeOf(session));
-  return record?.isRunning === true ? record.url : undefined;
-}
-
-async function homeOf({ context }: Session): Promise<string> {
-  const fleetHome = await import("../../../../shared/sdk/fleet-home.ts");
-  return fleetHome.homeOf(context.env);
-}
-
-async function existingFolder(session: Session): Promise<string> {
-  const { ACCESS_FOLDER } = await import("../../../../shared/bus/access/local-credentials.ts");
-  const { hasClientKeys, hasKeys } = await import("../../../../shared/bus/access/access-files.ts");
-  const folder = join(await homeOf(session), ACCESS_FOLDER);
-  if (hasKeys(folder)) return folder;
-  if (hasClientKeys(folder)) {
-    throw new UsageError(
-      `${folder} has keys of clients only`,
-      `Run this where the fleet runs, such as \`docker compose exec fleet node deploy/local/fleet.mjs access\`.`,
-    );
-  }
-  throw new UsageError(
-    `there are no keys of a fleet in ${folder}`,
-    `Run this in the folder of the fleet, or set FLEET_HOME; \`${session.programName} up\` and \`${session.programName} access init\` make the keys.`,
-  );
-}
-
-function tenantOf(session: Session, flags: IssueFlags): string {
-  return flags.tenant ?? session.settings.tenant ?? session.context.env.FLEET_TENANT ?? DEFAULT_TENANT;
-}
-
-function endOf(text: string, now: Date): Date | null {
-  if (text === "never") return null;
-  const ms = parseDuration(text);
-  if (ms === undefined || ms === 0)
-    throw invalid("--expires", "a time with its unit, such as 8h or 30d, or never", text);
-  const end = new Date(now.getTime() + ms);
-  if (!(end.getTime() < LAST_END_MS))
-    throw invalid("--expires", "a time before the year 10000, or never", text);
-  return end;
 }
 
 const ID_CHARS = 12;

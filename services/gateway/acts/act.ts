@@ -1,0 +1,174 @@
+/** Carries out the operations of the table in `shared/protocol/rest/routes.ts`, one function for each kind. */
+import { uuidv7 } from "uuidv7";
+import { FleetError, invalid } from "../../../shared/protocol/errors.ts";
+import { recoverCheckpointSchema } from "../../../shared/protocol/rest/bodies.ts";
+import type { RestAct, RestRoute } from "../../../shared/protocol/rest/routes.ts";
+import { validate } from "../../../shared/protocol/validation.ts";
+import type { Members } from "../http/body.ts";
+import { isKnown, notMatched, tagOf, versionTag, wantedVersion } from "../http/entity-tag.ts";
+import type { FleetAnswer, FleetRequests } from "./fleet-requests.ts";
+import type { IdempotencyKeys } from "./idempotency-key.ts";
+import type { TaskLookup } from "./task-lookup.ts";
+
+export interface ActContext {
+  readonly fleet: FleetRequests;
+  readonly headers: Headers;
+  /** From the path and the query string. */
+  readonly url: Members;
+  /** From the body. */
+  readonly body: Members;
+  readonly tasks: TaskLookup;
+  readonly keys: IdempotencyKeys;
+}
+
+export interface ActAnswer {
+  readonly status: number;
+  /** undefined: no body. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+type ActOf<Kind extends RestAct["kind"]> = Extract<RestAct, { readonly kind: Kind }>;
+
+export function act(route: RestRoute, context: ActContext): Promise<ActAnswer> {
+  const { act: what } = route;
+  switch (what.kind) {
+    case "query":
+      return query(what, route.method !== "GET", context);
+    case "command":
+      return command(what, context);
+    case "agent_request":
+      return agentRequest(what, context);
+    case "recover_checkpoint":
+      return recoverCheckpoint(context);
+    case "caller":
+      return caller(context);
+  }
+}
+
+async function query(
+  { op, unwrap }: ActOf<"query">,
+  changes: boolean,
+  context: ActContext,
+): Promise<ActAnswer> {
+  const { fleet, url, body, headers } = context;
+  const result = await fleet.ask(op, { ...body, ...url }, { changes });
+  if (unwrap === undefined) return { status: 200, body: result };
+  const record = (result as unknown as Members)[unwrap];
+  const text = JSON.stringify(record);
+  const tag = tagOf(record, text);
+  if (isKnown(headers.get("if-none-match"), tag)) return { status: 304, headers: { etag: tag } };
+  return { status: 200, body: record, headers: { etag: tag } };
+}
+
+async function command(what: ActOf<"command">, context: ActContext): Promise<ActAnswer> {
+  const { fleet, headers, keys } = context;
+  const { task, members } = await commandInput(what, context);
+  const version = wantedVersion(headers.get("if-match"));
+  const sent = {
+    command_id: keys.commandId(headers.get("idempotency-key"), fleet.caller) ?? uuidv7(),
+    ...members,
+    ...(version !== undefined && { expected_version: version }),
+  };
+  try {
+    return answered(what, await fleet.command(what.op, task, sent));
+  } catch (error) {
+    if (version !== undefined && error instanceof FleetError && error.code === "CONFLICT")
+      throw notMatched(error);
+    throw error;
+  }
+}
+
+/** Members that only the gateway sets: the id of a command comes with `Idempotency-Key`. */
+const RESERVED: Readonly<Record<string, string>> = {
+  command_id: "absent; use the header Idempotency-Key",
+  after: "absent; the gateway does not order commands",
+};
+
+interface CommandInput {
+  readonly task: string;
+  readonly members: Members;
+}
+
+async function commandInput(
+  { op, body: form, taskOf }: ActOf<"command">,
+  { fleet, url, body, tasks }: ActContext,
+): Promise<CommandInput> {
+  if (form === "patch") {
+    const task = await tasks.ofCheckpoint(fleet, String(url.checkpoint_id));
+    return { task, members: { ...url, patch: body, include_checkpoint: true } };
+  }
+  for (const [name, expected] of Object.entries(RESERVED))
+    if (Object.hasOwn(body, name)) throw invalid(name, expected);
+  if (form === "checkpoint") return createInput(body);
+  const { task_id: named, ...inUrl } = url;
+  const members = { ...body, ...inUrl };
+  if (taskOf === undefined) return { task: taskId(named), members };
+  const id = String(url[taskOf]);
+  const task =
+    taskOf === "handoff_id" ? await tasks.ofHandoff(fleet, id) : await tasks.ofCheckpoint(fleet, id);
+  return { task, members: op === "update" ? { ...members, include_checkpoint: true } : members };
+}
+
+/** The members of a checkpoint beside those of the command, with the agent's type in short or in the metadata. */
+function createInput(body: Members): CommandInput {
+  const { task_id: task, agent_type: type, fence, expected_version, handoff, metadata, ...sections } = body;
+  if (
+    metadata !== undefined &&
+    (typeof metadata !== "object" || metadata === null || Array.isArray(metadata))
+  )
+    throw invalid("metadata", "an object", metadata);
+  const checkpoint = {
+    ...sections,
+    metadata: { ...(type !== undefined && { agent_type: type }), ...metadata },
+  };
+  const command = { fence, expected_version, handoff, checkpoint, include_checkpoint: true };
+  return { task: taskId(task), members: command };
+}
+
+function taskId(value: unknown): string {
+  if (typeof value !== "string") throw invalid("task_id", "the id of a task", value);
+  return value;
+}
+
+function answered({ op }: ActOf<"command">, answer: FleetAnswer): ActAnswer {
+  if (answer.status === "queued") return { status: 202, body: answer };
+  const { checkpoint_id: id, version, hash } = answer;
+  const isVersion = typeof version === "number" && typeof hash === "string";
+  const headers = {
+    ...(isVersion && { etag: versionTag({ version, hash }) }),
+    ...(op === "create" && { location: `/api/v1/checkpoints/${String(id)}` }),
+  };
+  return { status: op === "create" ? 201 : 200, body: answer, headers };
+}
+
+async function agentRequest({ op }: ActOf<"agent_request">, { fleet, url }: ActContext): Promise<ActAnswer> {
+  await fleet.requestAgent(String(url.agent_id), op);
+  return { status: 204 };
+}
+
+async function recoverCheckpoint(context: ActContext): Promise<ActAnswer> {
+  const { fleet, url, body, headers, keys, tasks } = context;
+  const { dry_run: isPreview, agent_id: agent, ...choices } = validate(recoverCheckpointSchema, body);
+  if (agent !== undefined && agent !== fleet.caller.name)
+    throw new FleetError("FORBIDDEN", "`agent_id` is another principal than the caller", {
+      details: { agent_id: agent, caller: fleet.caller.name },
+    });
+  const checkpoint_id = String(url.checkpoint_id);
+  const task = await tasks.ofCheckpoint(fleet, checkpoint_id);
+  if (isPreview) {
+    const { to_agent_type, force } = choices;
+    const preview = await fleet.ask("recovery_point", { task_id: task, checkpoint_id, to_agent_type, force });
+    const success = preview.checkpoint !== null && preview.refused === null;
+    return { status: 200, body: { success, dry_run: true, preview } };
+  }
+  const command_id = keys.commandId(headers.get("idempotency-key"), fleet.caller) ?? uuidv7();
+  const recovery = await fleet.command("recover", task, { command_id, checkpoint_id, ...choices });
+  return { status: 200, body: { success: true, dry_run: false, recovery } };
+}
+
+async function caller({ fleet }: ActContext): Promise<ActAnswer> {
+  const { tenant, name, role, expiresAt } = fleet.caller;
+  const expires_at = expiresAt === null ? null : new Date(expiresAt).toISOString();
+  return { status: 200, body: { tenant, name, role, expires_at } };
+}

@@ -1,0 +1,72 @@
+/** The requests of a caller to the fleet, over its own connection, with the names of the wire. */
+import { FleetError } from "../../../shared/protocol/errors.ts";
+import type { QueryResults } from "../../../shared/protocol/queries.ts";
+import { type AnsweredOp, type CommandOp, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import type { Clock } from "../../../shared/runtime/clock.ts";
+import { requestOfAgent } from "../../../shared/sdk/client/agent-request.ts";
+import { connectionOver } from "../../../shared/sdk/request/connection.ts";
+import { requestUntilDeadline } from "../../../shared/sdk/request/request.ts";
+import type { AdmittedCaller } from "../callers/pool.ts";
+
+type Members = Readonly<Record<string, unknown>>;
+
+export interface FleetAnswer {
+  readonly status: string;
+  readonly [member: string]: unknown;
+}
+
+export class FleetRequests {
+  readonly caller: AdmittedCaller;
+  readonly #clock: Clock;
+  readonly #signal: AbortSignal;
+
+  /** `signal`: the client has left. It ends queries only, since the outcome of a command must be known. */
+  constructor(
+    caller: AdmittedCaller,
+    { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+  ) {
+    this.caller = caller;
+    this.#clock = clock;
+    this.#signal = signal;
+  }
+
+  /** `changes`: the query starts something or changes a record. */
+  async ask<Op extends AnsweredOp>(
+    op: Op,
+    members: Members,
+    { changes = false }: { readonly changes?: boolean } = {},
+  ): Promise<QueryResults[Op]> {
+    const { tenant, name } = this.caller;
+    const signal = changes ? undefined : this.#signal;
+    const answer = await this.#send(SUBJECTS.query(tenant, name, op), members, { changes, signal });
+    return (answer as unknown as { readonly result: QueryResults[Op] }).result;
+  }
+
+  /** The answer `committed` or `queued`. */
+  async command(op: CommandOp, taskId: string, members: Members): Promise<FleetAnswer> {
+    const { tenant, name } = this.caller;
+    const subject = SUBJECTS.command(tenant, name, taskId, op);
+    try {
+      return await this.#send(subject, members, { changes: true });
+    } catch (error) {
+      // The caller needs the id for a repetition.
+      if (!(error instanceof FleetError) || error.code !== "TIMEOUT") throw error;
+      const details = { ...error.details, command_id: members.command_id };
+      throw new FleetError(error.code, error.message, { details, cause: error });
+    }
+  }
+
+  requestAgent(agentId: string, op: "restart" | "inject"): Promise<void> {
+    const { tenant, name: caller, bus } = this.caller;
+    return requestOfAgent(connectionOver(bus), { tenant, caller, agentId, op });
+  }
+
+  async #send(
+    subject: string,
+    members: Members,
+    options: { readonly changes: boolean; readonly signal?: AbortSignal | undefined },
+  ): Promise<FleetAnswer> {
+    const body = Buffer.from(JSON.stringify(members));
+    return (await requestUntilDeadline(this.caller.bus, this.#clock, subject, body, options)) as FleetAnswer;
+  }
+}

@@ -1,0 +1,17 @@
+/** A caller as its credentials name it, before the bus has admitted it. */
+import type { BusCredentials } from "../../../shared/bus/connection.ts";
+import type { ClientRole } from "../../../shared/protocol/permissions.ts";
+
+export interface CallerIdentity {
+  /** The same for all requests with the same credentials, and for no others. */
+  readonly key: string;
+  readonly tenant: string;
+  /** The token of the principal. */
+  readonly name: string;
+  /** null: only the bus knows it. */
+  readonly role: ClientRole | null;
+  /** In milliseconds since the epoch. null: no end. */
+  readonly expiresAt: number | null;
+  /** The principal's own credentials for the bus. undefined: a bus without credentials. Throws FleetError. */
+  credentials(): BusCredentials | undefined;
+}

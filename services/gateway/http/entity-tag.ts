@@ -1,0 +1,48 @@
+/** Entity tags: the version of a checkpoint with the beginning of its hash, and a hash of any other record. */
+import { createHash } from "node:crypto";
+import { FleetError } from "../../../shared/protocol/errors.ts";
+import { HttpError } from "./problem.ts";
+
+const HASH_CHARS = 16;
+const VERSION = /^"(\d{1,15})-[0-9a-f]{16}"$/;
+
+interface Versioned {
+  readonly version: number;
+  readonly hash: string;
+}
+
+export const versionTag = ({ version, hash }: Versioned): string =>
+  `"${version}-${hash.slice(0, HASH_CHARS)}"`;
+
+interface StoredRecord {
+  readonly metadata?: { readonly version?: unknown };
+  readonly compliance?: { readonly hash?: unknown };
+}
+
+/** `text`: the record as it is sent. */
+export function tagOf(record: unknown, text: string): string {
+  const { metadata, compliance } = record as StoredRecord;
+  if (typeof metadata?.version === "number" && typeof compliance?.hash === "string")
+    return versionTag({ version: metadata.version, hash: compliance.hash });
+  return `"${createHash("sha256").update(text).digest("hex").slice(0, HASH_CHARS)}"`;
+}
+
+/** True if `If-None-Match` names the tag, so the caller has the record. */
+export function isKnown(header: string | null, tag: string): boolean {
+  if (header === null) return false;
+  return header.split(",").some((one) => [tag, "*"].includes(one.trim().replace(/^W\//, "")));
+}
+
+/** The version that `If-Match` asks for; undefined: any. Throws 412 for a tag of another form. */
+export function wantedVersion(header: string | null): number | undefined {
+  if (header === null || header.trim() === "*") return undefined;
+  const [, version] = VERSION.exec(header.trim()) ?? [];
+  if (version === undefined)
+    throw notMatched(new FleetError("CONFLICT", "`If-Match` is no tag of a checkpoint"));
+  return Number(version);
+}
+
+/** With `If-Match`, another version than the expected one is 412. */
+export function notMatched(error: FleetError): HttpError {
+  return new HttpError(412, error);
+}

@@ -1,0 +1,93 @@
+/** The gateway of the standalone fleet, in its main thread, and the API key of the fleet's own user. */
+import { mkdirSync, readFileSync } from "node:fs";
+import { userInfo } from "node:os";
+import { join } from "node:path";
+import { readAccountName } from "../../../shared/bus/access/keys.ts";
+import { ACCESS_FOLDER, issueLocally } from "../../../shared/bus/access/local-credentials.ts";
+import {
+  apiKeysFolder,
+  createApiKey,
+  isSecretOf,
+  readApiKey,
+  removeApiKey,
+} from "../../../shared/bus/api-keys.ts";
+import { parseApiKey } from "../../../shared/protocol/api-key.ts";
+import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
+import { personOf } from "../../../shared/protocol/principal.ts";
+import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
+import { writeWhole } from "../../../shared/runtime/process/whole-file.ts";
+import { CLIENT_FOLDER } from "../../../shared/sdk/fleet-home.ts";
+import type { Gateway } from "../../gateway/gateway.ts";
+import type { StandaloneConfig } from "../config.ts";
+
+const KEY_FILE = "api-key";
+const FOLDER_MODE = 0o700;
+
+export interface OwnGateway {
+  readonly config: StandaloneConfig;
+  readonly home: string;
+  readonly fleet: string;
+  readonly busUrl: string;
+  readonly caFile: string | undefined;
+}
+
+/** undefined: it is switched off. Throws StartupError. */
+export async function startGateway(
+  context: ServiceContext,
+  { config, home, fleet, busUrl, caFile }: OwnGateway,
+): Promise<Gateway | undefined> {
+  if (config.gatewayPort === null) return undefined;
+  await keepOwnKey(home, config.auth, new Date(context.clock.now()));
+  const { start } = await import("../../gateway/gateway.ts");
+  return start(context, {
+    settings: config,
+    bus: { url: busUrl, expected: { fleet, home }, ...(caFile !== undefined && { tls: { caFile } }) },
+    keysFolder: apiKeysFolder(home, process.env),
+    stopTimeoutMs: config.stopTimeout,
+  });
+}
+
+/**
+ * Makes an API key with the rights of an operator for the user of the fleet, in a file that only this user can read, unless
+ * the file has a valid one. Its credentials are not in the register of issued ones, like all that this user makes alone.
+ */
+async function keepOwnKey(home: string, auth: StandaloneConfig["auth"], now: Date): Promise<void> {
+  const [folder, clientFolder] = [apiKeysFolder(home, process.env), join(home, CLIENT_FOLDER)];
+  const path = join(clientFolder, KEY_FILE);
+  const account = auth === "off" ? null : (readAccountName(join(home, ACCESS_FOLDER)) ?? null);
+  const known = parseApiKey(read(path).trim());
+  const record = known && readApiKey(folder, known.id);
+  if (known !== undefined && record !== undefined) {
+    if (isSecretOf(record, known.secret) && record.account === account) return;
+    removeApiKey(folder, known.id);
+  }
+  const principal = { tenant: DEFAULT_TENANT, name: personOf(userName()), role: "operator" } as const;
+  const credentials = account === null ? null : ((await issueLocally(home, principal)) ?? null);
+  const { key } = createApiKey(folder, {
+    ...principal,
+    grant: null,
+    account,
+    credentials,
+    expiresAt: null,
+    now,
+  });
+  mkdirSync(clientFolder, { recursive: true, mode: FOLDER_MODE });
+  writeWhole(path, `${key}\n`);
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // A container may run as a user without an entry.
+    return "operator";
+  }
+}

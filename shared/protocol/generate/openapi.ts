@@ -1,0 +1,350 @@
+/** The HTTP API of the gateway as an OpenAPI 3.1 document, from the table of its operations and the schemas of the protocol. */
+import { z } from "zod";
+import { ERROR_CODES, ERROR_TABLE } from "../errors.ts";
+import { LIMITS } from "../limits.ts";
+import { CREATE_MEMBERS, callerSchema, recoverCheckpointSchema } from "../rest/bodies.ts";
+import { pathParameters, REST_BASE, REST_ROUTES, REST_TAGS, type RestRoute } from "../rest/routes.ts";
+import type { CommandOp } from "../subjects.ts";
+import { type JsonSchema, jsonSchemas, SCHEMA_FILES } from "./schemas.ts";
+
+const JSON_TYPE = "application/json";
+const PROBLEM_TYPE = "application/problem+json";
+/** Members of commands that the gateway itself fills in. */
+const ENVELOPE = ["command_id", "after", "include_checkpoint"];
+
+type Schemas = ReadonlyMap<string, JsonSchema>;
+type Properties = Readonly<Record<string, JsonSchema>>;
+
+const component = (file: string): JsonSchema => ({ $ref: `#/components/schemas/${nameOf(file)}` });
+const nameOf = (file: string): string => file.replace(/^\.\//, "").replace(/\.json$/, "");
+
+export function openApi(): JsonSchema {
+  const schemas = jsonSchemas();
+  const paths: Record<string, Record<string, JsonSchema>> = {};
+  for (const route of REST_ROUTES) {
+    const path = `${REST_BASE}${route.path}`;
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route, schemas) };
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Fleet",
+      version: "1",
+      summary: "Checkpoint, handoff and recovery for AI agents.",
+      description: DESCRIPTION,
+    },
+    servers: [{ url: "/" }],
+    security: [{ bearer: [] }],
+    tags: Object.entries(REST_TAGS).map(([name, description]) => ({ name, description })),
+    paths,
+    components: {
+      securitySchemes: {
+        bearer: {
+          type: "http",
+          scheme: "bearer",
+          description:
+            "An API key of `fleet access api-key create`, or a token of an issuer that the fleet accepts.",
+        },
+      },
+      headers: {
+        ETag: { description: "The version of the record.", schema: { type: "string" } },
+        RetryAfter: { description: "Seconds until a retry makes sense.", schema: { type: "integer" } },
+      },
+      responses: problems(),
+      schemas: components(schemas),
+    },
+  };
+}
+
+const DESCRIPTION = `Every request needs \`Authorization: Bearer KEY\`. The gateway acts on the bus as the principal of the key, so the fleet itself decides what it may do.
+
+A write may carry an \`Idempotency-Key\`: a UUIDv7, under which the same request has one effect, however often it is sent. Answers with \`cursor\` are pages; send it back for the next one. Errors are Problem Details (RFC 9457) with the fleet's \`code\` and, for wrong input, \`fields\`. An answer 202 means that the store is unavailable: the write is queued for good, and will be applied once.`;
+
+/** The schemas that are used, without the members of JSON Schema that name a file. */
+function components(schemas: Schemas): Record<string, JsonSchema> {
+  const used = ["checkpoint.json", "checkpoint-input.json"].map((file) => [
+    nameOf(file),
+    bare(schemas, file),
+  ]);
+  return {
+    ...(Object.fromEntries(used) as Record<string, JsonSchema>),
+    problem: PROBLEM,
+  };
+}
+
+const PROBLEM: JsonSchema = {
+  type: "object",
+  description: "Problem Details (RFC 9457).",
+  properties: {
+    type: { type: "string" },
+    title: { type: "string" },
+    status: { type: "integer" },
+    detail: { type: "string" },
+    instance: { type: "string", description: "The id of the request, which the gateway's log has too." },
+    code: { type: "string", enum: [...ERROR_CODES] },
+    retryable: { type: "boolean", description: "Whether the same request can succeed later." },
+    retry_after_ms: { type: "number" },
+    fields: {
+      type: "array",
+      items: {
+        type: "object",
+        properties: { path: { type: "string" }, expected: { type: "string" }, got: { type: "string" } },
+        required: ["path", "expected"],
+      },
+    },
+    details: { type: "object" },
+  },
+  required: ["type", "title", "status", "detail", "code", "retryable"],
+};
+
+const STATUS_MEANINGS: Readonly<Record<string, string>> = {
+  "406": "Only JSON is answered.",
+  "412": "`If-Match` names another version.",
+  "415": "The body is not JSON.",
+  "421": "The `Host` is not this server.",
+  "429": "Too many requests.",
+};
+
+/** Each status of the error table and of HTTP itself, with the codes that it may carry. */
+function problems(): Record<string, JsonSchema> {
+  const meanings: Record<string, string> = { ...STATUS_MEANINGS };
+  for (const code of ERROR_CODES) {
+    const { status, meaning } = ERROR_TABLE[code];
+    meanings[status] = [meanings[status], `${code}: ${meaning}`].filter(Boolean).join(" ");
+  }
+  return Object.fromEntries(
+    Object.entries(meanings).map(([status, description]) => [
+      `Problem${status}`,
+      {
+        description,
+        ...(["429", "503"].includes(status) && {
+          headers: { "Retry-After": { $ref: "#/components/headers/RetryAfter" } },
+        }),
+        content: { [PROBLEM_TYPE]: { schema: { $ref: "#/components/schemas/problem" } } },
+      },
+    ]),
+  );
+}
+
+const problem = (status: number | string): JsonSchema => ({
+  $ref: `#/components/responses/Problem${status}`,
+});
+
+function operation(route: RestRoute, schemas: Schemas): JsonSchema {
+  const { id, tag, summary } = route;
+  const input = inputOf(route, schemas);
+  const inPath = pathParameters(route.path);
+  const parameters = [
+    ...inPath.map((name) => parameter("path", name, input.properties[name] ?? TOKEN, true)),
+    ...(route.method === "GET" ? queryParameters(input, inPath) : []),
+    ...(isPatch(route) ? ["fence", "expected_version"].map((name) => queryParameter(input, name)) : []),
+    ...headerParameters(route),
+  ];
+  const body = bodyOf(route, input, inPath);
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    ...(parameters.length > 0 && { parameters }),
+    ...(body !== undefined && { requestBody: body }),
+    responses: {
+      ...responses(route, schemas),
+      ...Object.fromEntries(statuses(route).map((status) => [status, problem(status)])),
+    },
+  };
+}
+
+/** The members of an operation, from its path, its query string or its body. */
+interface Input {
+  readonly properties: Properties;
+  readonly required: readonly string[];
+}
+
+const TOKEN: JsonSchema = { type: "string", pattern: `^[A-Za-z0-9_-]{1,${LIMITS.id_chars_max}}$` };
+
+function inputOf({ act }: RestRoute, schemas: Schemas): Input {
+  switch (act.kind) {
+    case "query":
+      return membersOf(bare(schemas, SCHEMA_FILES.query(act.op)));
+    case "command":
+      return commandInput(membersOf(bare(schemas, SCHEMA_FILES.command(act.op))), act, schemas);
+    case "recover_checkpoint":
+      return membersOf(z.toJSONSchema(recoverCheckpointSchema, { io: "input", unrepresentable: "any" }));
+    default:
+      return { properties: {}, required: [] };
+  }
+}
+
+function commandInput(
+  { properties, required }: Input,
+  { op, body, taskOf }: Extract<RestRoute["act"], { kind: "command" }>,
+  schemas: Schemas,
+): Input {
+  const own = without(properties, ENVELOPE);
+  const named = {
+    ...own,
+    ...(taskOf === "handoff_id" && { handoff_id: UUID(schemas) }),
+    ...(taskOf === undefined && { task_id: TOKEN }),
+  };
+  const needed = required.filter((name) => Object.hasOwn(named, name));
+  if (op !== "create" || body !== "checkpoint") return { properties: named, required: needed };
+  const checkpoint = membersOf(bare(schemas, "checkpoint-input.json"));
+  const beside = Object.fromEntries(
+    CREATE_MEMBERS.map((name) => [name, named[name as keyof typeof named] ?? TOKEN]),
+  );
+  return {
+    properties: { ...beside, ...checkpoint.properties },
+    required: ["task_id", ...checkpoint.required.filter((name) => name !== "metadata")],
+  };
+}
+
+const UUID = (schemas: Schemas): JsonSchema =>
+  membersOf(bare(schemas, SCHEMA_FILES.query("get"))).properties.checkpoint_id as JsonSchema;
+
+function membersOf(schema: JsonSchema): Input {
+  const { properties = {}, required = [] } = schema as { properties?: Properties; required?: string[] };
+  return { properties, required };
+}
+
+function without(properties: Properties, names: readonly string[]): Record<string, JsonSchema> {
+  return Object.fromEntries(Object.entries(properties).filter(([name]) => !names.includes(name)));
+}
+
+const isPatch = ({ act }: RestRoute): boolean => act.kind === "command" && act.body === "patch";
+
+function parameter(place: string, name: string, schema: JsonSchema, required: boolean): JsonSchema {
+  return { name, in: place, required, schema };
+}
+
+const queryParameter = ({ properties, required }: Input, name: string): JsonSchema =>
+  parameter("query", name, properties[name] as JsonSchema, required.includes(name));
+
+function queryParameters(input: Input, inPath: readonly string[]): JsonSchema[] {
+  // One of two members names the handoff: where the path names it, the other one is absent.
+  const others = inPath.includes("handoff_id") || inPath.includes("task_id") ? ["handoff_id"] : [];
+  return Object.keys(input.properties)
+    .filter((name) => !inPath.includes(name) && !(others.includes(name) && !input.required.includes(name)))
+    .filter((name) => !(inPath.includes("handoff_id") && name === "task_id"))
+    .map((name) => queryParameter(input, name));
+}
+
+function headerParameters({ act }: RestRoute): JsonSchema[] {
+  const header = (name: string, description: string): JsonSchema => ({
+    ...parameter("header", name, { type: "string" }, false),
+    description,
+  });
+  if (act.kind === "query" && act.unwrap !== undefined)
+    return [header("If-None-Match", "An ETag: the answer is 304 while the record has this version.")];
+  if (act.kind !== "command" && act.kind !== "recover_checkpoint") return [];
+  const key = header("Idempotency-Key", "A UUIDv7, or a text of up to 255 characters; see the README.");
+  const changes = act.kind === "command" && ["update", "finalize", "link"].includes(act.op);
+  return changes ? [key, header("If-Match", "The ETag of the version to change; otherwise 412.")] : [key];
+}
+
+function bodyOf({ method, act }: RestRoute, input: Input, inPath: readonly string[]): JsonSchema | undefined {
+  if (method === "GET" || method === "DELETE" || act.kind === "agent_request") return undefined;
+  const schema =
+    act.kind === "command" && act.body === "patch"
+      ? { type: "object" }
+      : {
+          type: "object",
+          properties: without(input.properties, inPath),
+          required: input.required.filter((name) => !inPath.includes(name)),
+        };
+  const required = ((schema as Partial<Input>).required ?? []).length > 0;
+  const content = { [JSON_TYPE]: { schema } };
+  return {
+    required,
+    content: isPatch({ act } as RestRoute)
+      ? { "application/merge-patch+json": { schema }, ...content }
+      : content,
+  };
+}
+
+const ANSWER_KIND: Readonly<Record<CommandOp, string>> = {
+  create: "committed",
+  update: "committed",
+  finalize: "committed",
+  link: "committed",
+  take: "ownership",
+  release: "ownership",
+  handoff: "handoff_state",
+  acknowledge: "acknowledged",
+  cancel_handoff: "handoff_state",
+  recover: "recovery",
+};
+
+function responses(route: RestRoute, schemas: Schemas): Record<string, JsonSchema> {
+  const { act } = route;
+  switch (act.kind) {
+    case "query": {
+      const result = membersOf(bare(schemas, SCHEMA_FILES.answer(act.op))).properties.result as JsonSchema;
+      if (act.unwrap === undefined) return { 200: answer("The result.", result) };
+      const record = membersOf(result).properties[act.unwrap] as JsonSchema;
+      return { 200: answer("The record.", record, true), 304: { description: "It has this version still." } };
+    }
+    case "command": {
+      const applied = bare(schemas, SCHEMA_FILES.answer(ANSWER_KIND[act.op]));
+      const queued = bare(schemas, SCHEMA_FILES.answer("queued"));
+      return {
+        [act.op === "create" ? 201 : 200]: answer("It is in the store.", applied, act.op === "create"),
+        202: answer("The store is unavailable; it will be applied once.", queued),
+      };
+    }
+    case "agent_request":
+      return { 204: { description: "The runner has done it." } };
+    case "recover_checkpoint":
+      return {
+        200: answer("The recovery, or its preview.", {
+          type: "object",
+          properties: { success: { type: "boolean" } },
+          required: ["success"],
+        }),
+      };
+    case "caller":
+      return { 200: answer("The caller.", plain(z.toJSONSchema(callerSchema, { io: "output" }))) };
+  }
+}
+
+function answer(description: string, schema: JsonSchema, tagged = false): JsonSchema {
+  return {
+    description,
+    ...(tagged && { headers: { ETag: { $ref: "#/components/headers/ETag" } } }),
+    content: { [JSON_TYPE]: { schema } },
+  };
+}
+
+/** The problems that every operation may answer with, and those of this one. */
+function statuses({ method, act }: RestRoute): number[] {
+  const all = [400, 401, 403, 404, 421, 429, 500, 503, 504];
+  if (act.kind === "command" || act.kind === "recover_checkpoint" || act.kind === "agent_request")
+    all.push(409, 410);
+  if (act.kind === "query" && method !== "GET") all.push(409);
+  if (act.kind === "command" && ["update", "finalize", "link"].includes(act.op)) all.push(412);
+  if (method === "POST" || method === "PATCH") all.push(413, 415);
+  return all;
+}
+
+/** A schema of a file, without its name, and with references to components. */
+function bare(schemas: Schemas, file: string): JsonSchema {
+  const schema = schemas.get(file);
+  if (schema === undefined) throw new Error(`there is no schema ${file}`);
+  return plain(schema);
+}
+
+function plain(schema: JsonSchema): JsonSchema {
+  const { $schema: _, title: __, ...rest } = schema;
+  return referring(rest) as JsonSchema;
+}
+
+function referring(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(referring);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) =>
+      name === "$ref" && typeof member === "string" && member.startsWith("./")
+        ? ["$ref", component(member).$ref]
+        : [name, referring(member)],
+    ),
+  );
+}

@@ -1,0 +1,262 @@
+/** Every operation of the HTTP API, on a real fleet. The last test proves that none is missing here. */
+import { uuidv7 } from "uuidv7";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { REST_ROUTES } from "../../../shared/protocol/rest/routes.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { newRestClient, ownRestClient, type RestClient } from "../../harness/rest-client.ts";
+
+type Json = Record<string, unknown>;
+
+const STATE = { phase: "implementing", pending_items: ["write the tests"] };
+
+let fleet: TestFleet;
+let operator: RestClient;
+let agent: RestClient;
+beforeAll(async () => {
+  fleet = await startFleet({ FLEET_LOG_LEVEL: "info" });
+  operator = ownRestClient(fleet);
+  agent = await newRestClient(fleet, { name: "coder-1" });
+});
+afterAll(() => fleet.stop());
+
+/** Writes a checkpoint; a loaded fleet may queue it or ask for a retry first, and repeats the same write. */
+async function write(task: string, more: Json = {}, by = agent): Promise<Json> {
+  const body = { task_id: task, agent_type: "implementation", execution_state: STATE, ...more };
+  const headers = { "idempotency-key": uuidv7() };
+  let answer = await by.post("/checkpoints", body, headers);
+  await expect
+    .poll(async () => {
+      if (answer.status !== 201) answer = await by.post("/checkpoints", body, headers);
+      return answer.status;
+    })
+    .toBe(201);
+  return answer.body;
+}
+
+describe("checkpoints", () => {
+  test("createCheckpoint answers with the checkpoint, its place and its tag; getCheckpoint returns it", async () => {
+    const answer = await agent.post("/checkpoints", {
+      task_id: "create-1",
+      agent_type: "implementation",
+      execution_state: STATE,
+    });
+    expect(answer.status).toBe(201);
+    const { checkpoint, checkpoint_id: id } = answer.body as { checkpoint: Json; checkpoint_id: string };
+    expect(answer.headers.get("location")).toBe(`/api/v1/checkpoints/${id}`);
+    expect(checkpoint).toMatchObject({ metadata: { agent_id: "coder-1", task_id: "create-1" } });
+    const found = await agent.get(`/checkpoints/${id}`);
+    expect(found).toMatchObject({ status: 200, body: checkpoint });
+    expect(found.headers.get("etag")).toBe(answer.headers.get("etag"));
+    // The id as seed 002 writes it.
+    expect((await agent.get(`/checkpoints/chk-${id}`)).body).toEqual(checkpoint);
+  });
+
+  test("a known tag is 304; a version is found by its number", async () => {
+    const { checkpoint_id: id } = await write("tag-1");
+    const { headers } = await agent.get(`/checkpoints/${id}`);
+    const again = await agent.get(`/checkpoints/${id}`, { "if-none-match": headers.get("etag") ?? "" });
+    expect(again).toMatchObject({ status: 304, body: undefined });
+    expect((await agent.get(`/checkpoints/${id}?version=1`)).status).toBe(200);
+    expect((await agent.get(`/checkpoints/${id}?version=2`)).status).toBe(404);
+  });
+
+  test("updateCheckpoint takes a merge patch; another version than that of If-Match is 412", async () => {
+    const { checkpoint_id: id } = await write("update-1");
+    const { headers } = await agent.get(`/checkpoints/${id}`);
+    const patch = (tag: string) =>
+      agent.send("PATCH", `/checkpoints/${id}`, {
+        headers: { "content-type": "application/merge-patch+json", "if-match": tag },
+        body: JSON.stringify({ execution_state: { current_focus: "the parser" } }),
+      });
+    const first = await patch(headers.get("etag") ?? "");
+    expect(first).toMatchObject({ status: 200, body: { version: 2 } });
+    expect(await patch(headers.get("etag") ?? "")).toMatchObject({ status: 412, body: { code: "CONFLICT" } });
+    expect(await patch('"other"')).toMatchObject({ status: 412 });
+    expect((await agent.get(`/checkpoints/${id}`)).body).toMatchObject({
+      execution_state: { current_focus: "the parser" },
+    });
+  });
+
+  test("finalizeCheckpoint ends a draft for good", async () => {
+    const { checkpoint_id: id } = await write("finalize-1");
+    const ended = await agent.post(`/checkpoints/${id}/finalize`, { status: "succeeded" });
+    expect(ended).toMatchObject({ status: 200, body: { version: 2 } });
+    const late = await agent.send("PATCH", `/checkpoints/${id}`, {
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ execution_state: { current_focus: "too late" } }),
+    });
+    expect(late).toMatchObject({ status: 409, body: { code: "FINALIZED" } });
+  });
+
+  test("linkCheckpoint adds a parent", async () => {
+    const parent = await write("link-1");
+    await write("link-1");
+    const child = await write("link-1");
+    const answer = await agent.post(`/checkpoints/${child.checkpoint_id}/link`, {
+      parent_id: parent.checkpoint_id,
+    });
+    expect(answer).toMatchObject({ status: 200 });
+  });
+
+  test("listCheckpointsOfTask pages by cursor; getLatestCheckpoint is the newest", async () => {
+    for (let i = 0; i < 3; i += 1) await write("history-1");
+    const first = await agent.get("/tasks/history-1/checkpoints?limit=2");
+    const { checkpoints, cursor } = first.body as { checkpoints: Json[]; cursor: string };
+    expect(checkpoints).toHaveLength(2);
+    const second = await agent.get(`/tasks/history-1/checkpoints?limit=2&cursor=${cursor}`);
+    expect(second.body.checkpoints).toHaveLength(1);
+    expect(second.body).not.toHaveProperty("cursor");
+    const latest = await agent.get("/tasks/history-1/checkpoints/latest");
+    expect(latest.body.checkpoint).toEqual(checkpoints[0]);
+  });
+
+  test("listCheckpoints, searchCheckpoints and listCheckpointsOfAgent find it, also right after the write", async () => {
+    const { position, checkpoint } = await write("search-1", { context_summary: { constraints: ["zebra"] } });
+    for (const path of [
+      `/search?text=zebra&wait_for=${position}`,
+      `/checkpoints?task_id=search-1&wait_for=${position}`,
+    ])
+      expect((await agent.get(path)).body.checkpoints).toEqual([checkpoint]);
+    await expect
+      .poll(async () => (await agent.get("/agents/coder-1/checkpoints?limit=100")).body.checkpoints)
+      .toContainEqual(checkpoint);
+  });
+});
+
+describe("tasks", () => {
+  test("takeTask and releaseTask change the owner, and a superseded agent is refused with 409", async () => {
+    const rival = await newRestClient(fleet, { name: "coder-2" });
+    const taken = await agent.post("/tasks/own-1/take", {});
+    expect(taken).toMatchObject({ status: 200, body: { owner: "coder-1", fence: 1 } });
+    expect(await rival.post("/tasks/own-1/take", { expected_fence: 1 })).toMatchObject({
+      body: { owner: "coder-2", fence: 2 },
+    });
+    const late = await agent.post("/checkpoints", {
+      task_id: "own-1",
+      agent_type: "implementation",
+      execution_state: STATE,
+      fence: 1,
+    });
+    expect(late).toMatchObject({ status: 409, body: { code: "FENCED", details: { fence: 2 } } });
+    expect(await rival.post("/tasks/own-1/release", { fence: 2 })).toMatchObject({ body: { owner: null } });
+  });
+
+  test("listTasks and getTask", async () => {
+    await write("list-1");
+    const { tasks } = (await operator.get("/tasks?task_id=list-1")).body as { tasks: Json[] };
+    expect(tasks).toHaveLength(1);
+    expect((await agent.get("/tasks/list-1")).body).toMatchObject({ task_id: "list-1" });
+    expect((await agent.get("/tasks/none-1")).status).toBe(404);
+  });
+});
+
+describe("handoffs", () => {
+  test("handOffTask, getHandoff, getHandoffOfTask, listHandoffs and cancelHandoff", async () => {
+    await write("handoff-1");
+    const opened = await agent.post("/tasks/handoff-1/handoff", { to_agent_type: "qa", reason: "tired" });
+    expect(opened.status).toBe(200);
+    const id = opened.body.handoff_id as string;
+    expect((await agent.get(`/handoffs/${id}`)).body).toMatchObject({ handoff_id: id, task_id: "handoff-1" });
+    expect((await agent.get("/tasks/handoff-1/handoff")).body).toMatchObject({ handoff_id: id });
+    expect((await agent.get("/handoffs?task_id=handoff-1")).body.handoffs).toHaveLength(1);
+    expect(await agent.post(`/handoffs/${id}/cancel`, { reason: "rested" })).toMatchObject({
+      status: 200,
+      body: { state: "cancelled" },
+    });
+  });
+
+  test("handOffCheckpoint, and acknowledgeHandoff by the next agent", async () => {
+    const { checkpoint_id: checkpoint } = await write("handoff-2");
+    const next = await newRestClient(fleet, { name: "tester-1" });
+    const opened = await agent.post(`/checkpoints/${checkpoint}/handoff`, { to_agent_type: "qa" });
+    const id = opened.body.handoff_id as string;
+    const state = async () => (await agent.get(`/handoffs/${id}`)).body;
+    await expect.poll(async () => (await state()).state).toBe("offered");
+    const accepted = await next.post(`/handoffs/${id}/acknowledge`, {
+      checkpoint_id: checkpoint,
+      agent_type: "qa",
+      offer_digest: (await state()).offer_digest,
+    });
+    expect(accepted).toMatchObject({ status: 200, body: { owner: "tester-1" } });
+  });
+});
+
+describe("recovery", () => {
+  test("getRecoveryPoint, recoverTask and listRecoveries", async () => {
+    const { checkpoint } = await write("recover-1");
+    expect((await agent.get("/tasks/recover-1/recovery")).body).toMatchObject({ checkpoint, reason: null });
+    expect(await agent.post("/tasks/recover-1/recover", {})).toMatchObject({ status: 403 });
+    expect(await operator.post("/tasks/recover-1/recover", { reason: "stuck", force: true })).toMatchObject({
+      status: 200,
+      body: { task_id: "recover-1" },
+    });
+    await expect
+      .poll(async () => JSON.stringify((await operator.get("/recoveries")).body.tasks))
+      .toContain("recover-1");
+  });
+
+  test("recoverCheckpoint shows what it would do, and does it; only in the name of its caller", async () => {
+    const { checkpoint_id: id } = await write("recover-2");
+    const preview = await operator.post(`/checkpoints/${id}/recover`, { dry_run: true });
+    expect(preview).toMatchObject({ status: 200, body: { success: true, dry_run: true } });
+    expect((await agent.get("/tasks/recover-2")).body).toMatchObject({ recovery: null });
+    expect(await operator.post(`/checkpoints/${id}/recover`, { agent_id: "coder-9" })).toMatchObject({
+      status: 403,
+    });
+    const done = await operator.post(`/checkpoints/${id}/recover`, { dry_run: false, force: true });
+    expect(done).toMatchObject({ status: 200, body: { success: true, recovery: { checkpoint_id: id } } });
+  });
+});
+
+describe("audit, agents, alerts", () => {
+  test("getAudit and getTenantAudit", async () => {
+    await write("audit-1");
+    expect((await agent.get("/tasks/audit-1/audit")).body).toMatchObject({
+      entries: [{ seq: 1 }],
+      more: false,
+    });
+    expect((await operator.get("/audit?limit=1")).status).toBe(200);
+  });
+
+  test("listAgents; restartAgent, askForCheckpoint and restartSession without a runner are 404", async () => {
+    expect((await operator.get("/agents")).body).toHaveProperty("listening_since");
+    for (const path of ["/agents/none/restart", "/agents/none/inject", "/sessions/none/agent-restart"])
+      expect(await operator.post(path)).toMatchObject({ status: 404, body: { code: "NOT_FOUND" } });
+  });
+
+  test("listAlerts, getAlert and acknowledgeAlerts", async () => {
+    expect((await operator.get("/alerts?acknowledged=false")).body).toHaveProperty("alerts");
+    const id = `default/none-1/${uuidv7()}`;
+    expect((await operator.get(`/alerts/${encodeURIComponent(id)}`)).status).toBe(404);
+    expect((await operator.post("/alerts/acknowledge", { alert_ids: [id] })).status).toBe(404);
+  });
+});
+
+test("getCaller, getStatus, getQueue, getIndex, rebuildIndex, getScrub, startScrub, listScrubFindings", async () => {
+  expect((await agent.get("/caller")).body).toEqual({
+    tenant: "default",
+    name: "coder-1",
+    role: "agent",
+    expires_at: null,
+  });
+  for (const path of ["/status", "/queue", "/index", "/scrub", "/scrub/findings"])
+    expect(await operator.get(path), path).toMatchObject({ status: 200 });
+  for (const path of ["/index/rebuild", "/scrub"])
+    expect(await operator.post(path), path).toMatchObject({ status: 200 });
+});
+
+test("listDeadLetters, retryDeadLetter and dropDeadLetter", async () => {
+  expect((await operator.get("/dead-letters")).body).toMatchObject({ letters: [] });
+  expect(await operator.post("/dead-letters/999/retry")).toMatchObject({ status: 404 });
+  expect(await operator.send("DELETE", "/dead-letters/999")).toMatchObject({ status: 404 });
+});
+
+test("every operation of the table has answered above", async () => {
+  const missing = (): string[] => {
+    const answered = new Set(
+      [...fleet.output().matchAll(/"operation":"(\w+)","status":\d+/g)].map(([, name]) => name),
+    );
+    return REST_ROUTES.map(({ id }) => id).filter((id) => !answered.has(id));
+  };
+  await expect.poll(missing).toEqual([]);
+});
