@@ -6,27 +6,9 @@ import type { RestAct, RestRoute } from "../../../shared/protocol/rest/routes.ts
 import { validate } from "../../../shared/protocol/validation.ts";
 import type { Members } from "../http/body.ts";
 import { isKnown, notMatched, tagOf, versionTag, wantedVersion } from "../http/entity-tag.ts";
-import type { FleetAnswer, FleetRequests } from "./fleet-requests.ts";
-import type { IdempotencyKeys } from "./idempotency-key.ts";
-import type { TaskLookup } from "./task-lookup.ts";
-
-export interface ActContext {
-  readonly fleet: FleetRequests;
-  readonly headers: Headers;
-  /** From the path and the query string. */
-  readonly url: Members;
-  /** From the body. */
-  readonly body: Members;
-  readonly tasks: TaskLookup;
-  readonly keys: IdempotencyKeys;
-}
-
-export interface ActAnswer {
-  readonly status: number;
-  /** undefined: no body. */
-  readonly body?: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
-}
+import type { ActAnswer, ActContext } from "./act-context.ts";
+import type { FleetAnswer } from "./fleet-requests.ts";
+import { prune } from "./prune.ts";
 
 type ActOf<Kind extends RestAct["kind"]> = Extract<RestAct, { readonly kind: Kind }>;
 
@@ -41,6 +23,8 @@ export function act(route: RestRoute, context: ActContext): Promise<ActAnswer> {
       return agentRequest(what, context);
     case "recover_checkpoint":
       return recoverCheckpoint(context);
+    case "prune":
+      return prune(context);
     case "caller":
       return caller(context);
   }
@@ -71,7 +55,8 @@ async function command(what: ActOf<"command">, context: ActContext): Promise<Act
     ...(version !== undefined && { expected_version: version }),
   };
   try {
-    return answered(what, await fleet.command(what.op, task, sent));
+    const answer = await fleet.command(what.op, task, sent);
+    return what.op === "remove" ? { status: 204 } : answered(what, answer);
   } catch (error) {
     if (version !== undefined && error instanceof FleetError && error.code === "CONFLICT")
       throw notMatched(error);

@@ -2,7 +2,13 @@
 import { z } from "zod";
 import { ERROR_CODES, ERROR_TABLE } from "../errors.ts";
 import { LIMITS } from "../limits.ts";
-import { CREATE_MEMBERS, callerSchema, recoverCheckpointSchema } from "../rest/bodies.ts";
+import {
+  CREATE_MEMBERS,
+  callerSchema,
+  prunedSchema,
+  pruneSchema,
+  recoverCheckpointSchema,
+} from "../rest/bodies.ts";
 import { pathParameters, REST_BASE, REST_ROUTES, REST_TAGS, type RestRoute } from "../rest/routes.ts";
 import type { CommandOp } from "../subjects.ts";
 import { type JsonSchema, jsonSchemas, SCHEMA_FILES } from "./schemas.ts";
@@ -136,7 +142,7 @@ function operation(route: RestRoute, schemas: Schemas): JsonSchema {
   const inPath = pathParameters(route.path);
   const parameters = [
     ...inPath.map((name) => parameter("path", name, input.properties[name] ?? TOKEN, true)),
-    ...(route.method === "GET" ? queryParameters(input, inPath) : []),
+    ...(hasNoBody(route) ? queryParameters(input, inPath) : []),
     ...(isPatch(route) ? ["fence", "expected_version"].map((name) => queryParameter(input, name)) : []),
     ...headerParameters(route),
   ];
@@ -170,6 +176,8 @@ function inputOf({ act }: RestRoute, schemas: Schemas): Input {
       return commandInput(membersOf(bare(schemas, SCHEMA_FILES.command(act.op))), act, schemas);
     case "recover_checkpoint":
       return membersOf(z.toJSONSchema(recoverCheckpointSchema, { io: "input", unrepresentable: "any" }));
+    case "prune":
+      return membersOf(z.toJSONSchema(pruneSchema, { io: "input", unrepresentable: "any" }));
     default:
       return { properties: {}, required: [] };
   }
@@ -241,8 +249,12 @@ function headerParameters({ act }: RestRoute): JsonSchema[] {
   return changes ? [key, header("If-Match", "The ETag of the version to change; otherwise 412.")] : [key];
 }
 
-function bodyOf({ method, act }: RestRoute, input: Input, inPath: readonly string[]): JsonSchema | undefined {
-  if (method === "GET" || method === "DELETE" || act.kind === "agent_request") return undefined;
+const hasNoBody = ({ method, act }: RestRoute): boolean =>
+  method === "GET" || method === "DELETE" || act.kind === "agent_request";
+
+function bodyOf(route: RestRoute, input: Input, inPath: readonly string[]): JsonSchema | undefined {
+  const { act } = route;
+  if (hasNoBody(route)) return undefined;
   const schema =
     act.kind === "command" && act.body === "patch"
       ? { type: "object" }
@@ -272,6 +284,8 @@ const ANSWER_KIND: Readonly<Record<CommandOp, string>> = {
   acknowledge: "acknowledged",
   cancel_handoff: "handoff_state",
   recover: "recovery",
+  remove: "removed",
+  retain: "retention",
 };
 
 function responses(route: RestRoute, schemas: Schemas): Record<string, JsonSchema> {
@@ -286,6 +300,7 @@ function responses(route: RestRoute, schemas: Schemas): Record<string, JsonSchem
     case "command": {
       const applied = bare(schemas, SCHEMA_FILES.answer(ANSWER_KIND[act.op]));
       const queued = bare(schemas, SCHEMA_FILES.answer("queued"));
+      if (route.method === "DELETE") return { 204: { description: "It is removed." } };
       return {
         [act.op === "create" ? 201 : 200]: answer("It is in the store.", applied, act.op === "create"),
         202: answer("The store is unavailable; it will be applied once.", queued),
@@ -301,6 +316,8 @@ function responses(route: RestRoute, schemas: Schemas): Record<string, JsonSchem
           required: ["success"],
         }),
       };
+    case "prune":
+      return { 200: answer("What was removed.", plain(z.toJSONSchema(prunedSchema, { io: "output" }))) };
     case "caller":
       return { 200: answer("The caller.", plain(z.toJSONSchema(callerSchema, { io: "output" }))) };
   }

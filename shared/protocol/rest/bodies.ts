@@ -3,6 +3,7 @@ import { z } from "zod";
 import { principalSchema, tokenSchema } from "../ids.ts";
 import { CLIENT_ROLES } from "../permissions.ts";
 import { recoverFields } from "../recovery-record.ts";
+import { pruneFields, REMOVAL_REASONS } from "../retention.ts";
 
 const { checkpoint_id: _, ...recoveryChoices } = recoverFields;
 
@@ -14,6 +15,28 @@ export const recoverCheckpointSchema = z.looseObject({
   agent_id: principalSchema.optional(),
   ...recoveryChoices,
 });
+
+/** The body of `POST /checkpoints/prune` (seed 002). */
+export const pruneSchema = z.looseObject({
+  /** Change nothing, and list what would be removed. */
+  dry_run: z.boolean().default(false),
+  older_than_days: pruneFields.older_than_days.nullable(),
+  /** How many of the newest checkpoints of each task stay. */
+  keep_per_mission: pruneFields.keep.nullable(),
+  /** Only of this task. A mission is a task. */
+  mission_id: tokenSchema.nullable().optional(),
+});
+
+export const prunedSchema = z.looseObject({
+  deleted: z.int(),
+  freed_bytes: z.int(),
+  details: z.array(
+    z.looseObject({ id: z.string(), mission_id: z.string(), reason: z.enum(REMOVAL_REASONS) }),
+  ),
+  /** True: there are more; send the request again. */
+  more: z.boolean(),
+});
+export type Pruned = z.output<typeof prunedSchema>;
 
 /** The answer to `GET /caller`. */
 export const callerSchema = z.looseObject({

@@ -30,6 +30,8 @@ export type RestAct =
   | { readonly kind: "agent_request"; readonly op: Exclude<AgentRequestOp, "checkpoint"> }
   /** A recovery from a checkpoint, or its preview (seed 002). */
   | { readonly kind: "recover_checkpoint" }
+  /** Removes what retention keeps no longer, or lists it (seed 002). */
+  | { readonly kind: "prune" }
   /** The caller itself. */
   | { readonly kind: "caller" };
 
@@ -132,6 +134,21 @@ const CHECKPOINTS: readonly RestRoute[] = [
     "Recover its task from it, or show what a recovery would do (`dry_run`).",
     { kind: "recover_checkpoint" },
   ),
+  change(
+    "deleteCheckpoint",
+    "/checkpoints/{checkpoint_id}",
+    "checkpoints",
+    "Remove a checkpoint, unless retention keeps it.",
+    { kind: "command", op: "remove", taskOf: "checkpoint_id" },
+    "DELETE",
+  ),
+  change(
+    "pruneCheckpoints",
+    "/checkpoints/prune",
+    "checkpoints",
+    "Remove the checkpoints that retention keeps no longer, or list them (`dry_run`).",
+    { kind: "prune" },
+  ),
   read(
     "listCheckpointsOfTask",
     "/tasks/{task_id}/checkpoints",
@@ -161,6 +178,13 @@ const TASKS: readonly RestRoute[] = [
   read("listTasks", "/tasks", "tasks", "List tasks by their ids.", "tasks"),
   read("getTask", "/tasks/{task_id}", "tasks", "Get a task.", "task", "task"),
   change("takeTask", "/tasks/{task_id}/take", "tasks", "Become the owner of a task.", command("take")),
+  change(
+    "retainTask",
+    "/tasks/{task_id}/retention",
+    "tasks",
+    "Change how long the checkpoints of a task are kept; place or end a hold.",
+    command("retain"),
+  ),
   change("releaseTask", "/tasks/{task_id}/release", "tasks", "Release a task.", command("release")),
 ];
 

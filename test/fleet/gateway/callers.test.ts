@@ -5,7 +5,13 @@ import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { gatewayFields } from "../../../services/gateway/config.ts";
+import { start } from "../../../services/gateway/gateway.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import { createLogger } from "../../../shared/runtime/observability/log.ts";
+import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
+import { readConfig } from "../../../shared/runtime/settings/config.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 import { newRestClient, ownRestClient, type RestClient, restClient } from "../../harness/rest-client.ts";
@@ -15,7 +21,7 @@ type Json = Record<string, unknown>;
 let fleet: TestFleet;
 let operator: RestClient;
 beforeAll(async () => {
-  fleet = await startFleet({ FLEET_LOG_LEVEL: "info", FLEET_GATEWAY_RATE: "100" });
+  fleet = await startFleet({ FLEET_LOG_LEVEL: "info" });
   operator = ownRestClient(fleet);
 });
 afterAll(() => fleet.stop());
@@ -183,9 +189,20 @@ test("a repeated Idempotency-Key has one effect, whether it is a UUIDv7 or a tex
 
 test("a caller that sends too many requests gets 429 with the time of the next one", async () => {
   const hasty = await newRestClient(fleet, { name: "hasty" });
-  const answers = await Promise.all(Array.from({ length: 400 }, () => hasty.get("/caller")));
+  const log = createLogger({ service: "test", level: "silent" });
+  const settings = { ...readConfig(gatewayFields, { FLEET_GATEWAY_PORT: "-1" }), gatewayRate: 1 };
+  const context = { log, clock: systemClock, metrics: createMetrics() };
+  const keysFolder = join(fleet.home, "gateway", "api-keys");
+  const gateway = await start(context, {
+    settings,
+    bus: { url: fleet.url },
+    keysFolder,
+    stopTimeoutMs: 1_000,
+  });
+  onTestFinished(() => gateway.stop());
+  const { get } = restClient(() => gateway.url, hasty.key);
+  const answers = await Promise.all(Array.from({ length: 100 }, () => get("/caller")));
   const refused = answers.filter(({ status }) => status === 429);
-  expect(refused.length).toBeGreaterThan(0);
   expect(Number(refused[0]?.headers.get("retry-after"))).toBeGreaterThan(0);
   expect(answers.some(({ status }) => status === 200)).toBe(true);
 });

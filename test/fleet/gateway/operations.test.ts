@@ -123,6 +123,35 @@ describe("checkpoints", () => {
   });
 });
 
+describe("retention", () => {
+  test("deleteCheckpoint removes one that nothing needs, and only for an operator", async () => {
+    const old = await write("delete-1");
+    for (let i = 0; i < 3; i += 1) await write("delete-1");
+    expect(await agent.send("DELETE", `/checkpoints/${old.checkpoint_id}`)).toMatchObject({ status: 403 });
+    expect(await operator.send("DELETE", `/checkpoints/${old.checkpoint_id}`)).toMatchObject({ status: 204 });
+    expect([404, 410]).toContain((await agent.get(`/checkpoints/${old.checkpoint_id}`)).status);
+    const newest = await write("delete-1");
+    expect(await operator.send("DELETE", `/checkpoints/${newest.checkpoint_id}`)).toMatchObject({
+      status: 409,
+    });
+  });
+
+  test("pruneCheckpoints previews in the form of seed 002; retainTask places a hold", async () => {
+    const preview = await operator.post("/checkpoints/prune", {
+      older_than_days: 7,
+      keep_per_mission: 3,
+      mission_id: null,
+      dry_run: true,
+    });
+    expect(preview).toMatchObject({ status: 200, body: { deleted: 0, freed_bytes: 0, details: [] } });
+    expect(await operator.post("/checkpoints/prune", { dry_run: false })).toMatchObject({ status: 200 });
+    await write("hold-1");
+    expect(await operator.post("/tasks/hold-1/retention", { hold: "audit-2026" })).toMatchObject({
+      status: 200,
+    });
+  });
+});
+
 describe("tasks", () => {
   test("takeTask and releaseTask change the owner, and a superseded agent is refused with 409", async () => {
     const rival = await newRestClient(fleet, { name: "coder-2" });

@@ -24,13 +24,13 @@ test("the settings of all processes and the variables of tests are known", () =>
 
 test("variables that Kubernetes adds for a Service are known, and a mistyped port is not", () => {
   const links = {
-    FLEET_GATEWAY_SERVICE_HOST: "10.0.0.1",
-    FLEET_GATEWAY_SERVICE_PORT_HTTP: "80",
-    FLEET_GATEWAY_PORT: "tcp://10.0.0.1:80",
-    FLEET_GATEWAY_PORT_80_TCP_ADDR: "10.0.0.1",
+    FLEET_PORTAL_SERVICE_HOST: "10.0.0.1",
+    FLEET_PORTAL_SERVICE_PORT_HTTP: "80",
+    FLEET_PORTAL_PORT: "tcp://10.0.0.1:80",
+    FLEET_PORTAL_PORT_80_TCP_ADDR: "10.0.0.1",
   };
   expect(unknownSettings(links)).toEqual([]);
-  expect(unknownSettings({ ...links, FLEET_GATEWAY_PORT: "80" })).toMatchObject([
-    { name: "FLEET_GATEWAY_PORT" },
+  expect(unknownSettings({ ...links, FLEET_PORTAL_PORT: "80" })).toMatchObject([
+    { name: "FLEET_PORTAL_PORT" },
   ]);
 });

@@ -1,0 +1,23 @@
+/** What an operation gets, and what it answers. */
+import type { Members } from "../http/body.ts";
+import type { FleetRequests } from "./fleet-requests.ts";
+import type { IdempotencyKeys } from "./idempotency-key.ts";
+import type { TaskLookup } from "./task-lookup.ts";
+
+export interface ActContext {
+  readonly fleet: FleetRequests;
+  readonly headers: Headers;
+  /** From the path and the query string. */
+  readonly url: Members;
+  /** From the body. */
+  readonly body: Members;
+  readonly tasks: TaskLookup;
+  readonly keys: IdempotencyKeys;
+}
+
+export interface ActAnswer {
+  readonly status: number;
+  /** undefined: no body. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
