@@ -123,7 +123,8 @@ test(
 
 test("the copied folder has the keys of clients only, and only its user reads them", async () => {
   const folder = join(host, ".fleet");
-  expect(readdirSync(folder).sort()).toEqual(["access", "addresses.json", "ca.pem"]);
+  expect(readdirSync(folder).sort()).toEqual(["access", "addresses.json", "api-key", "ca.pem"]);
+  expect(statSync(join(folder, "api-key")).mode & 0o077).toBe(0);
   const roles = ["agent", "observer", "operator", "orchestrator", "runner"];
   const keys = readdirSync(join(folder, "access")).sort();
   expect(keys).toEqual(["account.pub", ...roles.map((role) => `role-${role}.nk`)]);

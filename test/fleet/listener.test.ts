@@ -112,5 +112,6 @@ test(
 
 test("the file with the addresses holds no secret", () => {
   const names = Object.keys(JSON.parse(readFileSync(join(server.home, "addresses.json"), "utf8")));
-  expect(names.sort()).toEqual(["busCa", "busUrl", "fleet", "home", "opsUrl", "pid", "storeUrl"]);
+  const known = ["busCa", "busUrl", "fleet", "gatewayUrl", "home", "opsUrl", "pid", "storeUrl"];
+  expect(names.sort()).toEqual(known);
 });
