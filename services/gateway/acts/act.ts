@@ -89,6 +89,10 @@ async function commandInput(
   const { task_id: named, ...inUrl } = url;
   const members = { ...body, ...inUrl };
   if (taskOf === undefined) return { task: taskId(named), members };
+  if (taskOf === "mission_id") {
+    const { mission_id: mission, ...rest } = members;
+    return { task: taskId(mission), members: rest };
+  }
   const id = String(url[taskOf]);
   const task =
     taskOf === "handoff_id" ? await tasks.ofHandoff(fleet, id) : await tasks.ofCheckpoint(fleet, id);

@@ -193,6 +193,7 @@ function commandInput(
     ...own,
     ...(taskOf === "handoff_id" && { handoff_id: UUID(schemas) }),
     ...(taskOf === undefined && { task_id: TOKEN }),
+    ...(taskOf === "mission_id" && { mission_id: TOKEN }),
   };
   const needed = required.filter((name) => Object.hasOwn(named, name));
   if (op !== "create" || body !== "checkpoint") return { properties: named, required: needed };
@@ -273,7 +274,7 @@ function bodyOf(route: RestRoute, input: Input, inPath: readonly string[]): Json
   };
 }
 
-const ANSWER_KIND: Readonly<Record<CommandOp, string>> = {
+const ANSWER_KIND: Readonly<Partial<Record<CommandOp, string>>> = {
   create: "committed",
   update: "committed",
   finalize: "committed",
@@ -286,6 +287,11 @@ const ANSWER_KIND: Readonly<Record<CommandOp, string>> = {
   recover: "recovery",
   remove: "removed",
   retain: "retention",
+  mission_start: "mission_state",
+  mission_update: "mission_state",
+  sortie_add: "mission_state",
+  sortie_update: "mission_state",
+  mission_checkpoint: "mission_snapshot",
 };
 
 function responses(route: RestRoute, schemas: Schemas): Record<string, JsonSchema> {
@@ -298,7 +304,7 @@ function responses(route: RestRoute, schemas: Schemas): Record<string, JsonSchem
       return { 200: answer("The record.", record, true), 304: { description: "It has this version still." } };
     }
     case "command": {
-      const applied = bare(schemas, SCHEMA_FILES.answer(ANSWER_KIND[act.op]));
+      const applied = bare(schemas, SCHEMA_FILES.answer(ANSWER_KIND[act.op] ?? act.op));
       const queued = bare(schemas, SCHEMA_FILES.answer("queued"));
       if (route.method === "DELETE") return { 204: { description: "It is removed." } };
       return {

@@ -15,7 +15,11 @@ export type RestAct =
    * A query. Its members come from the path and the query string, or else from the body. `unwrap`: the answer is
    * this member of the result.
    */
-  | { readonly kind: "query"; readonly op: AnsweredOp; readonly unwrap?: "checkpoint" | "task" | "handoff" }
+  | {
+      readonly kind: "query";
+      readonly op: AnsweredOp;
+      readonly unwrap?: "checkpoint" | "task" | "handoff" | "mission";
+    }
   /**
    * A command. Its members come from the path and the body. `taskOf`: the path names no task, so the gateway
    * asks for that of this record. `body`: the whole body is the patch, or is the checkpoint.
@@ -23,7 +27,7 @@ export type RestAct =
   | {
       readonly kind: "command";
       readonly op: CommandOp;
-      readonly taskOf?: "checkpoint_id" | "child_id" | "handoff_id";
+      readonly taskOf?: "checkpoint_id" | "child_id" | "handoff_id" | "mission_id";
       readonly body?: "patch" | "checkpoint";
     }
   /** A request to the runner of an agent. */
@@ -49,6 +53,7 @@ export interface RestRoute {
 export const REST_TAGS = {
   checkpoints: "The recorded states of tasks.",
   tasks: "Tasks, their owners and fences.",
+  missions: "Missions: tasks that are divided into sorties. The id of a mission is that of its task.",
   handoffs: "Handoffs of tasks from one agent to the next.",
   recovery: "Tasks whose agent failed, and the points from which they continue.",
   audit: "The hash chains of all transitions.",
@@ -63,7 +68,7 @@ const read = (
   tag: keyof typeof REST_TAGS,
   summary: string,
   op: AnsweredOp,
-  unwrap?: "checkpoint" | "task" | "handoff",
+  unwrap?: "checkpoint" | "task" | "handoff" | "mission",
 ): RestRoute => ({
   id,
   method: "GET",
@@ -188,6 +193,49 @@ const TASKS: readonly RestRoute[] = [
   change("releaseTask", "/tasks/{task_id}/release", "tasks", "Release a task.", command("release")),
 ];
 
+const ofMission = (op: CommandOp): RestAct => ({ kind: "command", op, taskOf: "mission_id" });
+
+const MISSIONS: readonly RestRoute[] = [
+  read("listMissions", "/missions", "missions", "List missions by their ids.", "missions"),
+  read("getMission", "/missions/{mission_id}", "missions", "Get a mission.", "mission", "mission"),
+  read("listSorties", "/missions/{mission_id}/sorties", "missions", "The sorties of a mission.", "sorties"),
+  change(
+    "startMission",
+    "/missions/{mission_id}/start",
+    "missions",
+    "Start a mission, as its coordinator.",
+    ofMission("mission_start"),
+  ),
+  change(
+    "updateMission",
+    "/missions/{mission_id}/update",
+    "missions",
+    "Change a mission, or end it.",
+    ofMission("mission_update"),
+  ),
+  change(
+    "addSorties",
+    "/missions/{mission_id}/sorties",
+    "missions",
+    "Divide a mission into sorties.",
+    ofMission("sortie_add"),
+  ),
+  change(
+    "updateSortie",
+    "/missions/{mission_id}/sorties/{sortie_id}",
+    "missions",
+    "Change a sortie.",
+    ofMission("sortie_update"),
+  ),
+  change(
+    "checkpointMission",
+    "/missions/{mission_id}/checkpoints",
+    "missions",
+    "Write a checkpoint of a mission and its sorties.",
+    ofMission("mission_checkpoint"),
+  ),
+];
+
 const HANDOFFS: readonly RestRoute[] = [
   read("listHandoffs", "/handoffs", "handoffs", "List handoffs, newest first.", "handoffs"),
   read("getHandoff", "/handoffs/{handoff_id}", "handoffs", "Get a handoff.", "handoff", "handoff"),
@@ -299,6 +347,7 @@ const OPERATIONS: readonly RestRoute[] = [
 export const REST_ROUTES: readonly RestRoute[] = [
   ...CHECKPOINTS,
   ...TASKS,
+  ...MISSIONS,
   ...HANDOFFS,
   ...RECOVERY,
   ...AUDIT,
@@ -307,11 +356,11 @@ export const REST_ROUTES: readonly RestRoute[] = [
   ...OPERATIONS,
 ];
 
-/** The queries that are no operations of the HTTP API, each with the reason. */
-export const BUS_ONLY_QUERIES: Readonly<Partial<Record<string, string>>> = {
+/** The commands and queries that are no operations of the HTTP API, each with the reason. */
+export const BUS_ONLY: Readonly<Partial<Record<CommandOp | AnsweredOp, string>>> = {
+  fork: "its task is new, and the agent that forks it owns it by a connection",
   access_record: "the acts with keys are reported by the program that has the keys",
   turn_event: "events of sessions come from hooks, which keep their order on the bus",
-  offer_next: "an offer is delivered to an inbox of the bus",
   offer_settle: "it names a delivery of the bus",
 };
 

@@ -179,6 +179,28 @@ describe("tasks", () => {
   });
 });
 
+test("startMission, addSorties, updateSortie, checkpointMission, updateMission; listMissions, getMission, listSorties", async () => {
+  const coordinator = await newRestClient(fleet, { name: "dispatch-1" });
+  const post = (path: string, body: Json) => coordinator.post(`/missions/msn-1${path}`, body);
+  const started = await coordinator.post("/missions/msn-1/start", { title: "Sign in" });
+  expect(started).toMatchObject({ status: 200, body: { mission_status: "in_progress" } });
+  const added = await post("/sorties", { sorties: [{ title: "The form" }, { title: "The session" }] });
+  expect(added).toMatchObject({ status: 200, body: { progress_percent: 0 } });
+  const [first] = added.body.sortie_ids as string[];
+  const sortie = (body: Json) => post(`/sorties/${first}`, body);
+  expect(await sortie({ status: "assigned", assigned_to: "dispatch-1" })).toMatchObject({ status: 200 });
+  expect(await sortie({ status: "in_progress" })).toMatchObject({ status: 200 });
+  expect(await sortie({ status: "completed" })).toMatchObject({
+    status: 200,
+    body: { progress_percent: 50 },
+  });
+  expect(await post("/checkpoints", { note: "half" })).toMatchObject({ status: 200 });
+  expect(await post("/update", { description: "with a password" })).toMatchObject({ status: 200 });
+  expect((await coordinator.get("/missions/msn-1")).body).toMatchObject({ mission_id: "msn-1" });
+  expect((await operator.get("/missions?active=true")).body.missions).toHaveLength(1);
+  expect((await operator.get("/missions/msn-1/sorties")).body.sorties).toHaveLength(2);
+});
+
 describe("handoffs", () => {
   test("handOffTask, getHandoff, getHandoffOfTask, listHandoffs and cancelHandoff", async () => {
     await write("handoff-1");
