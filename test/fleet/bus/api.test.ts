@@ -154,7 +154,8 @@ test("the first shell commands work", async () => {
 /**
  * `acknowledge` and the queries for offers need an offer, so the tests of offers cover them. The answers about a scrub depend on its progress, so the test that waits
  * for a scrub covers them: test/fleet/cli/scrub.test.ts. A fork begins another task, and the page prints the counts of one task:
- * test/fleet/cli/fork.test.ts covers it.
+ * test/fleet/cli/fork.test.ts covers it. A removal needs old checkpoints: test/fleet/cli/prune.test.ts. A mission is another task, too:
+ * the tests of the program and of test/shared/records/mission.
  */
 const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "acknowledge",
@@ -164,6 +165,19 @@ const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "scrub_status",
   "scrub_start",
   "scrub_findings",
+  "remove",
+  "prunable",
+  "mission_start",
+  "mission_update",
+  "mission_checkpoint",
+  "mission_resume",
+  "sortie_add",
+  "sortie_update",
+  "missions",
+  "mission",
+  "sorties",
+  "recovery_context",
+  "resume_preview",
 ]);
 
 /** Each request with the first answer that the page prints after it. */

@@ -122,12 +122,18 @@ test("a dry run shows the effect of a recovery, and changes nothing", async () =
     `chk-${first}`,
   );
   expect(forced).toMatchObject({ dry_run: true, from: { checkpoint_id: first, seq: 1 }, refused: null });
-  // The reader must first have listened for long enough.
+  // The reader must first have listened for long enough, and again after an interruption.
   const toQa = () => fleet("recovery", "start", "auth", "--dry-run", "--force", "--to", "qa");
-  await expect.poll(async () => (await toQa()).out, SOON).toMatch(/^The task would wait for an agent\. /);
-  const qa = await toQa();
+  let qa = await toQa();
+  await expect
+    .poll(async () => {
+      qa = await toQa();
+      return qa.out;
+    }, SOON)
+    .toMatch(
+      /^The task would wait for an agent\. .*\nOffered to: agents of type qa\nAvailable agents: none; /s,
+    );
   expect(qa).toMatchObject({ exit: 0, err: "" });
-  expect(qa.out).toContain("\nOffered to: agents of type qa\nAvailable agents: none; ");
   // By the current policy.
   expect(qa.out).toContain("\nIf none accepts: after 2 offers of 50s each, ");
   const busy = agent.startHeartbeat({ agentType: "qa", state: "working", taskId: "other" }, {});
