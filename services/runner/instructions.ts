@@ -2,14 +2,8 @@
  * The instructions that follow the prompt of an agent program that does not know Fleet: its id, and the command for checkpoints.
  * Everything else that the command needs is in the environment of the agent.
  */
-import {
-  type CheckpointMoment,
-  MANDATORY_MOMENTS,
-  OPTIONAL_MOMENTS,
-} from "../../shared/protocol/checkpoint-moments.ts";
+import { FREQUENCY_TEXT, MOMENTS_TEXT } from "../../shared/protocol/checkpoint-moments.ts";
 import type { AgentRecord } from "./journal.ts";
-
-const whens = (moments: readonly CheckpointMoment[]): string => moments.map(({ when }) => when).join(", ");
 
 export function instructionsFor(record: AgentRecord, fence: number): string {
   const { agent_id, agent_type, task_id, first_checkpoint_ms } = record;
@@ -24,7 +18,8 @@ export function instructionsFor(record: AgentRecord, fence: number): string {
     "",
     `You are agent ${agent_id}, and you own task ${task_id}. Save your work with the command \`fleet\` in a terminal.`,
     `Write the first checkpoint within ${minutes} ${minutes === 1 ? "minute" : "minutes"}; otherwise the task goes to another agent. Write further ones when`,
-    `something fails, ${whens(MANDATORY_MOMENTS)}; also ${whens(OPTIONAL_MOMENTS)}:`,
+    `something fails, ${MOMENTS_TEXT}.`,
+    `By the phase of your work: ${FREQUENCY_TEXT}.`,
     "",
     `    ${write} --phase implementing --completed "what is done" --pending "what remains" --next "the exact next action, with its file or URL" --lint`,
     "",

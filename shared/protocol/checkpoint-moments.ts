@@ -47,6 +47,16 @@ export const CHECKPOINT_AFTER = {
   delivery: "the final output",
 } as const;
 
+const whens = (moments: readonly CheckpointMoment[]): string => moments.map(({ when }) => when).join(", ");
+
+/** For a model: "at a phase transition, …; also after each source, in research, …". */
+export const MOMENTS_TEXT = `${whens(MANDATORY_MOMENTS)}; also ${whens(OPTIONAL_MOMENTS)}`;
+
+/** For a model: "task receipt: after the requirements are parsed; …". */
+export const FREQUENCY_TEXT = Object.entries(CHECKPOINT_AFTER)
+  .map(([phase, event]) => `${phase}: after ${event}`)
+  .join("; ");
+
 /** Checkpoints closer together than this without progress are too many; further apart, too few. */
 export const TOO_SOON_MS = 60_000;
 export const TOO_LATE_MS = 30 * 60_000;

@@ -1,7 +1,10 @@
 /** The checkpoint tool of seed 004, which a model calls: `checkpoint(summary, resumePointer, tokensUsed?)`. */
 import { z } from "zod";
 import { TRIGGER_REASONS } from "./checkpoint.ts";
+import { FREQUENCY_TEXT, MOMENTS_TEXT } from "./checkpoint-moments.ts";
 import { LIMITS } from "./limits.ts";
+
+export const CHECKPOINT_TOOL_DESCRIPTION = `Saves your work, so that you or another agent can continue it later. Call it ${MOMENTS_TEXT}. By the phase of your work: ${FREQUENCY_TEXT}. Name everything that is completed and everything that is pending, not only the changes.`;
 
 const texts = z.array(z.string().min(1)).max(LIMITS.array_items_max);
 

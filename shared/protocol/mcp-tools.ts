@@ -1,6 +1,6 @@
 /** The tools that `fleet mcp` offers to models: their parameters and descriptions. */
 import { z } from "zod";
-import { checkpointToolSchema } from "./checkpoint-tool.ts";
+import { CHECKPOINT_TOOL_DESCRIPTION, checkpointToolSchema } from "./checkpoint-tool.ts";
 import { tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 
@@ -53,8 +53,7 @@ export type McpToolName = keyof typeof MCP_TOOL_SCHEMAS;
 export type McpToolCall<Name extends McpToolName> = z.output<(typeof MCP_TOOL_SCHEMAS)[Name]>;
 
 export const MCP_TOOL_DESCRIPTIONS: Readonly<Record<McpToolName, string>> = {
-  checkpoint:
-    "Saves your work, so that you or another agent can continue it later. Call it at a phase transition, when the task is complete, before a long operation, and after 10 minutes of work. Name everything that is completed and everything that is pending, not only the changes.",
+  checkpoint: CHECKPOINT_TOOL_DESCRIPTION,
   resume:
     "Takes a task over and returns the prompt from which you continue it. Call it first when you continue earlier work.",
   handoff:

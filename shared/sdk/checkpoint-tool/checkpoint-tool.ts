@@ -1,6 +1,7 @@
 /** The checkpoint tool for models (seed 004): a program with its own agent loop gives it to its model. */
 import { type CheckpointInput, PHASES, type Phase } from "../../protocol/checkpoint.ts";
 import {
+  CHECKPOINT_TOOL_DESCRIPTION,
   type CheckpointToolCall,
   type CheckpointToolInput,
   checkpointToolJsonSchema,
@@ -44,14 +45,11 @@ export interface CheckpointTool {
   check(input: unknown): void;
 }
 
-const DESCRIPTION =
-  "Saves your work, so that you or another agent can continue it later. Call it at a phase transition, when the task is complete, before a long operation, when a message with priority arrives, and after 10 minutes of work. Name everything that is completed and everything that is pending, not only the changes.";
-
 export function checkpointTool(fleet: FleetClient, options: CheckpointToolOptions): CheckpointTool {
   let previous: { goal: string; completed: number; at: number } | undefined;
   return {
     name: "checkpoint",
-    description: DESCRIPTION,
+    description: CHECKPOINT_TOOL_DESCRIPTION,
     inputSchema: checkpointToolJsonSchema(),
     check(input) {
       refuse(lintCheckpoint(lintedOf(validate(checkpointToolSchema, input))).map(named));
