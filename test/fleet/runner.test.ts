@@ -190,7 +190,7 @@ test("an agent that sees another owner of its task ends as completed", async () 
   expect(reportsOf("waiting-1")[0]).toMatchObject({ class: "completed", exit_code: 7 });
 });
 
-test("a program with an option for it gets the continuation prompt in its system prompt", async () => {
+test("seed 000 FR-004.8: a program with an option for it gets the continuation prompt in its system prompt", async () => {
   const state = { phase: "planning" as const, goal: "Draw the plan", pending_items: ["outline"] };
   const checkpoint = { metadata: { agent_type: "architecture" }, execution_state: state };
   await client.createCheckpoint({ taskId: "planned", checkpoint });

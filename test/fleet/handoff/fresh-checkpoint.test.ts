@@ -50,7 +50,7 @@ const decisionsOf = async (task: string, id: string) => {
   return checkpoint?.context_summary.key_decisions.map(({ decision }) => decision);
 };
 
-test("the handoff of another principal goes from the checkpoint that the owner writes for it", async () => {
+test("seed 003 US-002: a reassignment goes from the checkpoint that its owner writes first, with the reason, to the next agent", async () => {
   const { end } = await workingAgent("asked");
   // The first checkpoint is older than a fresh one.
   await expect
@@ -74,7 +74,17 @@ test("the handoff of another principal goes from the checkpoint that the owner w
   expect(await decisionsOf("asked", handoff?.checkpoint_id ?? "")).toEqual(["One file because it is small"]);
   const { checkpoint } = await client.latest("asked", { deadlineMs: 20_000 });
   expect(checkpoint?.metadata.trigger.reason).toBe("reassignment");
+  expect(handoff?.reason).toBe("another type");
   await end();
+  const prompts: string[] = [];
+  const next = await runAgent({
+    fleet: await fleet.client("next-agent"),
+    type: "implementation",
+    work: async (run) => void prompts.push(run.prompt ?? ""),
+  });
+  expect(next.taskId).toBe("asked");
+  expect(prompts[0]).toContain("One file because it is small");
+  expect(prompts[0]).toContain("another type");
 });
 
 test("an owner that is gone costs no time, and one without requests is absent", async () => {

@@ -32,7 +32,7 @@ interface Seen {
   readonly resumed?: boolean;
 }
 
-describe.runIf(hasTmux)("a scripted agent in a tmux window", () => {
+describe.runIf(hasTmux)("seed 001: a scripted agent in a tmux window", () => {
   const folder = mkdtempSync(join(tmpdir(), "fleet-scripted-"));
   const seenFile = join(folder, "seen.jsonl");
   let fleet: TestFleet;
@@ -112,7 +112,7 @@ describe.runIf(hasTmux)("a scripted agent in a tmux window", () => {
     expect(context?.text).toContain("Run test/form.test.ts");
   });
 
-  test("flow 2: a restart continues the session, and five seconds later it is asked for a checkpoint, without the threshold", async () => {
+  test("flow 2 and invariant 6: a restart continues the session, and five seconds later it is asked for a checkpoint, without the threshold", async () => {
     const { exit, out, err } = await restart();
     expect({ exit, err }).toEqual({ exit: 0, err: "" });
     expect(out).toContain("was restarted");

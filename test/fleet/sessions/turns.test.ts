@@ -1,10 +1,14 @@
 // The turns of a session (seed 001) on a real fleet: its invariants, its flows and its table of failures, also across
 // restarts of the fleet in the middle of a turn.
 
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { TurnEventType, TurnResult } from "../../../shared/protocol/turns.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { TASKS, writeFirstStore } from "../../shared/records/layout-1/fixture.ts";
 
 let fleet: TestFleet;
 let client: FleetClient;
@@ -38,7 +42,7 @@ async function restart(): Promise<void> {
   await fleet.start();
 }
 
-describe("invariants", () => {
+describe("seed 001 invariant", () => {
   test("1: no checkpoint is asked for before 30 seconds of work, from the first after_model to agent_stop", async () => {
     const one = session();
     await one("user_prompt_submit", 0);
@@ -102,7 +106,7 @@ describe("invariants", () => {
   });
 });
 
-describe("flows", () => {
+describe("seed 001 flow", () => {
   test("1: a normal turn: prompt, tools, stop, one request", async () => {
     const of = session();
     await of("session_start", 0);
@@ -126,17 +130,38 @@ describe("flows", () => {
   });
 });
 
-describe("failures", () => {
-  test("stale hooks that send an unknown event are refused with the events that exist", async () => {
+describe("seed 001 failure", () => {
+  test("stale hooks in a running session: those that send an unknown event are refused with the events that exist", async () => {
     const failure = await session()("agent_output" as TurnEventType, 0).catch((error: unknown) => error);
     expect(failure).toMatchObject({ code: "INVALID", fields: [{ path: "event" }] });
     expect(JSON.stringify(failure)).toContain("after_model");
   });
 
-  test("events that arrive in another order than they happened: a later prompt is not undone", async () => {
+  test("DB field missing (migration not run): a store of an earlier version is brought up to date at the start, and sessions work", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "fleet-first-store-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    await writeFirstStore(join(folder, "store"));
+    const upgraded = await startFleet({ FLEET_STORE: `lmdb:${join(folder, "store")}` });
+    onTestFinished(() => upgraded.stop());
+    const first = TASKS.find(({ tenant, head }) => tenant === "default" && head.state === "completed");
+    const coder = await upgraded.client("coder-1");
+    expect(await coder.getTask(first?.task ?? "", { deadlineMs: 20_000 })).toMatchObject({
+      state: "completed",
+    });
+    const of = (event: TurnEventType, seconds: number) =>
+      coder.turnEvent({
+        ...{ sessionId: "first", event, at: at(seconds), vendor: "claude-code", deadlineMs: 20_000 },
+      });
+    await of("user_prompt_submit", 0);
+    await of("after_model", 1);
+    expect(await decisionOf(of("agent_stop", 40))).toBe("requested");
+  });
+
+  test("daemon restart during an active turn: events arrive in another order, and the next turn works", async () => {
     const of = session();
     await of("user_prompt_submit", 0);
     await of("after_model", 1);
+    await restart();
     await of("user_prompt_submit", 60);
     // The stop of the first turn was delayed; one missed checkpoint is acceptable.
     expect(await decisionOf(of("agent_stop", 50))).toBe("out_of_date");
@@ -145,13 +170,13 @@ describe("failures", () => {
     expect(await decisionOf(of("agent_stop", 95))).toBe("requested");
   });
 
-  test("an answer without tools is not asked for a checkpoint", async () => {
+  test("an answer without tool use is not asked for a checkpoint", async () => {
     const of = session();
     await of("user_prompt_submit", 0);
     expect(await decisionOf(of("agent_stop", 100))).toBe("no_activity");
   });
 
-  test("rapid stops: each is skipped until the turn has lasted 30 seconds", async () => {
+  test("rapid successive stops (< 30 s): each is skipped until the turn has lasted 30 seconds", async () => {
     const of = session();
     await of("user_prompt_submit", 0);
     await of("after_model", 1);

@@ -38,7 +38,7 @@ const artifact = {
   },
 };
 
-test("a work artifact of seed 003 becomes a checkpoint", () => {
+test("seed 003: a builder-state.json becomes a checkpoint, and `failure` is accepted as its reason", () => {
   const read = fromWorkArtifact(artifact) as { metadata: object };
   const document = { ...read, metadata: { ...read.metadata, agent_type: "implementation" } };
   // The answer names the phase that is stored.

@@ -1,5 +1,4 @@
-// Many offers built at once over a real store: all are built, and few of them read their ancestries at a
-// time.
+// Offers built over a real store: many at once, of which few read their ancestries at a time, and what is measured.
 
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createOfferBuilder } from "../../../services/coordinator/offer-builder.ts";
@@ -26,6 +25,19 @@ async function handedOff(task: string) {
   const { handoff_id } = await initiate(repository, { task });
   return repository.handoff("default", { handoff_id });
 }
+
+test("seed 000: the context that is used at the handoff of an agent is a metric", async () => {
+  const { repository } = bench;
+  const metrics = createMetrics();
+  const checkpoint = { ...input(), metrics: { context_tokens: 130_000, context_limit: 200_000 } };
+  await create(repository, { task: "used", checkpoint });
+  const { handoff_id } = await initiate(repository, { task: "used" });
+  const rules = { agentTypes: new Set(["qa"]), policies: DEFAULT_POLICIES };
+  await createOfferBuilder(repository, rules, metrics)(await repository.handoff("default", { handoff_id }));
+  const text = await metrics.registry.metrics();
+  expect(text).toMatch(/^fleet_handoff_context_utilization_sum(?:\{.*\})? 0\.65$/m);
+  expect(text).toMatch(/^fleet_handoff_context_utilization_count(?:\{.*\})? 1$/m);
+});
 
 test("many offers are built at once, and at most four ancestries are read at a time", async () => {
   const { repository } = bench;

@@ -31,7 +31,7 @@ test("has the agent's own continuation prompt, and leaves a generated one out", 
   expect(promptWith(generated)).not.toContain("mind the gap");
 });
 
-test("style steps has the headings of seed 003, and its items as a checklist", () => {
+test("seed 003 resume prompt template: style steps has its headings, and its items as a checklist", () => {
   const { text } = continuationPrompt({ checkpoint: usual, style: "steps" });
   const seed = ["Task", "Completed", "Decisions Made", "Pending", "Current Step (in progress)"];
   const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, name]) => name ?? "");
@@ -42,7 +42,7 @@ test("style steps has the headings of seed 003, and its items as a checklist", (
   expect(text).toContain("> Partial work: ");
 });
 
-test("style pointer has the fields of seed 004 in its order, to the phase of the resume pointer", () => {
+test("seed 004 context reconstruction template: style pointer has its fields in their order, to the phase of the resume pointer", () => {
   const checkpoint = checkpointWith({
     execution_state: {
       phase: "handoff",

@@ -139,7 +139,7 @@ test("an offer that one agent declines goes to another agent", async () => {
   expect(await choosy).toMatchObject({ outcome: "stopped", taskId: null });
 });
 
-test("a full context hands the task off on the writer's advice, and the next agent continues", async () => {
+test("seed 003 US-004: a full context is detected, is marked context_overflow and hands the task off on the writer's advice, and a fresh agent continues", async () => {
   let thrown: unknown;
   const result = await writer.runAgent("full", {
     type: "implementation",
@@ -185,7 +185,7 @@ test("a full context hands the task off on the writer's advice, and the next age
   expect(await head("filling")).toMatchObject({ owner: "fresh", fence: 2, state: "completed" });
 });
 
-test("a context that one more step would fill hands the task off before that step", async () => {
+test("seed 003 US-004: a context that one more step would fill hands the task off before that step, so before the overflow", async () => {
   const result = await writer.runAgent("careful", {
     type: "implementation",
     task: "step-ahead",
@@ -245,7 +245,7 @@ test("own thresholds, errors, rate limits, a change of phase and a request hand 
   expect(await record("request")).toMatchObject({ to_agent_type: "qa", reason: "needs other eyes" });
 });
 
-test("an error of the work is recorded, reported and rethrown", async () => {
+test("seed 003 trigger on failure: an error of the work is recorded, reported and rethrown", async () => {
   const failure = new RangeError("the model said nothing");
   const working = writer.runAgent("thrower", {
     type: "qa",

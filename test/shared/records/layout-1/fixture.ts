@@ -112,6 +112,13 @@ export class StoreCopy {
   }
 }
 
+/** Writes the store into a folder, as the first fleet left it. */
+export async function writeFirstStore(folder: string): Promise<void> {
+  const store = await openStore(`lmdb:${folder}`);
+  await load(store, ROWS);
+  await store.close({ drainMs: 5_000 });
+}
+
 /** Each row in its own transaction: the commit counter of an embedded engine must pass every stamp in the rows. */
 async function load(store: Store, rows: readonly StoredRow[]): Promise<void> {
   for (let n = 0; n < rows.length; n += ROWS_AT_ONCE) {

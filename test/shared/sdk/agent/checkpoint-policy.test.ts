@@ -8,7 +8,12 @@ import { manualClock } from "../../../harness/clock.ts";
 
 const MINUTE = 60_000;
 
-test("a checkpoint is due after a number of items, and each written one restarts the count", () => {
+test("seed 003 US-001: a checkpoint is due after a number of completed steps that is configured, by default 3; each written one restarts the count", () => {
+  for (const rules of [{}, { items: 3 }, { items: 5 }]) {
+    const configured = new CheckpointPolicy(rules, manualClock());
+    const due = Array.from({ length: 5 }, () => configured.due("item"));
+    expect(due.indexOf("progress")).toBe((rules.items ?? 3) - 1);
+  }
   const policy = new CheckpointPolicy({ items: 3 }, manualClock());
   const items = (count: number) => Array.from({ length: count }, () => policy.due("item"));
   expect(items(3)).toEqual([null, null, "progress"]);
@@ -21,15 +26,19 @@ test("a checkpoint is due after a number of items, and each written one restarts
 test.each<[Occasion, string]>([
   ["phase", "phase_transition"],
   ["long_operation", "before_long_operation"],
+  ["priority_message", "priority_message"],
   ["error", "error"],
-])("a checkpoint is always due on the occasion %s", (occasion, reason) => {
-  const policy = new CheckpointPolicy({}, manualClock());
-  expect(policy.due(occasion)).toBe(reason);
-  policy.written();
-  expect(policy.due(occasion)).toBe(reason);
-});
+])(
+  "seed 004 mandatory, and seed 003 on failure: a checkpoint is always due on the occasion %s",
+  (occasion, reason) => {
+    const policy = new CheckpointPolicy({}, manualClock());
+    expect(policy.due(occasion)).toBe(reason);
+    policy.written();
+    expect(policy.due(occasion)).toBe(reason);
+  },
+);
 
-test("a checkpoint is due after ten minutes, if anything has changed", async () => {
+test("seed 004 mandatory: a checkpoint is due after every 10 minutes of work, if anything has changed", async () => {
   const clock = manualClock();
   const policy = new CheckpointPolicy({}, clock);
   await clock.advance(10 * MINUTE);

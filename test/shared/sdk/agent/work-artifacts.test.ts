@@ -39,13 +39,13 @@ const leaveAfter =
     }
   };
 
-test("a checkpoint is due after every third item, and items and decisions have their times", async () => {
+test("seed 003 US-001: a checkpoint after every third completed step, with files, decisions and pending steps", async () => {
   await run("timed", {
     task: "timed",
-    begin: { pending_items: ["a", "b", "c", "d"] },
+    begin: { pending_items: ["a", "b", "c", "d", "e"] },
     async work(one) {
       one.decide("Use CSS properties", "no style is calculated");
-      await leaveAfter(4)(one);
+      await leaveAfter(4, (title) => ({ files_created: [`${title}.ts`], files_modified: ["App.tsx"] }))(one);
     },
   });
   const written = await history("timed");
@@ -53,14 +53,41 @@ test("a checkpoint is due after every third item, and items and decisions have t
     0, 3, 4,
   ]);
   const { execution_state, context_summary } = written.at(-1) as Checkpoint;
+  expect(execution_state.pending_items.map(({ title }) => title)).toEqual(["e"]);
   const aTime = expect.stringMatching(/^20\d\d-.*Z$/);
-  for (const item of execution_state.completed_items) expect(item).toMatchObject({ at: aTime });
+  for (const item of execution_state.completed_items) {
+    const files = { files_created: [`${item.title}.ts`], files_modified: ["App.tsx"] };
+    expect(item).toMatchObject({ at: aTime, ...files });
+  }
   expect(context_summary.key_decisions).toEqual([
     { decision: "Use CSS properties", rationale: "no style is calculated", at: aTime },
   ]);
 });
 
-test("in place, one draft gets the progress in new versions, and earlier versions stay readable", async () => {
+test("seed 004 mandatory: before a long operation, on a priority message, at a phase transition and at the completion", async () => {
+  const reasonsOf = async (task: string) =>
+    (await history(task)).map(({ metadata: { trigger } }) => trigger.reason);
+  await run("planner", {
+    task: "moments",
+    begin: { phase: "planning", pending_items: ["a"] },
+    async work(one) {
+      await one.beforeLong("migrate the store");
+      await one.priorityMessage("the build is broken");
+      await one.phase("testing");
+    },
+  });
+  expect(await reasonsOf("moments")).toEqual([
+    ...["manual", "before_long_operation", "priority_message", "phase_transition"],
+    // The handoff to the agent of the next phase.
+    "phase_transition",
+  ]);
+  const details = (await history("moments")).map(({ metadata: { trigger } }) => trigger.details);
+  expect(details.slice(1, 3)).toEqual(["migrate the store", "the build is broken"]);
+  await run("closer", { task: "completed", begin: { pending_items: ["a"] }, work: leaveAfter(1) });
+  expect(await reasonsOf("completed")).toEqual(["manual", "task_complete"]);
+});
+
+test("seed 003 US-001: updated in place, one draft gets the progress in new versions, and earlier versions stay readable", async () => {
   await run("tidy", {
     task: "in-place",
     begin: { goal: "Count", pending_items: ["a", "b", "c"], current_focus: "a" },
@@ -98,7 +125,7 @@ test("in place, a draft that was finalized meanwhile is followed by a new checkp
   expect(written.map(({ execution_state: { completed_items } }) => completed_items.length)).toEqual([0, 1]);
 });
 
-test("a resumed task knows the agents before, logs its phase and is reported as resumed", async () => {
+test("seed 003 US-003: a resumed task knows the agents before, logs its phase (seed 004) and is reported as resumed", async () => {
   const lines: string[] = [];
   const log = (line: string) => void lines.push(line);
   const begin = { phase: "testing" as const, pending_items: ["a", "b", "c"] };
@@ -120,42 +147,80 @@ test("a resumed task knows the agents before, logs its phase and is reported as 
   });
 });
 
-test.each(["report", "stop", "repair"] as const)("missing files of completed items: %s", async (rule) => {
-  const task = `files-${rule}`;
-  const files = (title: string) => ({ files_created: [`${task}-${title}.txt`] });
-  writeFileSync(join(folder, `${task}-a.txt`), "a");
-  writeFileSync(join(folder, `${task}-b.txt`), "b");
-  const begin = { pending_items: ["a", "b", "c"] };
-  await run("maker", { task, workspace: folder, begin, work: leaveAfter(2, files) });
-  expect((await last(task)).recovery.workspace?.files?.map(({ path }) => path)).toEqual([
-    `${task}-b.txt`,
-    `${task}-a.txt`,
-  ]);
-  rmSync(join(folder, `${task}-a.txt`));
+test.each(["report", "stop", "repair"] as const)(
+  "seed 003 US-003: files are verified before the work continues; the rule for missing ones is %s",
+  async (rule) => {
+    const task = `files-${rule}`;
+    const files = (title: string) => ({ files_created: [`${task}-${title}.txt`] });
+    writeFileSync(join(folder, `${task}-a.txt`), "a");
+    writeFileSync(join(folder, `${task}-b.txt`), "b");
+    const begin = { pending_items: ["a", "b", "c"] };
+    await run("maker", { task, workspace: folder, begin, work: leaveAfter(2, files) });
+    expect((await last(task)).recovery.workspace?.files?.map(({ path }) => path)).toEqual([
+      `${task}-b.txt`,
+      `${task}-a.txt`,
+    ]);
+    rmSync(join(folder, `${task}-a.txt`));
 
-  const seen: string[] = [];
-  const next = run("verifier", {
-    task,
-    workspace: folder,
-    onMissingFiles: rule,
+    const seen: string[] = [];
+    const next = run("verifier", {
+      task,
+      workspace: folder,
+      onMissingFiles: rule,
+      async work(one) {
+        expect(one.missing).toMatchObject([{ item: { title: "a" }, files: [`${task}-a.txt`] }]);
+        for (const item of one.items()) {
+          seen.push(item.title);
+          await one.done(item);
+        }
+      },
+    });
+    if (rule === "stop") {
+      await expect(next).rejects.toMatchObject({ code: "CONFLICT", details: { items: [{ title: "a" }] } });
+      expect((await last(task)).metadata.trigger.reason).toBe("error");
+    } else expect(await next).toMatchObject({ outcome: "completed" });
+    expect(seen).toEqual({ report: ["c"], stop: [], repair: ["a", "c"] }[rule]);
+  },
+);
+
+test("seed 003 US-003: the next agent has the checkpoint in its prompt, and picks up from the current step", async () => {
+  const current_step = { description: "Wire the toggle", partial_work: "the hook is added" };
+  await run("stopped", {
+    task: "picked-up",
+    begin: { goal: "Add dark mode", pending_items: ["toggle", "wire", "test"] },
     async work(one) {
-      expect(one.missing).toMatchObject([{ item: { title: "a" }, files: [`${task}-a.txt`] }]);
+      one.decide("CSS properties", "no style is calculated");
+      await one.done("toggle");
+      Object.assign(one.state.execution_state, { current_step });
+      await one.checkpoint();
+    },
+  });
+  const seen: string[] = [];
+  const next = await run("fresh", {
+    task: "picked-up",
+    async work(one) {
+      for (const text of [
+        "Add dark mode",
+        "toggle",
+        "CSS properties",
+        "Wire the toggle",
+        "the hook is added",
+      ])
+        expect(one.prompt).toContain(text);
+      expect(one.state.execution_state.current_step).toMatchObject(current_step);
       for (const item of one.items()) {
         seen.push(item.title);
         await one.done(item);
       }
     },
   });
-  if (rule === "stop") {
-    await expect(next).rejects.toMatchObject({ code: "CONFLICT", details: { items: [{ title: "a" }] } });
-    expect((await last(task)).metadata.trigger.reason).toBe("error");
-  } else expect(await next).toMatchObject({ outcome: "completed" });
-  expect(seen).toEqual({ report: ["c"], stop: [], repair: ["a", "c"] }[rule]);
+  expect(seen).toEqual(["wire", "test"]);
+  expect(next).toMatchObject({ outcome: "completed", resumedFrom: { agentId: "stopped" } });
 });
 
 const charge = { id: "charge", description: "charge the card" };
 
-test("a side effect is claimed in the store before it happens, and happens once", async () => {
+test("seed 003 non-file work: a side effect is claimed in the store before it happens, and happens once", async () => {
   const claims: unknown[] = [];
   const act = async () => {
     claims.push((await last("paid")).execution_state.side_effects);
@@ -179,7 +244,7 @@ test("a side effect is claimed in the store before it happens, and happens once"
   expect(claims).toHaveLength(1);
 });
 
-test("a claimed side effect is verified before it is repeated, and without a way to verify it is refused", async () => {
+test("seed 003 non-file work: a claimed side effect is verified before it is repeated, and without a way to verify it is refused", async () => {
   const died = new Error("the connection broke");
   const failing = run("unlucky", {
     task: "unsure",
@@ -226,7 +291,7 @@ test("calls at the same time perform a side effect once", async () => {
   expect(results).toEqual(["receipt 1", "receipt 1", "receipt 1"]);
 });
 
-test("a handoff has a continuation prompt: the agent's own words, or a summary", async () => {
+test("seed 000 FR-004.2: a handoff has a continuation prompt before it is sealed: the agent's own words, or a summary", async () => {
   const begin = { pending_items: ["a", "b"], blocked_items: [{ title: "deploy", blocker: "no key" }] };
   const handOff = (own?: string) => async (one: AgentRun) => {
     await one.done("a");

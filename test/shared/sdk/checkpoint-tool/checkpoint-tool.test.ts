@@ -21,7 +21,7 @@ const summary = {
 const pointer = { nextAction: "Read docs/agents.md", currentContext: "docs", phase: "research" };
 const of = (taskId: string) => ({ taskId, agentType: "documentation" });
 
-test("checkpoint(summary, resumePointer, tokensUsed) returns the id, the agent and the time", async () => {
+test("seed 004 tool, and best practice 3 (track tokens): checkpoint(summary, resumePointer, tokensUsed) returns the id, the agent and the time", async () => {
   const checkpoint = checkpointFunction(client, of("tool"));
   const result = await checkpoint(summary, pointer, 45_000);
   expect(result).toEqual({
@@ -48,7 +48,7 @@ test("checkpoint(summary, resumePointer, tokensUsed) returns the id, the agent a
   expect(stored?.metadata.committed_at).toBe(result.createdAt);
 });
 
-test("a next action that says nothing is refused, with the reason and a good example, and nothing is stored", async () => {
+test("seed 004 anti-pattern 1: a next action that says nothing is refused, with the reason and a good example, and nothing is stored", async () => {
   const checkpoint = checkpointFunction(client, of("vague"));
   await expect(checkpoint(summary, { nextAction: "Continue working" })).rejects.toMatchObject({
     code: "INVALID",

@@ -25,7 +25,7 @@ test("the examples of the seed have no finding", () => {
   expect(lintCheckpoint(good, { phases: ["research", "drafting", "synthesis"] })).toEqual([]);
 });
 
-describe("the next action", () => {
+describe("seed 004 nextAction, best practice 1 (be specific) and anti-pattern 1 (vague):", () => {
   test.each([
     "Continue working",
     "continue",
@@ -57,7 +57,7 @@ describe("the next action", () => {
     "Read file X",
   ])("%s is not vague", (text) => expect(isVagueAction(text)).toBe(false));
 
-  test("names a place, or the context does", () => {
+  test("best practice 2 (include file paths): it names a place, or currentContext does", () => {
     const nextAction = "Run the tests";
     expect(rules({ nextAction, currentContext: undefined })).toEqual([
       "next_action_without_place resume_pointer.next_action",
@@ -69,28 +69,44 @@ describe("the next action", () => {
 });
 
 test.each<[string, Partial<LintedCheckpoint>, string[]]>([
-  ["a goal of two sentences", { goal: "Write it. Then test it." }, ["goal_not_one_sentence goal"]],
-  ["an abbreviation in the goal", { goal: "Support e.g. dark mode in v1.2 of the page" }, []],
-  ["no completed items", { completed: [] }, ["completed_empty completed_items"]],
+  ["goal is one sentence: not two", { goal: "Write it. Then test it." }, ["goal_not_one_sentence goal"]],
+  ["goal is one sentence: with an abbreviation", { goal: "Support e.g. dark mode in v1.2 of the page" }, []],
+  ["anti-pattern 2: completed is empty", { completed: [] }, ["completed_empty completed_items"]],
   [
-    "an item in the infinitive",
+    "completed in the past tense: not the infinitive",
     { completed: ["Write the docs"] },
     ["completed_not_past_tense completed_items.0"],
   ],
-  ["an irregular verb", { completed: ["Wrote the docs", "Ran the tests", "Built the page"] }, []],
   [
-    "an item without content",
+    "completed in the past tense: irregular verbs",
+    { completed: ["Wrote the docs", "Ran the tests", "Built the page"] },
+    [],
+  ],
+  [
+    "completed specific enough not to be repeated: not without content",
     { completed: ["Found 3 docs", "Did stuff"] },
     ["completed_vague completed_items.1"],
   ],
-  ["a pending item that is done", { pending: ["Wrote the docs"] }, ["pending_not_an_action pending_items.0"]],
-  ["a pending action", { pending: ["Read the docs", "Set the flag", "Write it"] }, []],
-  ["a bare decision", { decisions: [{ decision: "Use LMDB" }] }, ["decision_without_reason key_decisions.0"]],
-  ["a rationale", { decisions: [{ decision: "Use LMDB", rationale: "embedded" }] }, []],
-  ["a reason in the text", { decisions: [{ decision: "LMDB because it is embedded" }] }, []],
-])("%s", (_, changes, expected) => expect(rules(changes)).toEqual(expected));
+  [
+    "pending in the infinitive: not what is done",
+    { pending: ["Wrote the docs"] },
+    ["pending_not_an_action pending_items.0"],
+  ],
+  ["pending in the infinitive: actions", { pending: ["Read the docs", "Set the flag", "Write it"] }, []],
+  [
+    "decisions with rationale: not a bare one",
+    { decisions: [{ decision: "Use LMDB" }] },
+    ["decision_without_reason key_decisions.0"],
+  ],
+  [
+    "decisions with rationale: as a member",
+    { decisions: [{ decision: "Use LMDB", rationale: "embedded" }] },
+    [],
+  ],
+  ["decisions with rationale: in the text", { decisions: [{ decision: "LMDB because it is embedded" }] }, []],
+])("seed 004 guideline: %s", (_, changes, expected) => expect(rules(changes)).toEqual(expected));
 
-test("the phase is one of the agent's protocol", () => {
+test("seed 004 guideline: the phase is one of the agent's protocol", () => {
   expect(rules({ phase: "dreaming" })).toEqual([]);
   expect(rules({ phase: "dreaming" }, { phases: ["research"] })).toEqual([
     "phase_unknown resume_pointer.phase",
@@ -98,15 +114,25 @@ test("the phase is one of the agent's protocol", () => {
 });
 
 test.each([
-  ["less than a minute after the last one, without progress", 30_000, 2, ["too_soon metadata"]],
-  ["less than a minute after the last one, with progress", 30_000, 1, []],
-  ["after ten minutes", 600_000, 2, []],
-  ["after more than half an hour", 31 * 60_000, 1, ["too_late metadata"]],
-])("%s", (_, agoMs, completed, expected) => {
+  [
+    "best practice 4 and anti-pattern 3 (every tool call): too soon, less than a minute after the last one, without progress",
+    30_000,
+    2,
+    ["too_soon metadata"],
+  ],
+  ["best practice 4: not too soon, less than a minute after the last one, with progress", 30_000, 1, []],
+  ["best practice 5: not too late, after ten minutes", 600_000, 2, []],
+  [
+    "best practice 5 (not too rarely): too late, after more than half an hour",
+    31 * 60_000,
+    1,
+    ["too_late metadata"],
+  ],
+])("seed 004 %s", (_, agoMs, completed, expected) => {
   expect(rules({}, { previous: { goal: good.goal, completed, agoMs } })).toEqual(expected);
 });
 
-test("a goal that changes is questioned", () => {
+test("seed 004 guideline: the goal matches the assignment, so one that changes is questioned", () => {
   expect(rules({}, { previous: { goal: "Another", completed: 0, agoMs: 120_000 } })).toEqual([
     "goal_differs goal",
   ]);

@@ -30,7 +30,7 @@ const large: CheckpointInput = {
 };
 const bytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value));
 
-describe("a checkpoint over the limit", () => {
+describe("seed 000 §7 size exceeds limits: a checkpoint", () => {
   test("that fits stays as it is", () => {
     expect(shortened(large)).toEqual({ checkpoint: large, leftOut: [] });
     expect(shortened(large).checkpoint).toBe(large);

@@ -22,7 +22,7 @@ function sections(written: object): Checkpoint {
   return { schema_version, metadata, execution_state, context_summary, metrics, recovery, compliance };
 }
 
-test("a create resolves with the checkpoint as it is stored, and with the outcome", async () => {
+test("seed 000 §5.1 createCheckpoint: a create resolves with the checkpoint as it is stored, and with the outcome", async () => {
   const written = await client.createCheckpoint({ taskId: "made", checkpoint });
   expect(written).toMatchObject({ outcome: "committed", taskId: "made", version: 1, replayed: false });
   const stored = sections(written);
@@ -32,7 +32,7 @@ test("a create resolves with the checkpoint as it is stored, and with the outcom
   expect(written).not.toHaveProperty("checkpoint");
 });
 
-test("an update resolves with the version that it wrote, and so does its repetition", async () => {
+test("seed 000 §5.1 updateCheckpoint: an update resolves with the version that it wrote, and so does its repetition", async () => {
   const { checkpointId } = await client.createCheckpoint({ taskId: "changed", checkpoint });
   const commandId = uuidv7();
   const first = () =>

@@ -17,12 +17,12 @@ async function offered(task: string): Promise<string> {
   return (await orchestrator.handoffOf(task))?.checkpoint_id ?? "";
 }
 
-test("by the id of the checkpoint, this agent becomes the owner", async () => {
+test("seed 000 §5.1 acknowledgeHandoff: by the id of the checkpoint, this agent becomes the owner", async () => {
   const accepted = await orchestrator.acknowledgeHandoff(`chk-${await offered("own")}`);
   expect(await orchestrator.getTask("own")).toMatchObject({ owner: "orchestrator", fence: accepted.fence });
 });
 
-test("on behalf of an agent that the orchestrator starts, that agent becomes the owner and writes under the fence", async () => {
+test("seed 000 §5.1 acknowledgeHandoff: on behalf of an agent that the orchestrator starts, that agent becomes the owner and writes under the fence", async () => {
   const { fence } = await orchestrator.acknowledgeHandoff(await offered("started"), "qa-9");
   expect(await orchestrator.getTask("started")).toMatchObject({ owner: "qa-9", fence });
   expect(await orchestrator.handoffOf("started")).toMatchObject({ state: "accepted", accepted_by: "qa-9" });
