@@ -51,7 +51,7 @@ export { type AcceptedHandoff, TaskHandle } from "./client/task.ts";
 export type { FleetWarning } from "./client/warnings.ts";
 export type { Fallback } from "./delivery/command-delivery.ts";
 export type { HeartbeatSender, HeartbeatState } from "./heartbeat.ts";
-export type { MissionCheckpoint, MissionHandle, MissionResult } from "./mission/mission.ts";
+export type { MissionCheckpoint, MissionHandle, MissionResult, Resumption } from "./mission/mission.ts";
 export type { ReceivedOffer } from "./offers.ts";
 export type { PendingCommands } from "./spool/spool.ts";
 export { type Money, type Segment, type Spending, spendingBy, taskSegments } from "./task-cost.ts";

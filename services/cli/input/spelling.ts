@@ -4,6 +4,8 @@
 /** The group that a word means, if it is not a group itself. They are not in the help. */
 const GROUPS: Readonly<Record<string, string>> = {
   tasks: "task",
+  missions: "mission",
+  sorties: "sortie",
   checkpoints: "checkpoint",
   handoffs: "handoff",
   recoveries: "recovery",
@@ -16,6 +18,8 @@ const VERBS: Readonly<Record<string, string>> = {
   checkpoint: "create",
   checkpoints: "list",
   tasks: "list",
+  missions: "list",
+  sorties: "list",
   handoffs: "list",
   recoveries: "list",
   agents: "list",

@@ -11,6 +11,8 @@ import { addResume } from "../commands/checkpoints/resume.ts";
 import { addFence } from "../commands/handoff/fence.ts";
 import { addHandoffs } from "../commands/handoff/handoffs.ts";
 import { addHook } from "../commands/hooks/hook.ts";
+import { addMission } from "../commands/missions/mission.ts";
+import { addSortie } from "../commands/missions/sortie.ts";
 import { addAgents } from "../commands/operations/agents.ts";
 import { addAlerts } from "../commands/operations/alerts.ts";
 import { addAudit } from "../commands/operations/audit.ts";
@@ -56,6 +58,7 @@ const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
     addHook,
     addMcp,
   ],
+  Missions: [addMission, addSortie],
   "Failures and alerts": [addRecovery, addAlerts],
   "Store and bus": [addAccess, addAudit, addScrub, addSearchIndex, addQueue, addSpool, addEvents, addExport],
 };

@@ -122,7 +122,11 @@ describe("usage errors end with 64 and print nothing on standard output", () => 
       "unknown command 'lst'",
       "Did you mean `fleet checkpoint list`? See `fleet checkpoint --help`.",
     ],
-    ["update x", "unknown command 'update'", "Did you mean `fleet checkpoint update`?"],
+    [
+      "update x",
+      "unknown command 'update'",
+      "Did you mean `fleet checkpoint update` or `fleet mission update`",
+    ],
     ["recover auth", "unknown command 'recover'", "Did you mean `fleet recovery start`?"],
     ["ls tasks", "unknown command 'ls'", "Did you mean `fleet task list`?"],
     ["show handoffs", "unknown command 'show'", "Did you mean `fleet handoff show`?"],

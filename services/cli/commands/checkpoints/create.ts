@@ -25,6 +25,8 @@ import { UsageError } from "../../runtime/usage.ts";
 interface Flags extends CheckpointFlags, CallFlags {
   readonly lint?: boolean;
   readonly file?: string;
+  /** true: the current mission. */
+  readonly mission?: string | true;
   /** true: the current folder. */
   readonly workspace?: string | true;
 }
@@ -39,6 +41,7 @@ export function addCreate(group: Command, action: ActionFactory): void {
         "A whole checkpoint can be given as JSON, with --file or through a pipe. Options win over it.",
     )
     .option("-t, --task <id>", "the task")
+    .option("--mission [id]", "record this mission (else the current one), with --note alone")
     .option("--type <type>", "the agent type: architecture, implementation, qa, documentation, …")
     .option("--phase <phase>", "planning, implementing, testing, reviewing, complete or handoff")
     .option("--goal <text>", "the goal of the task")
@@ -72,6 +75,7 @@ export function addCreate(group: Command, action: ActionFactory): void {
   withExamples(command, (fleet) => ({
     "Completed work and the next action": `${fleet} checkpoint -t auth --type implementation --phase testing --completed "Login" "Logout" --next "Run the tests"`,
     "With the usage of the context, which may advise a handoff": `${fleet} checkpoint -t auth --type implementation --phase testing --next "Run the tests" --context-used 150000 --context-limit 200000`,
+    "A mission as it is": `${fleet} checkpoint --mission msn-auth --note "Before the refactoring"`,
     "Before a risky step": `${fleet} checkpoint -t auth --type qa --phase testing --note "Before the migration"`,
     "With the state of the repository": `${fleet} checkpoint -t auth --type qa --phase testing --next "Run the tests" --workspace`,
     "With advice how the next agent could continue more easily": `${fleet} checkpoint -t auth --type qa --phase testing --completed "Wrote the login form" --next "Run test/login.test.ts" --lint`,
@@ -80,6 +84,10 @@ export function addCreate(group: Command, action: ActionFactory): void {
 }
 
 async function create(session: Session, flags: Flags): Promise<void> {
+  if (flags.mission !== undefined) {
+    const { recordMission } = await import("../missions/mission-checkpoint.ts");
+    return recordMission(session, flags);
+  }
   const file = await fileOf(session, flags);
   const document = await completeDocument(session, flags, file);
   if (flags.workspace !== undefined) await recordWorkspace(document.checkpoint, flags.workspace);

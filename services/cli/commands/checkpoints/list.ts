@@ -6,10 +6,12 @@ import { CURSOR, limitOption, limitRange, requireLimit } from "../../input/limit
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
-import { showCheckpoints } from "./print-page.ts";
+import { showCheckpoints, warnAbout } from "./print-page.ts";
 
 interface Flags {
   readonly task?: string;
+  /** true: the current mission. */
+  readonly mission?: string | true;
   readonly agent?: string;
   readonly limit?: number;
   readonly cursor?: string;
@@ -23,17 +25,21 @@ export function addList(group: Command, action: ActionFactory): void {
     .command("list")
     .description("List checkpoints of one task, one agent or all tasks, newest first.")
     .option("-t, --task <id>", "only those of this task")
+    .option("--mission [id]", "those of this mission (else the current one), with their sorties")
     .option("--agent <id>", "only those of this agent")
     .addOption(limitOption(LIMITS.history_limit_default, LIMITS.history_limit_max, RANGE))
     .option("--cursor <cursor>", CURSOR)
     .action(action(list));
   withExamples(command, (fleet) => ({
     "The newest checkpoints of all tasks": `${fleet} checkpoint list`,
+    "The checkpoints of the current mission": `${fleet} checkpoint list --mission`,
     "The checkpoints of one task": `${fleet} checkpoint list --task auth --limit 50`,
   }));
 }
 
-async function list(session: Session, { task, agent, limit, cursor }: Flags): Promise<void> {
+async function list(session: Session, flags: Flags): Promise<void> {
+  const { task, agent, limit, cursor } = flags;
+  if (flags.mission !== undefined) return listOfMission(session, flags);
   const ofOneTask = task !== undefined && agent === undefined;
   if (!ofOneTask) requireLimit(limit, LIMITS.search_limit_max, RANGE);
   const client = await session.client();
@@ -49,4 +55,18 @@ async function list(session: Session, { task, agent, limit, cursor }: Flags): Pr
     withTask: task === undefined,
     next: nextPage(session, page.cursor),
   });
+}
+
+/** In the shape of seed 002; as JSON an array. */
+async function listOfMission(session: Session, { mission: id, limit = 10, cursor }: Flags): Promise<void> {
+  const { namedMission } = await import("../missions/named-mission.ts");
+  const { client, mission } = await namedMission(session, id === true ? undefined : id);
+  const options = { limit, cursor, ...session.deadline, order: "newest" } as const;
+  const page = await client.getCheckpointHistory(mission.mission_id, options);
+  warnAbout(session, page);
+  const next = nextPage(session, page.cursor);
+  const { renderMissionCheckpoints } = await import("../../rendering/missions/checkpoints.ts");
+  await session.show(page.checkpoints, () =>
+    renderMissionCheckpoints({ mission, checkpoints: page.checkpoints, next }, session.view),
+  );
 }

@@ -9,6 +9,7 @@ import { promptBudget } from "../../input/budget.ts";
 import { bareId } from "../../input/id.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
+import { fenceOption } from "../missions/mission.ts";
 
 interface Flags {
   readonly style: PromptStyle;
@@ -18,6 +19,9 @@ interface Flags {
   readonly workspace: string | false;
   readonly out?: string;
   readonly dryRun?: boolean;
+  readonly mission?: string;
+  readonly yes?: true;
+  readonly fence?: number;
 }
 
 interface ResumePoint {
@@ -30,12 +34,16 @@ interface ResumePoint {
 export function addResume(program: Command, action: ActionFactory): void {
   const command = program
     .command("resume")
-    .summary("Print the prompt from which an agent continues a task.")
+    .summary("Print the prompt from which an agent continues a task, or restore a mission.")
     .description(
       "Print the prompt from which an agent continues a task. It is made from the newest sound checkpoint and fits a budget.\n" +
-        "The workspace is compared with its state in the checkpoint. The task is not taken, and no file is changed.",
+        "The workspace is compared with its state in the checkpoint. The task is not taken, and no file is changed.\n" +
+        "A mission is restored instead: its sorties get their states in the newest checkpoint with a snapshot, or in --checkpoint.",
     )
-    .argument("<task>", "the task")
+    .argument("[task]", "the task; without one, the current mission")
+    .option("--mission <id>", "restore this mission")
+    .option("-y, --yes", "restore the mission without a question")
+    .addOption(fenceOption())
     .addOption(
       new Option("--style <style>", "the style of the prompt").choices(PROMPT_STYLES).default("standard"),
     )
@@ -59,13 +67,28 @@ export function addResume(program: Command, action: ActionFactory): void {
   withExamples(command, (fleet) => ({
     "What the prompt leaves out, and whether the workspace has changed": `${fleet} resume auth --dry-run`,
     "Start an agent with the prompt": `${fleet} resume auth | claude -p`,
+    "What a mission would get back": `${fleet} resume --mission msn-auth --dry-run`,
+    "Restore the current mission": `${fleet} resume --yes`,
     "For a hook with a limited size": `${fleet} resume auth --budget claude_hook --style pointer`,
     "The prompt to a file, the summary to a script": `${fleet} resume auth --out prompt.md --json | jq .workspace.grade`,
   }));
 }
 
-async function resume(session: Session, task: string, flags: Flags): Promise<void> {
+async function resume(session: Session, task: string | undefined, flags: Flags): Promise<void> {
   const folder = await workspaceFolder(flags.workspace);
+  const missions = await import("../missions/mission-resume.ts");
+  if (flags.mission !== undefined || task === undefined) return missions.restoreMission(session, flags);
+  const mission = await missions.activeMission(session, task);
+  if (mission !== null) return missions.restoreMission(session, { ...flags, mission: task });
+  return resumeTask(session, task, flags, folder);
+}
+
+async function resumeTask(
+  session: Session,
+  task: string,
+  flags: Flags,
+  folder: string | undefined,
+): Promise<void> {
   const head = await (await import("../../runtime/existing-task.ts")).requireTask(session, task);
   const { checkpoint, passedOver } = await resumePoint(session, task, flags.checkpoint);
   const drift = await workspaceDrift(checkpoint, folder);

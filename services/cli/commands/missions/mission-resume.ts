@@ -1,0 +1,52 @@
+// `fleet resume` of a mission: restores its sorties from a checkpoint, after a confirmation (US-305).
+
+import type { Mission } from "../../../../shared/sdk/sdk.ts";
+import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
+import { namedMission } from "./named-mission.ts";
+
+export interface MissionResumeFlags {
+  readonly mission?: string;
+  readonly checkpoint?: string;
+  readonly dryRun?: boolean;
+  readonly yes?: true;
+  readonly fence?: number;
+}
+
+/** A mission that has not ended; null: the task is none. */
+export async function activeMission(session: Session, task: string): Promise<Mission | null> {
+  const client = await session.client();
+  const mission = await client.mission(task).state(session.deadline);
+  return mission !== null && (mission.status === "pending" || mission.status === "in_progress")
+    ? mission
+    : null;
+}
+
+export async function restoreMission(session: Session, flags: MissionResumeFlags): Promise<void> {
+  const { mission: id, checkpoint: checkpointId, dryRun, yes, fence } = flags;
+  const { handle, mission } = await namedMission(session, id, { fence });
+  const preview = await handle.previewResume({ ...session.deadline, checkpointId });
+  const { renderResumePreview, renderResumption } = await import("../../rendering/missions/resume.ts");
+  const before = () => renderResumePreview(mission, preview, session.view);
+  if (dryRun === true) return session.show(preview, () => `${before()}\n\nNothing was changed.`);
+  if (yes !== true) await confirm(session, before);
+  const resumption = await handle.resume({ ...session.deadline, checkpointId });
+  await session.show(resumption, () =>
+    yes === true ? `${before()}\n\n${renderResumption(resumption)}` : renderResumption(resumption),
+  );
+}
+
+/** Throws UsageError if there is no terminal, or if the answer is no. */
+async function confirm(session: Session, before: () => string): Promise<void> {
+  if (!session.interactive) {
+    throw new UsageError(
+      "there is no terminal to ask for a confirmation",
+      "See what would be restored with --dry-run, then give --yes.",
+    );
+  }
+  // Before the question, so that the operator knows what is asked.
+  session.notice(before());
+  const { isConfirmed } = await import("../../runtime/prompts.ts");
+  if (await isConfirmed("Restore this state?")) return;
+  throw new UsageError("nothing was restored", "You did not confirm.");
+}

@@ -1,0 +1,128 @@
+// `fleet mission`: starts, lists, shows and changes missions.
+
+import { type Command, Option } from "commander";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { CURSOR, limitOption } from "../../input/limit.ts";
+import { wholeNumber } from "../../input/number.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import { nextPage } from "../../runtime/next-page.ts";
+import type { Session } from "../../runtime/session.ts";
+import { namedMission } from "./named-mission.ts";
+
+const ENDS = ["in_progress", "completed", "failed", "cancelled"] as const;
+
+export const fenceOption = (): Option =>
+  new Option("--fence <n>", "the fence under which you own the mission's task").argParser(wholeNumber(0));
+
+export function addMission(program: Command, action: ActionFactory): void {
+  const group = program.command("mission").description("Start, list, show and change missions.");
+  addStart(group, action);
+  addMissionList(group, action);
+  const show = group
+    .command("show")
+    .description("Show a mission with the states of its sorties (else the current one).")
+    .argument("[mission]", "the mission")
+    .action(action(showMission));
+  withExamples(show, (fleet) => ({ "The current mission": `${fleet} mission show` }));
+  const update = group
+    .command("update")
+    .description("Change the title or the status of a mission. Its end writes the final checkpoint.")
+    .argument("<mission>", "the mission")
+    .option("--title <text>", "the new title")
+    .addOption(new Option("-s, --status <status>", "the new status").choices(ENDS))
+    .addOption(fenceOption())
+    .action(action(updateMission));
+  withExamples(update, (fleet) => ({
+    "The mission is done": `${fleet} mission update msn-auth -s completed`,
+  }));
+}
+
+interface StartFlags {
+  readonly title: string;
+  readonly description?: string;
+  readonly type?: string;
+  readonly fence?: number;
+}
+
+function addStart(group: Command, action: ActionFactory): void {
+  const command = group
+    .command("start")
+    .description("Start a mission. To coordinate it as its owner, take its task first: `fence take`.")
+    .argument("[mission]", "its id (else msn- and a new id)")
+    .requiredOption("--title <text>", "what it is for")
+    .option("--description <text>", "more about it")
+    .option("--type <type>", "the agent type that continues it after a failure")
+    .addOption(fenceOption())
+    .action(action(start));
+  withExamples(command, (fleet) => ({
+    "A mission": `${fleet} mission start msn-auth --title "Implement user authentication"`,
+  }));
+}
+
+async function start(session: Session, id: string | undefined, flags: StartFlags): Promise<void> {
+  const client = await session.client();
+  const { title, description, type: agentType, fence } = flags;
+  const { newCommandId } = await import("../../../../shared/sdk/sdk.ts");
+  const name = id ?? `msn-${newCommandId()}`;
+  const options = { ...session.deadline, fence };
+  const result = await client.mission(name).start({ title, description, agentType }, options);
+  await session.show(result, () => `Mission started: ${result.taskId}`);
+}
+
+interface ListFlags {
+  readonly active?: true;
+  readonly agent?: string;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+function addMissionList(group: Command, action: ActionFactory): void {
+  const command = group
+    .command("list")
+    .description("List missions with their status and progress, ordered by their ids.")
+    .option("--active", "only those that have not ended")
+    .option("--agent <id>", "only those that this agent coordinates")
+    .addOption(limitOption(LIMITS.missions_limit_default, LIMITS.missions_limit_max))
+    .option("--cursor <cursor>", CURSOR)
+    .action(action(list));
+  withExamples(command, (fleet) => ({ "The missions that have not ended": `${fleet} missions --active` }));
+}
+
+async function list(session: Session, flags: ListFlags): Promise<void> {
+  const client = await session.client();
+  const { active = false, agent: agentId, limit, cursor } = flags;
+  const page = await client.missions.list({ ...session.deadline, active, agentId, limit, cursor });
+  for (const mission_id of page.corrupt) {
+    const text = "the record of a mission is corrupt and was left out";
+    session.warn({ code: "CORRUPT", text, details: { mission_id } });
+  }
+  const next = nextPage(session, page.cursor);
+  const { renderMissions } = await import("../../rendering/missions/mission.ts");
+  await session.show(page, () => renderMissions({ missions: page.missions, next }, session.view));
+}
+
+async function showMission(session: Session, id: string | undefined): Promise<void> {
+  const { mission, handle } = await namedMission(session, id);
+  const { renderMissionPage } = await import("../../rendering/missions/mission.ts");
+  await session.show(mission, async () => {
+    const { sorties } = await handle.sorties({ ...session.deadline, limit: LIMITS.sorties_limit_max });
+    return renderMissionPage(mission, sorties, session.view);
+  });
+}
+
+interface UpdateFlags {
+  readonly title?: string;
+  readonly status?: (typeof ENDS)[number];
+  readonly fence?: number;
+}
+
+async function updateMission(
+  session: Session,
+  id: string,
+  { title, status, fence }: UpdateFlags,
+): Promise<void> {
+  const { handle } = await namedMission(session, id, { fence });
+  const result = await handle.update({ title, status }, session.deadline);
+  const { renderMissionResult } = await import("../../rendering/missions/mission.ts");
+  await session.show(result, () => renderMissionResult("Mission updated", result));
+}

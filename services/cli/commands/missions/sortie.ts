@@ -1,0 +1,106 @@
+// `fleet sortie`: adds, lists and changes the sorties of a mission.
+
+import { type Command, Option } from "commander";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { CURSOR, limitOption } from "../../input/limit.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import { nextPage } from "../../runtime/next-page.ts";
+import type { Session } from "../../runtime/session.ts";
+import { fenceOption } from "./mission.ts";
+import { namedMission } from "./named-mission.ts";
+
+/** The protocol's own list comes with its schemas, which would make the help slow. */
+const STATUSES = ["pending", "assigned", "in_progress", "blocked", "completed", "failed"] as const;
+type Status = (typeof STATUSES)[number];
+
+const OF_MISSION = "the mission (else the current one)";
+
+interface Flags {
+  readonly mission?: string;
+  readonly id?: string;
+  readonly title?: string;
+  readonly files?: readonly string[];
+  readonly assign?: string;
+  readonly status?: Status;
+  readonly notes?: string;
+  readonly fence?: number;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+export function addSortie(program: Command, action: ActionFactory): void {
+  const group = program.command("sortie").description("Add, list and change the sorties of a mission.");
+  const addition = group
+    .command("add")
+    .description("Add a sortie to a mission.")
+    .argument("<title>", "the work")
+    .option("--mission <id>", OF_MISSION)
+    .option("--id <id>", "its id (else srt- and its number)")
+    .option("--files <path...>", "the files of the work")
+    .option("--assign <agent>", "the specialist")
+    .addOption(fenceOption())
+    .action(action(add));
+  withExamples(addition, (fleet) => ({
+    "A sortie with its specialist": `${fleet} sortie add "API routes" --files src/api/routes.ts --assign specialist-1`,
+  }));
+  const listing = group
+    .command("list")
+    .description("List the sorties of a mission, ordered by their ids.")
+    .option("--mission <id>", OF_MISSION)
+    .addOption(new Option("-s, --status <status>", "only those in this status").choices(STATUSES))
+    .option("--assign <agent>", "only those of this specialist")
+    .addOption(limitOption(LIMITS.sorties_limit_default, LIMITS.sorties_limit_max))
+    .option("--cursor <cursor>", CURSOR)
+    .action(action(list));
+  withExamples(listing, (fleet) => ({ "What is blocked": `${fleet} sorties --status blocked` }));
+  const update = group
+    .command("update")
+    .description("Change a sortie. A specialist changes its own sorties; give its name with --agent.")
+    .argument("<sortie>", "the sortie")
+    .option("--mission <id>", OF_MISSION)
+    .addOption(new Option("-s, --status <status>", "the new status").choices(STATUSES))
+    .option("--assign <agent>", "another specialist")
+    .option("--title <text>", "another title")
+    .option("--files <path...>", "the files of the work")
+    .option("--notes <text>", "how far the work is")
+    .addOption(fenceOption())
+    .action(action(change));
+  withExamples(update, (fleet) => ({
+    "A specialist has finished": `${fleet} sortie update srt-001 -s completed --notes "Tests pass" --agent specialist-1`,
+  }));
+}
+
+async function add(session: Session, title: string, flags: Flags): Promise<void> {
+  const { id: sortieId, files, assign: assignedTo, mission: id, fence } = flags;
+  const { handle } = await namedMission(session, id, { fence });
+  const sortie = { title, sortieId, assignedTo, ...(files !== undefined && { files: [...files] }) };
+  const result = await handle.addSorties([sortie], session.deadline);
+  const { renderMissionResult } = await import("../../rendering/missions/mission.ts");
+  await session.show(result, () =>
+    renderMissionResult(`Sortie added: ${result.sortieIds?.join(", ")}`, result),
+  );
+}
+
+async function list(session: Session, flags: Flags): Promise<void> {
+  const { mission: id, status, assign: assignedTo, limit, cursor } = flags;
+  const { handle, mission } = await namedMission(session, id);
+  const page = await handle.sorties({ ...session.deadline, status, assignedTo, limit, cursor });
+  const next = nextPage(session, page.cursor);
+  const { renderSorties } = await import("../../rendering/missions/mission.ts");
+  await session.show(page, () => renderSorties({ mission, sorties: page.sorties, next }, session.view));
+}
+
+async function change(session: Session, sortieId: string, flags: Flags): Promise<void> {
+  const { mission: id, status, assign: assignedTo, title, files, notes: progressNotes, fence } = flags;
+  const { handle } = await namedMission(session, id, { fence });
+  const revision = {
+    status,
+    assignedTo,
+    title,
+    progressNotes,
+    ...(files !== undefined && { files: [...files] }),
+  };
+  const result = await handle.updateSortie(sortieId, revision, session.deadline);
+  const { renderMissionResult } = await import("../../rendering/missions/mission.ts");
+  await session.show(result, () => renderMissionResult(`Sortie updated: ${sortieId}`, result));
+}

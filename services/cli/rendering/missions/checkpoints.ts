@@ -1,0 +1,35 @@
+// The checkpoints of a mission, in the shape of seed 002, with the number of their sorties.
+
+import type { Checkpoint, Mission } from "../../../../shared/sdk/sdk.ts";
+import { pageEnd, tableLines } from "../terminal/table.ts";
+import { counted, plain, progressText, shownId } from "../terminal/text.ts";
+import type { View } from "../terminal/view.ts";
+
+interface MissionCheckpoints {
+  readonly mission: Mission;
+  readonly checkpoints: readonly Checkpoint[];
+  readonly next: string | undefined;
+}
+
+export function renderMissionCheckpoints(
+  { mission, checkpoints, next }: MissionCheckpoints,
+  view: View,
+): string {
+  const title = `Checkpoints for mission: ${plain(mission.mission_id)}`;
+  if (checkpoints.length === 0 && next === undefined) return `${title}\n\nNone.`;
+  const heads = ["ID", "TIMESTAMP", "TRIGGER", "PROGRESS", "SORTIES"];
+  const rows = checkpoints.map(({ metadata, execution_state, fleet }) => [
+    shownId(metadata.checkpoint_id),
+    metadata.committed_at,
+    metadata.trigger.reason,
+    progressText(execution_state),
+    fleet === undefined ? "-" : String(fleet.sorties.length),
+  ]);
+  return [
+    title,
+    "",
+    ...tableLines(rows, { heads, view }),
+    "",
+    ...pageEnd(`Total: ${counted(checkpoints.length, "checkpoint")}`, next, view),
+  ].join("\n");
+}
