@@ -62,6 +62,8 @@ export const lostLineSchema = z.looseObject({
   checkpoint_id: checkpointIdSchema,
   version: z.int().min(1),
   reason: z.string().max(1_000),
+  /** Retention removed it, and this entry of the trail records that. Absent: it is lost. */
+  removed_entry: z.int().min(1).exactOptional(),
 });
 
 /** A handoff of the task, as it stood when it was read, which may be later than the last audit entry. */

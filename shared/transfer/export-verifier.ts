@@ -19,6 +19,8 @@ export interface ExportSummary {
   readonly versions: number;
   /** Versions that the fleet could not read. */
   readonly lost: number;
+  /** Versions that retention had removed. */
+  readonly removed: number;
   readonly handoffs: number;
   readonly lines: number;
 }
@@ -30,7 +32,7 @@ export class ExportVerifier {
   #lines = 0;
   #isComplete = false;
   readonly #done = new Set<string>();
-  readonly #totals = { tasks: 0, unreadable: 0, entries: 0, versions: 0, lost: 0, handoffs: 0 };
+  readonly #totals = { tasks: 0, unreadable: 0, entries: 0, versions: 0, lost: 0, removed: 0, handoffs: 0 };
 
   /** Throws {@link ExportFault} before the first line. */
   get header(): ExportLineOf<"header"> {
@@ -126,8 +128,9 @@ export class ExportVerifier {
       task.digest(bytes);
       return null;
     }
-    for (const name of ["entries", "versions", "lost", "handoffs"] as const)
-      this.#totals[name] += task.counts[name];
+    for (const name of ["entries", "versions", "handoffs"] as const) this.#totals[name] += task.counts[name];
+    this.#totals.lost += task.counts.lost - task.removed;
+    this.#totals.removed += task.removed;
     this.#totals.tasks += 1;
     this.#done.add(line.task_id);
     this.#task = null;

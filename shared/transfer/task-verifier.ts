@@ -33,6 +33,10 @@ export class TaskVerifier {
   readonly #handoffsBegun = new Set<string>();
   readonly #handoffsSeen = new Set<string>();
   readonly #counts = { entries: 0, versions: 0, lost: 0, handoffs: 0 };
+  /** The versions among the lost ones that retention removed. */
+  removed = 0;
+  /** The checkpoints whose removal an entry records. One after the end of the trail is not in the file. */
+  readonly #removals = new Map<number, string>();
   #created = 0;
   /** The version that the last entry made, until its line is read. */
   #due: AuditedVersion | null = null;
@@ -84,6 +88,10 @@ export class TaskVerifier {
       return "the entry is of another task or tenant";
     }
     this.#counts.entries += 1;
+    const removed = this.#removals.get(seq);
+    if (removed !== undefined && (entry.op !== "remove" || entry.checkpoint_id !== removed)) {
+      return `entry ${seq} does not record the removal of checkpoint ${removed}`;
+    }
     if (entry.op === "handoff" && typeof entry.handoff_id === "string")
       this.#handoffsBegun.add(entry.handoff_id);
     this.#due = versionOf(entry);
@@ -142,11 +150,16 @@ export class TaskVerifier {
     return null;
   }
 
-  #addLost({ checkpoint_id, version }: ExportLineOf<"lost">): string | null {
+  #addLost({ checkpoint_id, version, removed_entry: removal }: ExportLineOf<"lost">): string | null {
     const due = this.#due;
     if (due === null) return "no audit entry made this version";
     if (checkpoint_id !== due.id || version !== due.version) return this.#missingVersion();
     this.#counts.lost += 1;
+    if (removal !== undefined) {
+      if (removal <= this.#dueSeq) return `checkpoint ${due.id} was removed before entry ${this.#dueSeq}`;
+      this.removed += 1;
+      this.#removals.set(removal, due.id);
+    }
     this.#due = null;
     return null;
   }

@@ -82,6 +82,11 @@ describe("US-308 fleet checkpoints prune", { timeout: CALLS_MS }, () => {
     expect(history.out).toContain(String(last));
     expect(await fleet("audit verify gone")).toMatchObject({ exit: 0 });
     expect((await fleet("resume gone")).exit).toBe(0);
+    const file = join(server.home, "gone.jsonl");
+    const exported = await fleet(`export --task gone --out ${file}`);
+    expect(exported).toMatchObject({ exit: 0, err: "" });
+    expect(exported.out).toContain("2 versions that retention had removed");
+    expect(await fleet(`export verify ${file}`)).toMatchObject({ exit: 0 });
   });
 
   test("one checkpoint is removed by its id, unless retention keeps it", async () => {

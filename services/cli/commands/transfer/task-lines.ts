@@ -2,9 +2,10 @@
 // entries only grow. So the lines up to the last entry of the first page hold the task at that moment, however much it is written meanwhile.
 
 import { FleetError } from "../../../../shared/protocol/errors.ts";
-import type { ExportLine } from "../../../../shared/protocol/export-lines.ts";
+import type { ExportLine, ExportLineOf } from "../../../../shared/protocol/export-lines.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { AuditRecord } from "../../../../shared/protocol/queries.ts";
+import type { RemovedCheckpoint } from "../../../../shared/protocol/retention.ts";
 import type { CallOptions } from "../../../../shared/sdk/request/request.ts";
 import type { Checkpoint, FleetClient } from "../../../../shared/sdk/sdk.ts";
 
@@ -49,7 +50,12 @@ async function versionLine(
 ): Promise<ExportLine | null> {
   const { checkpoint_id: id, version, new_hash: hash } = JSON.parse(entry) as Record<string, unknown>;
   if (typeof id !== "string" || typeof version !== "number" || typeof hash !== "string") return null;
-  const lost = (reason: string): ExportLine => ({ kind: "lost", checkpoint_id: id, version, reason });
+  const lost = (reason: string): ExportLineOf<"lost"> => ({
+    kind: "lost",
+    checkpoint_id: id,
+    version,
+    reason,
+  });
   try {
     const checkpoint = await client.getCheckpoint(id, { ...call, version, asStored: true });
     if (checkpoint === null) return lost("the fleet does not have it");
@@ -57,7 +63,9 @@ async function versionLine(
   } catch (error) {
     if (!(error instanceof FleetError) || (error.code !== "CORRUPT" && error.code !== "NOT_FOUND"))
       throw error;
-    return lost(String(error.details.reason ?? error.message));
+    const removed = error.details.removed as RemovedCheckpoint | undefined;
+    const line = lost(String(error.details.reason ?? error.message));
+    return removed === undefined ? line : { ...line, removed_entry: removed.audit_seq };
   }
 }
 

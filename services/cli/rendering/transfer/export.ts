@@ -8,7 +8,8 @@ import type { View } from "../terminal/view.ts";
 
 export function renderExport(path: string, summary: ExportSummary, view: View): string {
   const { colors } = view;
-  const { tasks, versions, entries, handoffs, lost, unreadable, fleet, tenant, exported_at } = summary;
+  const { tasks, versions, entries, handoffs, lost, removed, unreadable, fleet, tenant, exported_at } =
+    summary;
   const missing = [
     ...(lost > 0 ? [`${counted(lost, "version")} of checkpoints`] : []),
     ...(unreadable > 0 ? [counted(unreadable, "task")] : []),
@@ -22,6 +23,9 @@ export function renderExport(path: string, summary: ExportSummary, view: View): 
       `${counted(versions, "version")} of checkpoints, ${counted(entries, "audit entry", "audit entries")}, ${counted(handoffs, "handoff")}`,
       view,
     ),
+    ...(removed === 0
+      ? []
+      : [field("Without", `${counted(removed, "version")} that retention had removed`, view)]),
     ...(missing === "" ? [] : [colors.yellow(`The fleet could not read ${missing}.`)]),
   ].join("\n");
 }
