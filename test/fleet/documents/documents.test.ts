@@ -141,7 +141,7 @@ class Terminal {
   /** The command with the values of this fleet in place of its address, its variables and the words in capitals. */
   async #filled(command: string): Promise<string> {
     let filled = command.replaceAll("nats://127.0.0.1:4222", fleet.url);
-    for (const [port] of filled.matchAll(/\b[59]222\b/g)) {
+    for (const [port] of filled.matchAll(/\b(?:[59]222|9284)\b/g)) {
       if (!this.#ports.has(port)) this.#ports.set(port, String(await freePort()));
       filled = filled.replaceAll(port, this.#ports.get(port) ?? "");
     }
