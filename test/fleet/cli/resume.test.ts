@@ -108,7 +108,7 @@ describe("fleet resume", { timeout: CALLS_MS }, () => {
     expect(JSON.parse(printed.out).prompt).toBe(text);
   });
 
-  test("compares the workspace with the checkpoint, and changes nothing", async () => {
+  test("seed 004 best practice 6 (test resume): compares the workspace with the checkpoint, and changes nothing", async () => {
     const folder = newRepository();
     write(folder, "src/b.ts", "half done");
     const args = [

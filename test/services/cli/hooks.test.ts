@@ -59,7 +59,7 @@ describe.each(HOOK_VENDOR_NAMES)("%s", (vendor) => {
     expect((await call("doctor", vendor)).exit).toBe(0);
   });
 
-  test("doctor finds a missing and an outdated hook, and install repairs both", async () => {
+  test("seed 001 stale hooks: doctor finds a missing and an outdated hook, and install repairs both", async () => {
     await call("install", vendor);
     const settings = read(vendor);
     const [first, second] = Object.keys(HOOK_VENDORS[vendor].events);

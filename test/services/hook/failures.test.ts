@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { openHooks, type TestHooks } from "./hook-process.ts";
@@ -76,6 +76,34 @@ test("events during an outage are kept, and their work is saved when the fleet i
   await hooks.drained();
   expect((await historyOf()).map(({ metrics }) => metrics.files_modified)).toEqual([["a.ts"]]);
 });
+
+test("while the disk of the fleet is full its events are kept, and their work is saved when there is room", async () => {
+  const settings: Record<string, string> = {};
+  const small = await startFleet(settings);
+  onTestFinished(() => small.stop());
+  await small.terminate();
+  // More than any disk has.
+  settings.FLEET_DISK_MIN_FREE = "4000TiB";
+  await small.start();
+  const env = { FLEET_HOME: small.home, FLEET_HOOK_WAIT: "300" };
+  for (const event of [payloads.start("startup"), payloads.edit("a.ts"), payloads.stop(false, "Done.")])
+    expect(await hooks.run(...event, env)).toEqual(SILENT);
+  await expect
+    .poll(() => JSON.stringify(hooks.log()), { timeout: 60_000 })
+    .toMatch(
+      /the fleet does not take events now.*the disk is full|the disk is full.*does not take events now/,
+    );
+  expect(readdirSync(join(hooks.folder, "inbox")).length).toBe(3);
+  await small.terminate();
+  delete settings.FLEET_DISK_MIN_FREE;
+  await small.start();
+  const client = await small.client("orchestrator-1", "default", { role: "orchestrator" });
+  await expect
+    .poll(async () => (await client.getLatestCheckpoint(task, DEADLINE))?.metrics.files_modified, {
+      timeout: 60_000,
+    })
+    .toEqual(["a.ts"]);
+}, 180_000);
 
 test("a helper that is killed at any moment saves each stop once", async () => {
   await hooks.run(...payloads.start("startup"));
