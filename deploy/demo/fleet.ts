@@ -68,7 +68,8 @@ export async function ensureFleet(
   mkdirSync(home, { recursive: true });
   const logPath = join(home, "demo.log");
   const begun = performance.now();
-  const own = withPolicy(env, home);
+  // Without the file mirror: the third part damages a checkpoint to show how a task continues without it.
+  const own = withPolicy({ FLEET_MIRROR_DIR: "off", ...env }, home);
   const fleet = startFleet(own.env, openSync(logPath, "a"));
   onStarted(async () => {
     fleet.child.kill("SIGTERM");

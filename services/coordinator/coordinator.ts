@@ -4,12 +4,10 @@
  * escalates it to operators. Its whole state is in the store, so any number of coordinators run without a
  * leader, and one continues the handoffs that another left behind.
  */
-import type { Format } from "../../shared/records/kv/format.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
 import type { EventContext } from "../../shared/service-host/event-consumer.ts";
 import { knownAgentTypes } from "../../shared/service-host/policy-file.ts";
-import { openRepository } from "../../shared/service-host/repository.ts";
-import type { Store } from "../../shared/store/store.ts";
+import { openRepository, type RepositoryContext } from "../../shared/service-host/repository.ts";
 import type { CoordinatorConfig } from "./config.ts";
 import { startHandoffController } from "./handoff-controller.ts";
 import { startHandoffEvents } from "./handoff-events.ts";
@@ -18,9 +16,7 @@ import { createOfferBuilder } from "./offer-builder.ts";
 import { startPolicyRecord } from "./policy-record.ts";
 import { startTokenizerLoad } from "./tokenizer-load.ts";
 
-export interface CoordinatorContext extends EventContext {
-  readonly store: Store;
-  readonly format: Format;
+export interface CoordinatorContext extends EventContext, RepositoryContext {
   readonly instance: string;
   readonly config: CoordinatorConfig;
 }

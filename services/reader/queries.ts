@@ -80,9 +80,8 @@ export function createQueries(
   turns: TurnQuery,
 ): Queries {
   const handlers: Handlers = {
-    get: async (tenant, { checkpoint_id: id, version, as_stored }) => ({
-      checkpoint: await repository.get(tenant, id, version, as_stored),
-    }),
+    get: (tenant, { checkpoint_id: id, version, as_stored }) =>
+      repository.reads.find(tenant, id, version, as_stored),
     latest: (tenant, query) => repository.latest(tenant, query.task_id),
     history: (tenant, query) => repository.history(tenant, query),
     by_agent: (tenant, query) => repository.search(tenant, byAgent(query)),

@@ -8,7 +8,8 @@ import { openRepository } from "../../shared/service-host/repository.ts";
 import { createAgentsQuery } from "./agents.ts";
 import { createAlertQueries } from "./alerts.ts";
 import type { ReaderContext } from "./context.ts";
-import { startIndexer } from "./index-leader.ts";
+import { startIndexer } from "./followers/index-leader.ts";
+import { startMirror } from "./followers/mirror.ts";
 import { createOfferQueries } from "./offers.ts";
 import { createQueries, isQueryOp } from "./queries.ts";
 import { createQueueQueries } from "./queue.ts";
@@ -51,10 +52,11 @@ export async function start(context: ReaderContext): Promise<Stop> {
     (request) => queries.handle(request),
   );
   const stopIndexer = startIndexer(context, repository);
+  const stopMirror = context.mirror && startMirror(context, context.mirror);
   log.info({ instance: context.instance }, "reader started");
   return async () => {
     await stopServing();
-    await stopIndexer();
+    await Promise.all([stopIndexer(), stopMirror?.()]);
     await heartbeats.stop();
     log.info("reader stopped");
   };

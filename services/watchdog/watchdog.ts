@@ -5,11 +5,9 @@
  */
 import type { Bus } from "../../shared/bus/bus.ts";
 import { type Policies, policyOf } from "../../shared/protocol/policy.ts";
-import type { Format } from "../../shared/records/kv/format.ts";
-import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
+import type { Stop } from "../../shared/runtime/process/service.ts";
 import { type AgentRules, knownAgentTypes } from "../../shared/service-host/policy-file.ts";
-import { openRepository } from "../../shared/service-host/repository.ts";
-import type { Store } from "../../shared/store/store.ts";
+import { openRepository, type RepositoryContext } from "../../shared/service-host/repository.ts";
 import type { WatchdogConfig } from "./config.ts";
 import { createDamageReporter } from "./detection/damaged-head.ts";
 import { startExitReports } from "./detection/exit-reports.ts";
@@ -32,12 +30,10 @@ export interface WatchdogRules extends AgentRules {
   readonly watchdog: WatchdogConfig;
 }
 
-export interface WatchdogContext extends ServiceContext {
-  readonly store: Store;
+export interface WatchdogContext extends RepositoryContext {
   /** The connection over which heartbeats arrive. */
   readonly bus: Bus;
   readonly backgroundBus: Bus;
-  readonly format: Format;
   readonly instance: string;
   readonly config: WatchdogRules;
 }

@@ -1,20 +1,16 @@
 /** The context of a writer, and that of its parts. */
 import type { Bus } from "../../shared/bus/bus.ts";
-import type { Format } from "../../shared/records/kv/format.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Breaker } from "../../shared/runtime/breaker.ts";
 import type { DiskSpace } from "../../shared/runtime/disk-space.ts";
-import type { ServiceContext } from "../../shared/runtime/process/service.ts";
-import type { Store } from "../../shared/store/store.ts";
+import type { RepositoryContext } from "../../shared/service-host/repository.ts";
 import type { ParseCommand } from "./commands.ts";
 import type { WriterConfig } from "./config.ts";
 import type { Backlog } from "./queue.ts";
 
-export interface WriterContext extends ServiceContext {
-  readonly store: Store;
+export interface WriterContext extends RepositoryContext {
   readonly bus: Bus;
   readonly backgroundBus: Bus;
-  readonly format: Format;
   /** The name of this instance in leases. */
   readonly instance: string;
   readonly config: WriterConfig;

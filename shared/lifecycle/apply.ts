@@ -1,7 +1,5 @@
-/**
- * The task after a transition. Only this function changes a task: `decide` uses it to go forward, `replay` to fold an audit trail. Its only
- * inputs are the task before, the entry's own facts and the free texts, which are not audited.
- */
+/** The task after a transition. Only this function changes a task: `decide` uses it to go forward, `replay` to fold an audit trail. Its only
+ * inputs are the task before, the entry's own facts and the free texts, which are not audited. */
 import type { FinalStatus, StoredFinalStatus } from "../protocol/checkpoint.ts";
 import type { BlockReason, RecoveryAction, RecoveryRung } from "../protocol/recovery-states.ts";
 import {
@@ -81,6 +79,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
     return { owner: null, ...(block !== null && { work: { ...block, taken_by: null } }) };
   },
   quarantine: UNTOUCHED,
+  restore: UNTOUCHED,
   refuse: UNTOUCHED,
   remove: UNTOUCHED,
   retain: ({ updated_at }, change) => ({

@@ -118,7 +118,7 @@ export function annotate(
   task: TaskRecord,
   actor: string,
   nowMs: number,
-  op: "quarantine" | "refuse" | "fork",
+  op: "quarantine" | "restore" | "refuse" | "fork",
   transition: NewTransition,
 ): readonly Transition[] {
   return decisionOfService(task, actor, nowMs).add(op, transition).transitions;

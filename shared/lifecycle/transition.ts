@@ -17,6 +17,7 @@ export const AUDIT_OPS = [
   "take",
   "release",
   "quarantine",
+  "restore",
   "refuse",
   "fork",
   "handoff",

@@ -24,6 +24,8 @@ const data = {
   CHECKPOINT_UPDATED: z.object({ checkpointId: z.string(), fields: z.array(z.string()) }),
   CHECKPOINT_FINALIZED: z.object({ checkpointId: z.string(), status: z.string() }),
   CHECKPOINT_CORRUPTED: z.object({ checkpointId: z.string(), error: z.string() }),
+  /** The store had lost the version, or held it corrupt (`error`), and has it again from the file mirror. */
+  CHECKPOINT_RESTORED: z.object({ checkpointId: z.string(), version: z.int(), error: z.string() }),
   /** Retention or an operator removed the checkpoint. A tombstone and the audit entries are left. */
   CHECKPOINT_REMOVED: z.object({
     checkpointId: z.string(),

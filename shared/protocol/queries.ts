@@ -221,6 +221,8 @@ export interface LatestResult {
   readonly passed_over: readonly CorruptCheckpoint[];
   /** All checkpoints were removed, of which this is the newest. */
   readonly removed?: RemovedCheckpoint;
+  /** Versions that the store had lost, or held corrupt, and that were restored from the file mirror for this answer. */
+  readonly restored?: readonly CorruptCheckpoint[];
 }
 
 export interface CheckpointPage {
@@ -270,6 +272,8 @@ export interface FoundPoint {
   readonly details: string | null;
   /** Newer checkpoints that were skipped because they are corrupt. They are quarantined. */
   readonly passed_over: readonly CorruptCheckpoint[];
+  /** Versions that the store had lost, or held corrupt, and that were restored from the file mirror for this answer. */
+  readonly restored?: readonly CorruptCheckpoint[];
   /** The owner that would lose the task. null: it has none. */
   readonly owner: {
     readonly agent_id: string;
@@ -354,7 +358,7 @@ export interface FleetStatus {
 }
 
 export interface QueryResults extends MissionQueryResults {
-  get: { checkpoint: Checkpoint };
+  get: { readonly checkpoint: Checkpoint; readonly restored?: readonly CorruptCheckpoint[] };
   latest: LatestResult;
   history: CheckpointPage;
   by_agent: SearchResult;

@@ -9,7 +9,7 @@ import type { Handoff, HandoffEnding } from "../protocol/handoff-record.ts";
 import type { Policies } from "../protocol/policy.ts";
 import type { Reader } from "../store/store.ts";
 import { type Ancestry, type Own, type Unsound, verifyAncestors, verifyOwn } from "./checkpoint/ancestry.ts";
-import type { Findings } from "./checkpoint/report-corrupt.ts";
+import type { Findings } from "./corruption/report-corrupt.ts";
 import { redactedHandoff } from "./handoff/handoff-view.ts";
 import { type HandoffPlace, handoffsDue } from "./handoff/lists.ts";
 import { type CoordinatedHandoff, observeHandoff } from "./handoff/observations.ts";
@@ -98,9 +98,11 @@ export class HandoffActions {
     verify: (reader: Reader) => Promise<V>,
   ): Promise<V> {
     const { transactions, findings } = this.#parts;
-    const result = await transactions.read("verify_chain", verify);
-    if (!result.ok && result.corrupt !== null) await findings.keep(tenant, task, [result.corrupt]);
-    return result;
+    const { value } = await findings.reread(
+      () => transactions.read("verify_chain", verify),
+      (result) => (result.ok || result.corrupt === null ? null : { tenant, task, corrupt: [result.corrupt] }),
+    );
+    return value;
   }
 
   async #observe(

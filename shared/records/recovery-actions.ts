@@ -11,6 +11,7 @@ import type { PointFailure, RecoveryState } from "../protocol/recovery-states.ts
 import type { Task } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
 import { readTask } from "./checkpoint/lookup.ts";
+import type { Reread } from "./corruption/report-corrupt.ts";
 import type { ActionParts } from "./handoff-actions.ts";
 import { type AttemptKind, readAttemptCount, readRecoveryCounts } from "./kv/counters.ts";
 import { readDue } from "./kv/due-index.ts";
@@ -96,13 +97,19 @@ export class RecoveryActions {
   }
 
   /** Quarantines the corrupt versions that it finds. */
-  async findPoint({ tenant, task }: RecoveryPlace, request?: PointRequest): Promise<PointSearch> {
+  async findPoint(place: RecoveryPlace, request?: PointRequest): Promise<PointSearch> {
+    return (await this.#findPoint(place, request)).value;
+  }
+
+  #findPoint({ tenant, task }: RecoveryPlace, request?: PointRequest): Promise<Reread<PointSearch>> {
     const { transactions, findings } = this.#parts;
-    const search = await transactions.read("find_recovery_point", (reader) =>
-      findRecoveryPoint(reader, tenant, task, request),
+    return findings.reread(
+      () =>
+        transactions.read("find_recovery_point", (reader) =>
+          findRecoveryPoint(reader, tenant, task, request),
+        ),
+      ({ passed_over: corrupt }) => ({ tenant, task, corrupt }),
     );
-    await findings.keep(tenant, task, search.passed_over);
-    return search;
   }
 
   /**
@@ -112,14 +119,14 @@ export class RecoveryActions {
   async previewPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<PreviewedPoint> {
     const { transactions, policies, now } = this.#parts;
     const { task_id: task, checkpoint_id: checkpointId = null, before = null, force } = query;
-    const search = await this.findPoint({ tenant, task }, { checkpointId, before });
+    const { value: search, restored } = await this.#findPoint({ tenant, task }, { checkpointId, before });
     const { owner, head } = await transactions.read("recovery_owner", async (reader) => ({
       owner: await readOwner(reader, { tenant, task }, policies, now()),
       head: await readTask(reader, tenant, task),
     }));
     const { passed_over } = search;
     const refused = await this.#refusalOf({ tenant, task }, search, force);
-    const found = { passed_over, owner, refused };
+    const found = { passed_over, ...(restored.length > 0 && { restored }), owner, refused };
     if (search.found) {
       const { checkpoint } = search;
       const nextPhase = head && recoveryPhase(head, checkpoint);

@@ -51,9 +51,11 @@ import { actAudited, type TenantCaller } from "./audit/tenant-audit.ts";
 import { createCheckpoint } from "./checkpoint/create.ts";
 import { finalizeCheckpoint } from "./checkpoint/finalize.ts";
 import { linkCheckpoints } from "./checkpoint/link.ts";
-import { findLatest, findVersion, readHistory, readTask, removedError } from "./checkpoint/lookup.ts";
-import { Findings } from "./checkpoint/report-corrupt.ts";
+import { readTask } from "./checkpoint/lookup.ts";
 import { updateCheckpoint } from "./checkpoint/update.ts";
+import { Findings } from "./corruption/report-corrupt.ts";
+import type { CheckpointCopies, Restored } from "./corruption/restore.ts";
+import { VerifiedReads } from "./corruption/verified-reads.ts";
 import { forkTask } from "./fork/fork.ts";
 import { acknowledgeHandoff, cancelHandoff, initiateHandoff } from "./handoff/commands.ts";
 import { findHandoff, listHandoffs } from "./handoff/lists.ts";
@@ -94,6 +96,10 @@ export interface RepositoryOptions {
   readonly policies?: Policies;
   /** Called for each newly found corrupt version, after its quarantine has been committed. */
   readonly onCorrupt?: (task: string, corrupt: CorruptCheckpoint) => void;
+  /** Copies from which lost and corrupt versions are restored. Default: none, and such versions are quarantined. */
+  readonly copies?: CheckpointCopies | undefined;
+  /** Called for each version that was restored, after its transaction. */
+  readonly onRestored?: (task: string, restored: Restored) => void;
 }
 
 export class CheckpointRepository {
@@ -108,15 +114,17 @@ export class CheckpointRepository {
   readonly sessions: Sessions;
   readonly applied: AppliedCommands;
   readonly missions: Missions;
+  readonly reads: VerifiedReads;
 
   constructor(options: RepositoryOptions) {
-    const { store, now, finder, onCorrupt, policies = DEFAULT_POLICIES } = options;
+    const { store, now, finder, onCorrupt, copies, onRestored, policies = DEFAULT_POLICIES } = options;
     const { incarnation } = options.format;
     const transactions = new Transactions(store);
-    const findings = new Findings({ transactions, incarnation, now, finder, onCorrupt });
+    const findings = new Findings({ transactions, incarnation, now, finder, onCorrupt, copies, onRestored });
     this.#store = store;
     this.#transactions = transactions;
     this.#findings = findings;
+    this.reads = new VerifiedReads(transactions, findings);
     const parts = { transactions, findings, incarnation, now, service: finder, policies };
     this.handoffActions = new HandoffActions(parts);
     this.recoveryActions = new RecoveryActions(parts);
@@ -223,40 +231,17 @@ export class CheckpointRepository {
     return this.#transactions.read("recoveries", (reader) => listRecoveries(reader, tenant, query));
   }
 
-  /** Throws NOT_FOUND when there is none, and CORRUPT, after the quarantine, when its bytes do not verify. */
+  /** Like {@link VerifiedReads.find}, without the versions that were restored for the answer. */
   async get(tenant: string, id: string, version?: number, asStored = false): Promise<Checkpoint> {
-    const hit = await this.#transactions.read("get", (reader) => findVersion(reader, tenant, id, version));
-    if (hit === null) {
-      throw new FleetError("NOT_FOUND", "there is no such checkpoint", {
-        details: { checkpoint_id: id, ...(version !== undefined && { version }) },
-      });
-    }
-    if (hit.found.sound) return asStored ? hit.found.stored : hit.found.checkpoint;
-    if (hit.found.removed !== undefined) throw removedError(hit.found.removed);
-    await this.quarantine(tenant, hit.task, [hit.found.corrupt]);
-    throw new FleetError("CORRUPT", "the stored checkpoint does not verify", {
-      details: { ...hit.found.corrupt, task_id: hit.task },
-    });
+    return (await this.reads.find(tenant, id, version, asStored)).checkpoint;
   }
 
-  /** Falls back over corrupt checkpoints and names them; throws CORRUPT when no sound one can be reached. */
-  async latest(tenant: string, task: string): Promise<QueryResults["latest"]> {
-    try {
-      const result = await this.#transactions.read("latest", (reader) => findLatest(reader, tenant, task));
-      await this.quarantine(tenant, task, result.passed_over);
-      return result;
-    } catch (error) {
-      if (error instanceof FleetError && error.code === "CORRUPT") {
-        await this.quarantine(tenant, task, (error.details.corrupt ?? []) as CorruptCheckpoint[]);
-      }
-      throw error;
-    }
+  latest(tenant: string, task: string): Promise<QueryResults["latest"]> {
+    return this.reads.latest(tenant, task);
   }
 
-  async history(tenant: string, query: QueryParams<"history">): Promise<CheckpointPage> {
-    const page = await this.#transactions.read("history", (reader) => readHistory(reader, tenant, query));
-    await this.quarantine(tenant, query.task_id, page.corrupt);
-    return page;
+  history(tenant: string, query: QueryParams<"history">): Promise<CheckpointPage> {
+    return this.reads.history(tenant, query);
   }
 
   /** Throws NOT_FOUND for a task without any record. */
@@ -323,9 +308,9 @@ export class CheckpointRepository {
     return this.#transactions.read("scrub_findings", (reader) => listFindings(reader, tenant, query));
   }
 
-  /** Marks, audits and announces corrupt versions, except for those marked before. */
-  quarantine(tenant: string, task: string, found: readonly CorruptCheckpoint[]): Promise<void> {
-    return this.#findings.keep(tenant, task, found);
+  /** Restores corrupt versions, or else marks, audits and announces them, except for those marked before. */
+  async quarantine(tenant: string, task: string, found: readonly CorruptCheckpoint[]): Promise<void> {
+    await this.#findings.keep(tenant, task, found);
   }
 
   /** Throws FENCED when a later owner has the task, even if earlier commands are still queued. */

@@ -20,6 +20,7 @@ import { exitCodes, StartupError } from "../runtime/process/startup.ts";
 import type { ConfigOf } from "../runtime/settings/config.ts";
 import { openStore } from "../store/open.ts";
 import { type Store, StoreError } from "../store/store.ts";
+import { type Mirror, openMirror } from "./mirror.ts";
 import {
   absoluteStoreUrl,
   type PlatformCheck,
@@ -66,6 +67,8 @@ export interface Platform extends ServiceContext {
   /** The checks that must pass for the services to work. */
   readonly checks: Readonly<Record<PlatformCheck, HealthCheck>>;
   readonly disk: DiskSpace;
+  /** undefined: there is no file mirror. */
+  readonly mirror?: Mirror | undefined;
   readonly closers: Closers;
   /** Closes everything that was opened and added, in reverse order. */
   readonly stop: Stop;
@@ -118,8 +121,10 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
       identity: { service: options.service, pid: process.pid, home: options.home },
     });
     closers.add("operations port", () => ops.stop());
+    const mirror = openMirror(options, context.clock);
     return {
       ...context,
+      mirror,
       store,
       bus,
       backgroundBus,

@@ -6,11 +6,18 @@ import type { Format } from "../records/kv/format.ts";
 import { CheckpointRepository, type RepositoryOptions } from "../records/repository.ts";
 import type { ServiceContext } from "../runtime/process/service.ts";
 import type { Store } from "../store/store.ts";
+import { copiesIn, type Mirror } from "./mirror.ts";
+
+export interface RepositoryContext extends ServiceContext {
+  readonly store: Store;
+  readonly format: Format;
+  readonly mirror?: Mirror | undefined;
+}
 
 /** `finder` is the name of the service in the audit trail. */
 export function openRepository(
-  { store, format, clock, log, metrics }: ServiceContext & { readonly store: Store; readonly format: Format },
-  options: Omit<RepositoryOptions, "store" | "format" | "now" | "onCorrupt">,
+  { store, format, clock, log, metrics, mirror }: RepositoryContext,
+  options: Omit<RepositoryOptions, "store" | "format" | "now" | "onCorrupt" | "copies" | "onRestored">,
 ): CheckpointRepository {
   return new CheckpointRepository({
     ...options,
@@ -20,6 +27,14 @@ export function openRepository(
     onCorrupt: (task, corrupt) => {
       metrics.checkpointCorruptTotal.inc();
       log.error({ task_id: task, ...corrupt }, "a stored checkpoint is corrupt and was quarantined");
+    },
+    copies: copiesIn(mirror),
+    onRestored: (task, restored) => {
+      metrics.checkpointRestoredTotal.inc();
+      log.warn(
+        { task_id: task, ...restored },
+        "a stored checkpoint was lost or corrupt and was restored from the file mirror",
+      );
     },
   });
 }

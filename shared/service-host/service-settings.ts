@@ -20,6 +20,13 @@ export const platformFields = {
       defaultNote: "`128MiB`, or a tenth of a disk that is smaller than 1280 MiB",
     }),
   ),
+  mirrorDir: optional(
+    text("FLEET_MIRROR_DIR", {
+      description:
+        "Folder of the file mirror, with a copy of every checkpoint in `checkpoints`; services restore lost and corrupt checkpoints from it; `off`: none",
+      defaultNote: "`FLEET_HOME` in the standalone fleet, else `off`",
+    }),
+  ),
 } as const;
 
 export const clusterFields = {

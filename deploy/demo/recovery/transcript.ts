@@ -41,6 +41,8 @@ const SIGNALS: Readonly<Record<string, string>> = {
 const EVENTS: Readonly<Record<string, (data: Record<string, unknown>) => string>> = {
   AGENT_FAILED: ({ agentId, class: failure, signal, fence }) =>
     `${agentId} has failed (${failure}): ${SIGNALS[String(signal)] ?? signal}; its fence ${fence} is revoked`,
+  CHECKPOINT_RESTORED: ({ checkpointId, error }) =>
+    `${checkpointId} is restored from the file mirror: ${error}`,
   CHECKPOINT_CORRUPTED: ({ checkpointId, error }) => `${checkpointId} is corrupt and quarantined: ${error}`,
   RECOVERY_INITIATED: ({ attempt, checkpointId }) => `recovery attempt ${attempt}, from ${checkpointId}`,
   HANDOFF_OFFERED: ({ toAgent }) => `offered to agents of type ${toAgent}`,

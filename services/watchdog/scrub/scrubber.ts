@@ -11,7 +11,6 @@ import { FleetError } from "../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { ScrubTally } from "../../../shared/protocol/scrub.ts";
 import { STREAMS } from "../../../shared/protocol/subjects.ts";
-import type { Format } from "../../../shared/records/kv/format.ts";
 import { createLeaderLease } from "../../../shared/records/leader/leader-lease.ts";
 import { requireLease } from "../../../shared/records/leader/lease.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
@@ -22,21 +21,18 @@ import type { CorruptCurrentVersion } from "../../../shared/records/scrub/scrub-
 import { readScrubStatus, SCRUB_JOB, type ScrubSettings } from "../../../shared/records/scrub/state.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
-import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
+import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { runTicker } from "../../../shared/runtime/ticker.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
-import { openRepository } from "../../../shared/service-host/repository.ts";
-import type { Store } from "../../../shared/store/store.ts";
+import { openRepository, type RepositoryContext } from "../../../shared/service-host/repository.ts";
 
 /** The pause between two looks for a request. */
 const POLL_MS = 500;
 const GAUGE_EVERY_MS = 2_000;
 const READ_DEADLINE_MS = 2_000;
 
-export interface ScrubberContext extends ServiceContext {
-  readonly store: Store;
+export interface ScrubberContext extends RepositoryContext {
   readonly backgroundBus: Bus;
-  readonly format: Format;
   /** The name of this instance in leases. */
   readonly instance: string;
 }

@@ -101,6 +101,7 @@ const recoveryPointSchema = z.looseObject({
   reason: z.enum(POINT_FAILURES).nullable(),
   details: z.string().nullable(),
   passed_over: z.array(corruptSchema),
+  restored: z.array(corruptSchema).exactOptional(),
   owner: z
     .looseObject({ agent_id: z.string(), fence: z.int(), alive_until: z.string().nullable() })
     .nullable(),
@@ -156,11 +157,12 @@ const scrubFindingSchema = z.looseObject({
 
 /** Complete by compilation. The output of each schema is the type that the protocol defines for the query. */
 export const RESULT_SCHEMAS = {
-  get: z.looseObject({ checkpoint: checkpointSchema }),
+  get: z.looseObject({ checkpoint: checkpointSchema, restored: z.array(corruptSchema).exactOptional() }),
   latest: z.looseObject({
     checkpoint: checkpointSchema.nullable(),
     passed_over: z.array(corruptSchema),
     removed: removedSchema.exactOptional(),
+    restored: z.array(corruptSchema).exactOptional(),
   }),
   history: historySchema,
   by_agent: searchSchema,

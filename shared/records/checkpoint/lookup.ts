@@ -11,6 +11,7 @@ import { LIMITS } from "../../protocol/limits.ts";
 import type { CheckpointPage, CorruptCheckpoint, LatestResult, QueryParams } from "../../protocol/queries.ts";
 import type { RemovedCheckpoint } from "../../protocol/retention.ts";
 import type { Bytes, Reader } from "../../store/store.ts";
+import { isQuarantined } from "../corruption/quarantine.ts";
 import { type CursorKind, openCursor, sealCursor } from "../kv/cursor.ts";
 import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { decodeTombstone, removedView, type Tombstone } from "../retention/tombstone.ts";
@@ -115,7 +116,7 @@ async function unlessQuarantined(
 ): Promise<Opened> {
   const { checkpoint_id: id, version } = found.checkpoint.metadata;
   const mark = await reader.get(keys.quarantine(task, id, version));
-  return mark === undefined ? found : lost(id, "quarantined", version);
+  return isQuarantined(mark) ? lost(id, "quarantined", version) : found;
 }
 
 /** One version of a checkpoint, the current one when `version` is absent; null when it never existed. */
@@ -166,6 +167,26 @@ export async function findLatest(reader: Reader, tenant: string, task: string): 
   throw new FleetError("CORRUPT", "no sound checkpoint can be reached; an operator must decide", {
     details: { task_id: task, corrupt: passedOver },
   });
+}
+
+/** Like {@link findLatest}, with the CORRUPT as a value, because the corrupt checkpoints that it names may still be restored. */
+export async function foundLatest(
+  reader: Reader,
+  tenant: string,
+  task: string,
+): Promise<LatestResult | FleetError> {
+  try {
+    return await findLatest(reader, tenant, task);
+  } catch (error) {
+    if (error instanceof FleetError && error.code === "CORRUPT") return error;
+    throw error;
+  }
+}
+
+export function corruptInLatest(result: LatestResult | FleetError): readonly CorruptCheckpoint[] {
+  return result instanceof FleetError
+    ? ((result.details.corrupt ?? []) as CorruptCheckpoint[])
+    : result.passed_over;
 }
 
 /**

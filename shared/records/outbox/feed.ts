@@ -43,11 +43,18 @@ export async function readFeed(reader: Reader, afterKey: Bytes | null, limit: nu
   const { begin, end } = systemKeys.feedRange();
   const from = afterKey === null ? begin : after(afterKey);
   const { rows, more } = await reader.getRange({ begin: from, end }, { limit });
-  const entries = rows.map(({ key, value }) => {
-    const [tenant, task, checkpoint, version] = decode<[string, string, string | null, number | null]>(value);
-    return { key, tenant, task, checkpoint, version };
-  });
-  return { entries, more };
+  return { entries: rows.map(({ key, value }) => ({ key, ...entryIn(value) })), more };
+}
+
+/** null: there is no entry with this key. */
+export async function readFeedEntry(reader: Reader, key: Bytes): Promise<FeedEntry | null> {
+  const value = await reader.get(key);
+  return value === undefined ? null : entryIn(value);
+}
+
+function entryIn(value: Bytes): FeedEntry {
+  const [tenant, task, checkpoint, version] = decode<[string, string, string | null, number | null]>(value);
+  return { tenant, task, checkpoint, version };
 }
 
 /** The commit position of a feed key in hex, comparable with the `position` of a committed answer. */

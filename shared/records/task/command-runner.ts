@@ -1,12 +1,12 @@
 /**
  * Runs commands: one transaction for each, after the earlier commands on its tasks. A corrupt checkpoint that a
- * command meets is quarantined, as for a query.
+ * command meets is restored and the command run again, or it is quarantined, as for a query.
  */
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Policies } from "../../protocol/policy.ts";
 import type { Tx } from "../../store/store.ts";
-import type { Findings } from "../checkpoint/report-corrupt.ts";
 import { type ThresholdsOf, thresholdsIn } from "../checkpoint/triggers.ts";
+import type { Findings } from "../corruption/report-corrupt.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import type { CommandContext, Replay } from "./command-transaction.ts";
 import type { RememberedAnswer } from "./idempotency.ts";
@@ -56,18 +56,18 @@ export class CommandRunner {
     const { actor, deadlineMs = LIMITS.command_deadline_ms } = caller;
     const tasks = [actor.task, ...(alsoTask === undefined ? [] : [alsoTask])];
     const names = tasks.map((task) => `${actor.tenant}/${task}`);
-    const { value, stamp } = await this.#mutexes
-      .runAll(names, deadlineMs * WAIT_SHARE, (waitedMs) =>
+    const runOnce = () =>
+      this.#mutexes.runAll(names, deadlineMs * WAIT_SHARE, (waitedMs) =>
         transactions.transact(
           op,
           (tx) => verb(tx, { ...caller, ...own, nowMs: now() }),
           deadlineMs - waitedMs,
         ),
-      )
-      .catch(async (error: unknown) => {
-        await findings.keepOf(actor.tenant, actor.task, error);
-        throw error;
-      });
+      );
+    const { value, stamp } = await runOnce().catch(async (error: unknown) => {
+      if (await findings.keepOf(actor.tenant, actor.task, error)) return runOnce();
+      throw error;
+    });
     const replayed = "replay" in value;
     // The hash that told the replay from a misuse of its id covers the operation, so the answer is of the same kind.
     const answer = replayed ? (value.replay.answer as A) : value;

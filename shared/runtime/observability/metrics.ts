@@ -205,6 +205,15 @@ function storageMetrics(make: ReturnType<typeof makers>) {
       "Streams and consumers found missing, altered, paused, sealed or full, by kind and whether repaired.",
       ["kind", "repaired"],
     ),
+    mirrorLagMs: make.durations(
+      "fleet_mirror_lag_ms",
+      "Time from the commit of a checkpoint to its file in the mirror, in milliseconds.",
+    ),
+    mirrorFailuresTotal: make.counter(
+      "fleet_mirror_failures_total",
+      "Failed steps of the file mirror, by cause: failed, disk_low, or unsafe: a place that is not a plain file or folder.",
+      ["cause"],
+    ),
     diskFreeBytes: make.backlog(
       "fleet_disk_free_bytes",
       "Free space of the disk of the store, and of that of the standalone fleet's bus, in bytes.",
@@ -235,6 +244,10 @@ function scrubMetrics(make: ReturnType<typeof makers>) {
     checkpointCorruptTotal: make.counter(
       "fleet_checkpoint_corrupt_total",
       "Stored checkpoints that failed their hash.",
+    ),
+    checkpointRestoredTotal: make.counter(
+      "fleet_checkpoint_restored_total",
+      "Stored checkpoints that were lost or corrupt and were restored from the file mirror.",
     ),
     scrubFindingsTotal: make.counter("fleet_scrub_findings_total", "New findings of scrubs.", ["kind"]),
   };

@@ -35,7 +35,7 @@ import { requestOfAgent } from "./agent-request.ts";
 import { resultOf } from "./outcome.ts";
 import { RetentionAdmin } from "./retention.ts";
 import type { TaskParts } from "./task.ts";
-import { warnOfCorrupt } from "./warnings.ts";
+import { warnOfCorrupt, warnOfRestored } from "./warnings.ts";
 
 export interface AdminParts extends TaskParts {
   readonly connection: ClientConnection;
@@ -134,6 +134,7 @@ export class FleetAdmin {
     const { queries, onWarning } = this.#parts;
     const point = await queries.send("recovery_point", { taskId, ...options });
     warnOfCorrupt(onWarning, taskId, point.passed_over);
+    warnOfRestored(onWarning, point);
     return point;
   }
 

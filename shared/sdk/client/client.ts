@@ -63,7 +63,7 @@ import {
   type WrittenCheckpoint,
 } from "./outcome.ts";
 import { type AcceptedHandoff, TaskHandle } from "./task.ts";
-import type { OnWarning } from "./warnings.ts";
+import { type OnWarning, warnOfRestored } from "./warnings.ts";
 
 export interface ClientParts extends DeliveryParts {
   /** Default: silent. */
@@ -71,9 +71,8 @@ export interface ClientParts extends DeliveryParts {
   readonly onWarning: OnWarning;
 }
 
-/** How long `close` sends from the spool, so that a process with a single command, such as a hook, also sends part of it. */
+/** How long `close` sends from the spool: a process with a single command, such as a hook, also sends part of it. */
 const CLOSE_MS = 250;
-
 const NOTHING_PENDING: PendingCommands = { commands: 0, bytes: 0, oldestAt: null, tasks: [], aside: 0 };
 
 export class FleetClient {
@@ -267,7 +266,8 @@ export class FleetClient {
 
   /** null if there never was one. Throws CORRUPT if its bytes do not match its hash, NOT_FOUND if retention has removed it. */
   async getCheckpoint(id: string, options: CallOptions & CheckpointVersion = {}): Promise<Checkpoint | null> {
-    return (await this.#parts.queries.find("get", { ...options, checkpointId: id }))?.checkpoint ?? null;
+    const found = await this.#parts.queries.find("get", { ...options, checkpointId: id });
+    return warnOfRestored(this.#parts.onWarning, found)?.checkpoint ?? null;
   }
 
   /** See {@link TaskHandle.resume}. */

@@ -31,7 +31,7 @@ import {
   resultOf,
 } from "./outcome.ts";
 import { shortened } from "./shorten.ts";
-import { type OnWarning, warnOfCorrupt, warnOfLarge, warnOfShortened } from "./warnings.ts";
+import { type OnWarning, warnOfCorrupt, warnOfLarge, warnOfRestored, warnOfShortened } from "./warnings.ts";
 
 export interface TaskParts {
   readonly delivery: CommandDelivery;
@@ -104,6 +104,7 @@ export class TaskHandle {
     const { queries, onWarning } = this.#parts;
     const result = await queries.send("latest", { taskId: this.id, deadlineMs, signal });
     warnOfCorrupt(onWarning, this.id, result.passed_over);
+    warnOfRestored(onWarning, result);
     return result;
   }
 

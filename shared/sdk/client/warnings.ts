@@ -5,6 +5,7 @@ import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 export interface FleetWarning {
   readonly code:
     | "CHECKPOINT_CORRUPT"
+    | "CHECKPOINT_RESTORED"
     | "DEFAULT_ADDRESS"
     | "LARGE_CHECKPOINT"
     | "OTHER_FLEET"
@@ -33,6 +34,21 @@ export function warnOfCorrupt(
       details: { task_id: taskId, ...corrupt },
     });
   }
+}
+
+/** Returns the answer. The store had lost these versions, or held them corrupt. */
+export function warnOfRestored<A extends { readonly restored?: readonly CorruptCheckpoint[] } | null>(
+  onWarning: OnWarning,
+  answer: A,
+): A {
+  for (const one of answer?.restored ?? []) {
+    onWarning({
+      code: "CHECKPOINT_RESTORED",
+      text: "a checkpoint was lost or corrupt in the store and was restored from the file mirror",
+      details: { ...one },
+    });
+  }
+  return answer;
 }
 
 /** The address of which no setting and no record states that it is meant. */

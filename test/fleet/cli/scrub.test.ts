@@ -52,7 +52,8 @@ function flipOnDisk(text: string): number {
 
 beforeAll(async () => {
   // Passes start only on request. With threads, the store can be opened by other processes too.
-  server = await startFleet({ FLEET_SCRUB_EVERY: "off", FLEET_THREADS: "2" });
+  // Without the mirror, from which the damage would be repaired.
+  server = await startFleet({ FLEET_SCRUB_EVERY: "off", FLEET_THREADS: "2", FLEET_MIRROR_DIR: "off" });
   client = await server.client();
 });
 afterAll(() => server.stop());

@@ -65,6 +65,8 @@ export class RunbookFleet {
       // With threads the store is opened as shared, so that the test can open it too.
       FLEET_THREADS: "2",
       FLEET_SCRUB_EVERY: "off",
+      // The runbook's damage has no copy.
+      FLEET_MIRROR_DIR: "off",
     });
     file("mistaken.json", { defaults: { recovery: { silence: 1 } } });
     writePrograms(join(folder, "bin"));

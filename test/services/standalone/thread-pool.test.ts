@@ -36,6 +36,7 @@ const DATA = {
     auth: "off",
     service: "standalone",
     diskMinFree: undefined,
+    mirrorDir: undefined,
     storeUrl: `lmdb:${join(root, "store")}?shared`,
     busUrl: nats.url,
     busMonitorUrl: nats.monitorUrl,

@@ -10,6 +10,7 @@ import type { Bytes } from "../../../store/store.ts";
 import { type Expected, openRow } from "../../checkpoint/body.ts";
 import { decodePlace, type Place } from "../../checkpoint/checkpoint-location.ts";
 import { type OrderEntry, readOrder } from "../../checkpoint/order.ts";
+import { isLifted } from "../../corruption/quarantine.ts";
 import { decode } from "../../kv/codec.ts";
 import { parseSeq } from "../../kv/keyspace.ts";
 import type { Damage, TaskScrub } from "../scrub-reader.ts";
@@ -161,7 +162,7 @@ function noteCorrupt(
  * Whether the version was quarantined before the pass began. A later quarantine is a finding of this pass.
  */
 function wasQuarantined(scrub: TaskScrub, mark: Bytes | undefined): boolean {
-  if (mark === undefined) return false;
+  if (mark === undefined || isLifted(mark)) return false;
   const at = Date.parse(readable(() => decode<{ at: string }>(mark))?.at ?? "");
   if (at >= scrub.step.passBeganMs) return false;
   scrub.step.tally.quarantined += 1;

@@ -1,6 +1,7 @@
 /** Verifies the quarantine marks of a task against the entries of the audit trail, in both directions. */
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import { isCheckpointId } from "../../../protocol/ids.ts";
+import { isLifted } from "../../corruption/quarantine.ts";
 import { parseQuarantine } from "../../kv/keyspace.ts";
 import type { TaskScrub } from "../scrub-reader.ts";
 
@@ -11,11 +12,15 @@ const REF = /^(.*)#([0-9]+)$/;
 
 export async function readMarks({ reader, keys, task }: TaskScrub): Promise<readonly string[]> {
   const { rows } = await reader.getRange(keys.quarantines(task), { limit: MARKS_MAX });
-  return rows.map(({ key }) => {
+  return rows.flatMap(({ key, value }) => {
     const { id, version } = parseQuarantine(key);
-    return `${id}#${version}`;
+    const ref = `${id}#${version}`;
+    return isLifted(value) ? [ref, `${LIFTED}${ref}`] : [ref];
   });
 }
+
+/** Before the reference of a mark that is lifted: it needs the entry of a restoration as well. */
+const LIFTED = "lifted ";
 
 /** The marks that none of these entries set. */
 export function withoutAudited(
@@ -25,8 +30,11 @@ export function withoutAudited(
   if (marks === null || marks.length === 0) return marks;
   const audited = new Set(
     entries
-      .filter(({ op }) => op === "quarantine")
-      .map(({ checkpoint_id, version }) => `${checkpoint_id}#${version ?? 0}`),
+      .filter(({ op }) => op === "quarantine" || op === "restore")
+      .map(({ op, checkpoint_id, version }) => {
+        const ref = `${checkpoint_id}#${version ?? 0}`;
+        return op === "restore" ? `${LIFTED}${ref}` : ref;
+      }),
   );
   return marks.filter((mark) => !audited.has(mark));
 }
@@ -53,8 +61,11 @@ export async function verifyMarked(
 /** Notes the marks whose entry was not found; null: the trail is damaged, so nothing is known. */
 export function verifyMarks(scrub: TaskScrub, marks: readonly string[] | null): void {
   for (const mark of marks ?? []) {
-    const [, id = null, version] = REF.exec(mark) ?? [];
-    const details = "the version is quarantined, and no entry of the trail records it";
+    const isLiftedMark = mark.startsWith(LIFTED);
+    const [, id = null, version] = REF.exec(isLiftedMark ? mark.slice(LIFTED.length) : mark) ?? [];
+    const details = isLiftedMark
+      ? "the quarantine of the version is lifted, and no entry of the trail records it"
+      : "the version is quarantined, and no entry of the trail records it";
     scrub.note({ kind: "audit", checkpoint_id: id, version: Number(version), details });
   }
 }

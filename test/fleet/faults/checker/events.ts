@@ -11,6 +11,7 @@ const TYPES: Readonly<Record<string, string>> = {
   link: "CHECKPOINT_UPDATED",
   finalize: "CHECKPOINT_FINALIZED",
   quarantine: "CHECKPOINT_CORRUPTED",
+  restore: "CHECKPOINT_RESTORED",
   take: "TASK_TAKEN",
   release: "TASK_RELEASED",
   refuse: "COMMAND_REFUSED",

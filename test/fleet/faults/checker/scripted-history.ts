@@ -39,6 +39,7 @@ const TYPES: Record<string, FleetEvent["type"]> = {
   lapse: "HANDOFF_FAILED",
   block: "TASK_BLOCKED",
   quarantine: "CHECKPOINT_CORRUPTED",
+  restore: "CHECKPOINT_RESTORED",
   fail: "AGENT_FAILED",
   recover: "RECOVERY_INITIATED",
   resume: "RECOVERY_COMPLETED",

@@ -2,18 +2,18 @@
  * Runs the indexer in one reader at a time, under a lease. The wake-up keys of the outbox, which every
  * transition changes, wake it. A missed wake-up costs one poll interval, never an entry.
  */
-import { createLeaderLease, type LeaderLease } from "../../shared/records/leader/leader-lease.ts";
-import { requireLease } from "../../shared/records/leader/lease.ts";
-import { wakeOnTransitions } from "../../shared/records/outbox/outbox.ts";
-import type { CheckpointRepository } from "../../shared/records/repository.ts";
-import { readIndexStatus } from "../../shared/records/search/index-state.ts";
-import { type IndexStep, stepIndex } from "../../shared/records/search/indexer.ts";
-import { createBackgroundThrottle } from "../../shared/runtime/background-throttle.ts";
-import { createWake } from "../../shared/runtime/clock.ts";
-import type { Stop } from "../../shared/runtime/process/service.ts";
-import { runTicker } from "../../shared/runtime/ticker.ts";
-import { runWorker } from "../../shared/runtime/worker.ts";
-import type { ReaderContext } from "./context.ts";
+import { createLeaderLease, type LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
+import { requireLease } from "../../../shared/records/leader/lease.ts";
+import { wakeOnTransitions } from "../../../shared/records/outbox/outbox.ts";
+import type { CheckpointRepository } from "../../../shared/records/repository.ts";
+import { readIndexStatus } from "../../../shared/records/search/index-state.ts";
+import { type IndexStep, stepIndex } from "../../../shared/records/search/indexer.ts";
+import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
+import { createWake } from "../../../shared/runtime/clock.ts";
+import type { Stop } from "../../../shared/runtime/process/service.ts";
+import { runTicker } from "../../../shared/runtime/ticker.ts";
+import { runWorker } from "../../../shared/runtime/worker.ts";
+import type { ReaderContext } from "../context.ts";
 
 const POLL_MS = 500;
 /** The wait after a step, longer under load: larger steps make fewer and longer postings. */

@@ -1,11 +1,11 @@
 /**
  * Quarantine: a corrupt version of a checkpoint is marked, audited and announced once, in one transaction.
- * The mark keeps it from being served even if its bytes verify later; only an operator removes it.
+ * The mark keeps it from being served even if its bytes verify later. Only a restoration from a copy lifts it.
  */
 import { annotate } from "../../lifecycle/decision.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
-import type { Tx } from "../../store/store.ts";
-import { encode } from "../kv/codec.ts";
+import type { Bytes, Tx } from "../../store/store.ts";
+import { decode, encode } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { isNewest } from "../task/command-transaction.ts";
 import { decodeHead } from "../task/head.ts";
@@ -22,6 +22,28 @@ export interface Finding {
   readonly traceparent: string | undefined;
 }
 
+/** The value of a mark. */
+export interface QuarantineMark {
+  readonly reason: string;
+  readonly at: string;
+  readonly by: string;
+  /** The version was restored from a copy and is served again. The mark stays, as its entry in the trail does. */
+  readonly lifted_at?: string;
+}
+
+/** Whether a version with this mark must not be served. A mark that cannot be read counts as one. */
+export function isQuarantined(mark: Bytes | undefined): boolean {
+  return mark !== undefined && !isLifted(mark);
+}
+
+export function isLifted(mark: Bytes): boolean {
+  try {
+    return typeof decode<QuarantineMark>(mark).lifted_at === "string";
+  } catch {
+    return false;
+  }
+}
+
 /** A row that cannot be decoded has no version; it is quarantined as version 0. */
 const VERSION_UNKNOWN = 0;
 
@@ -34,12 +56,12 @@ export async function quarantine(tx: Tx, finding: Finding): Promise<boolean> {
   const keys = tenantKeys(tenant);
   const mark = keys.quarantine(task, corrupt.checkpoint_id, corrupt.version ?? VERSION_UNKNOWN);
   const [marked, headValue] = await tx.getMany([mark, keys.task(task)]);
-  if (marked !== undefined || headValue === undefined) return false;
+  if (isQuarantined(marked) || headValue === undefined) return false;
   const head = decodeHead(headValue);
   // An entry after a head that was rolled back would overwrite an existing one.
   if (!(await isNewest(tx, keys, task, head))) return false;
   const at = new Date(finding.nowMs).toISOString();
-  tx.set(mark, encode({ reason: corrupt.reason, at, by: finding.finder }));
+  tx.set(mark, encode({ reason: corrupt.reason, at, by: finding.finder } satisfies QuarantineMark));
   const { checkpoint_id: checkpointId, version, reason } = corrupt;
   const actor = { id: finding.finder, type: "service" } as const;
   const { nowMs, incarnation, traceparent } = finding;

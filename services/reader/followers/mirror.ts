@@ -1,0 +1,93 @@
+/**
+ * Runs the follower of the file mirror in one reader at a time, under a lease. The wake-up keys of the outbox wake it. A failure delays files and
+ * nothing else: it is logged once until the mirror works again, and counted each time.
+ */
+
+import { type MirrorStep, stepMirror, storeIdentity } from "../../../shared/mirror/follower.ts";
+import { createLeaderLease, type LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
+import { wakeOnTransitions } from "../../../shared/records/outbox/outbox.ts";
+import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
+import { createWake } from "../../../shared/runtime/clock.ts";
+import type { Stop } from "../../../shared/runtime/process/service.ts";
+import { runWorker } from "../../../shared/runtime/worker.ts";
+import type { Mirror } from "../../../shared/service-host/mirror.ts";
+import type { ReaderContext } from "../context.ts";
+
+const POLL_MS = 500;
+/** The minimum interval between two wake-ups by one key: later commits join the step. */
+const REST_MS = 50;
+const RETRY_MS = 2_000;
+
+/** Stop finishes the current step and releases the lease. */
+export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
+  const { store, clock, log, metrics } = context;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const wake = createWake();
+  const leader = createLeaderLease(store, "mirror", context.instance, () => clock.now());
+  const throttle = createBackgroundThrottle(clock);
+  const trouble = createTrouble(context, mirror);
+  const takeStep = async (): Promise<MirrorStep[]> => {
+    try {
+      const step = await nextStep(context, mirror, leader);
+      trouble.end();
+      return step === null ? [] : [step];
+    } catch (error) {
+      trouble.note("failed", { error });
+      await clock.sleep(RETRY_MS, signal);
+      return [];
+    }
+  };
+  const working = runWorker({
+    name: "file mirror",
+    take: () => throttle.step(takeStep, signal),
+    handle: async ({ committedMs, unsafe }) => {
+      for (const ms of committedMs) metrics.mirrorLagMs.observe(Math.max(0, clock.now() - ms));
+      for (const { path } of unsafe) trouble.note("unsafe", { path });
+    },
+    idle: { ms: POLL_MS, wake },
+    signal,
+    clock,
+    log,
+  });
+  const listening = wakeOnTransitions({ store, wake, clock, signal, pollMs: POLL_MS, restMs: () => REST_MS });
+  return async () => {
+    stopping.abort();
+    await Promise.all([working, listening]);
+    await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
+  };
+
+  async function nextStep(
+    { store, format }: ReaderContext,
+    { folder }: Mirror,
+    leader: LeaderLease,
+  ): Promise<MirrorStep | null> {
+    if ((await leader.hold()) === null) return null;
+    if (!mirror.hasRoom()) {
+      trouble.note("disk_low", {});
+      return null;
+    }
+    const parts = { store, folder, identity: storeIdentity(format) };
+    return stepMirror(parts, async () => (await leader.hold()) !== null);
+  }
+}
+
+type Cause = "failed" | "disk_low" | "unsafe";
+
+/** One log line for each cause until the mirror works again, however often it is tried. */
+function createTrouble({ log, metrics }: ReaderContext, { path }: Mirror) {
+  const known = new Set<Cause>();
+  return {
+    note(cause: Cause, details: Readonly<Record<string, unknown>>): void {
+      metrics.mirrorFailuresTotal.inc({ cause });
+      if (known.has(cause)) return;
+      known.add(cause);
+      log.warn({ cause, folder: path, ...details }, "the file mirror does not receive checkpoints");
+    },
+    end(): void {
+      for (const cause of ["failed", "disk_low"] as const)
+        if (known.delete(cause))
+          log.info({ cause, folder: path }, "the file mirror receives checkpoints again");
+    },
+  };
+}

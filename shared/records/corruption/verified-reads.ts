@@ -1,0 +1,66 @@
+/**
+ * Reads of checkpoints. What a read finds corrupt is restored, and then read again, or quarantined, so that it is never returned and never skipped in
+ * silence (guarantee 7).
+ */
+import { FleetError } from "../../protocol/errors.ts";
+import type { CheckpointPage, QueryParams, QueryResults } from "../../protocol/queries.ts";
+import {
+  corruptInLatest,
+  findVersion,
+  foundLatest,
+  readHistory,
+  requireSound,
+} from "../checkpoint/lookup.ts";
+import type { Transactions } from "../kv/transactions.ts";
+import type { Findings } from "./report-corrupt.ts";
+
+export class VerifiedReads {
+  readonly #transactions: Transactions;
+  readonly #findings: Findings;
+
+  constructor(transactions: Transactions, findings: Findings) {
+    this.#transactions = transactions;
+    this.#findings = findings;
+  }
+
+  /** Throws NOT_FOUND when there is none, and CORRUPT, after the quarantine, when its bytes do not verify. */
+  async find(tenant: string, id: string, version?: number, asStored = false): Promise<QueryResults["get"]> {
+    const { value: hit, restored } = await this.#findings.reread(
+      () => this.#transactions.read("get", (reader) => findVersion(reader, tenant, id, version)),
+      (hit) =>
+        hit === null || hit.found.sound || hit.found.corrupt === undefined
+          ? null
+          : { tenant, task: hit.task, corrupt: [hit.found.corrupt] },
+    );
+    if (hit === null) {
+      throw new FleetError("NOT_FOUND", "there is no such checkpoint", {
+        details: { checkpoint_id: id, ...(version !== undefined && { version }) },
+      });
+    }
+    const { found, task } = hit;
+    if (!found.sound && found.corrupt !== undefined)
+      throw new FleetError("CORRUPT", "the stored checkpoint does not verify", {
+        details: { ...found.corrupt, task_id: task },
+      });
+    const { checkpoint, stored } = requireSound(found);
+    return { checkpoint: asStored ? stored : checkpoint, ...(restored.length > 0 && { restored }) };
+  }
+
+  /** Falls back over corrupt checkpoints and names them; throws CORRUPT when no sound one can be reached. */
+  async latest(tenant: string, task: string): Promise<QueryResults["latest"]> {
+    const { value, restored } = await this.#findings.reread(
+      () => this.#transactions.read("latest", (reader) => foundLatest(reader, tenant, task)),
+      (result) => ({ tenant, task, corrupt: corruptInLatest(result) }),
+    );
+    if (value instanceof FleetError) throw value;
+    return { ...value, ...(restored.length > 0 && { restored }) };
+  }
+
+  async history(tenant: string, query: QueryParams<"history">): Promise<CheckpointPage> {
+    const { value } = await this.#findings.reread(
+      () => this.#transactions.read("history", (reader) => readHistory(reader, tenant, query)),
+      ({ corrupt }) => ({ tenant, task: query.task_id, corrupt }),
+    );
+    return value;
+  }
+}
