@@ -48,9 +48,17 @@ export async function start(
   );
   const authentication = new Authentication(new ApiKeyIdentities(keysFolder, clock, log), clock);
   const rates = new Buckets(settings.gatewayRate, 2 * settings.gatewayRate, clock);
+  const stopping = new AbortController();
   const server = await serveHttps(listener, log, (port) => {
     const checkHost = hostCheck({ ...listener, port, names: [] });
-    const app = createApp({ ...context, authentication, pool, rates, checkHost });
+    const app = createApp({
+      ...context,
+      authentication,
+      pool,
+      rates,
+      checkHost,
+      stopping: stopping.signal,
+    });
     return (request, env) => app.fetch(request, env);
   }).catch(async (error: unknown) => {
     await pool.close();
@@ -61,6 +69,7 @@ export async function start(
   return {
     url,
     async stop() {
+      stopping.abort();
       await server.stop(stopTimeoutMs / 2);
       await pool.close();
       log.info("gateway stopped");

@@ -31,6 +31,7 @@ import type { AlertQueries } from "./alerts.ts";
 import type { OfferQueries } from "./offers.ts";
 import type { QueueQueries } from "./queue.ts";
 import type { RecoveryQueries } from "./recoveries.ts";
+import type { EventQuery } from "./streams/event-pages.ts";
 import type { TurnQuery } from "./turns.ts";
 
 export interface Queries {
@@ -78,6 +79,7 @@ export function createQueries(
   recoveries: RecoveryQueries,
   offers: OfferQueries,
   turns: TurnQuery,
+  events: EventQuery,
 ): Queries {
   const handlers: Handlers = {
     get: (tenant, { checkpoint_id: id, version, as_stored }) =>
@@ -100,6 +102,7 @@ export function createQueries(
     scrub_start: (tenant, _query, caller) => repository.startScrub({ tenant, caller }),
     scrub_findings: (tenant, query) => repository.scrubFindings(tenant, query),
     agents,
+    events,
     tenant_audit: (tenant, query) => repository.tenantActs.page(tenant, query),
     access_record: (tenant, { acts }, caller) => recordAccess(repository, { tenant, caller }, acts),
     turn_event: turns,

@@ -15,6 +15,7 @@ import { createQueries, isQueryOp } from "./queries.ts";
 import { createQueueQueries } from "./queue.ts";
 import { createRecoveryQueries } from "./recoveries.ts";
 import { createStatus } from "./status.ts";
+import { createEventQuery } from "./streams/event-pages.ts";
 import { createTurnQuery } from "./turns.ts";
 
 export async function start(context: ReaderContext): Promise<Stop> {
@@ -30,6 +31,7 @@ export async function start(context: ReaderContext): Promise<Stop> {
     createRecoveryQueries(repository, config),
     createOfferQueries(context),
     createTurnQuery(context, repository),
+    createEventQuery(context),
   );
   const stopServing = await serveEndpoint(
     {

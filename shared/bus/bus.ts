@@ -168,8 +168,8 @@ export interface StreamView {
   state(): Promise<StreamState>;
   /** At most `limit` messages from `fromSeq` on without bodies, oldest first. Not for a work queue. */
   list(fromSeq: number, limit: number): Promise<StoredHead[]>;
-  /** Like {@link list}, with bodies. */
-  read(fromSeq: number, limit: number): Promise<StoredBody[]>;
+  /** Like {@link list}, with bodies; only of subjects in the filter. */
+  read(fromSeq: number, limit: number, filter?: string): Promise<StoredBody[]>;
   get(seq: number): Promise<StoredBody | null>;
   /** The number of messages under a subject, which may have wildcards. */
   count(filter: string): Promise<number>;

@@ -250,6 +250,8 @@ export const LIMITS = {
   alert_bytes_max: 8_192,
   /** The report of a failed agent in an alert. */
   alert_details_chars_max: 500,
+  events_limit_max: 500,
+  events_limit_default: 100,
   alerts_limit_max: 100,
   alerts_limit_default: 20,
   /** Alerts that one request may scan for matches. */

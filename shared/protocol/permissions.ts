@@ -100,6 +100,8 @@ function queryRow(op: QueryOp): PermissionRow {
 
 function queryRoles(op: QueryOp): readonly ClientRole[] {
   if (op === "turn_event") return ACTING;
+  // Those that may subscribe to them.
+  if (op === "events") return ["agent", ...WATCHING];
   if (op === "offer_next" || op === "offer_settle") return [...ACTING, "runner"];
   if (READ_OPS.includes(op)) return CLIENTS;
   if (OVERVIEW_OPS.includes(op)) return WATCHING;

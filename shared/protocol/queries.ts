@@ -12,6 +12,7 @@ import {
 } from "./alert-queries.ts";
 import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from "./checkpoint.ts";
 import type { ErrorBody } from "./errors.ts";
+import { type EventsPage, eventsQuerySchema } from "./event-queries.ts";
 import type { Handoff } from "./handoff-record.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
 import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
@@ -188,6 +189,7 @@ export const QUERY_SCHEMAS = {
   scrub_start: emptyQuerySchema,
   scrub_findings: scrubFindingsQuerySchema,
   agents: agentsQuerySchema,
+  events: eventsQuerySchema,
   tenant_audit: tenantAuditQuerySchema,
   access_record: accessRecordQuerySchema,
   turn_event: turnEventQuerySchema,
@@ -377,6 +379,7 @@ export interface QueryResults extends MissionQueryResults {
   scrub_start: ScrubStatus;
   scrub_findings: ScrubFindingPage;
   agents: AgentPage;
+  events: EventsPage;
   tenant_audit: TenantAuditPage;
   /** The number of acts that were not recorded before. */
   access_record: { readonly recorded: number };

@@ -90,6 +90,7 @@ export const QUERY_OPS = [
   "index_rebuild",
   "index_status",
   "agents",
+  "events",
   "tenant_audit",
   "access_record",
   "turn_event",
@@ -168,6 +169,9 @@ export const SUBJECTS = {
   event: (tenant: string, type: string, task: string): string =>
     `fleet.event.${token("tenant", tenant)}.${token("type", type)}.${token("task_id", task)}`,
   everyEvent: "fleet.event.>",
+  /** The events of a tenant, of a type and a task. Absent: of all. */
+  eventsIn: (of: { tenant: string; type?: string | undefined; task?: string | undefined }): string =>
+    `fleet.event.${token("tenant", of.tenant)}.${anyOf("type", of.type)}.${anyOf("task_id", of.task)}`,
   /** Events of one type, of all tenants and tasks. */
   eventsOf: (type: string): string => `fleet.event.*.${token("type", type)}.*`,
   tenantEvents: (tenant: string): string => `fleet.event.${token("tenant", tenant)}.>`,

@@ -6,6 +6,7 @@ import { measureBurst } from "./groups/burst.ts";
 import { measureContinuity } from "./groups/continuity.ts";
 import { measureDegraded } from "./groups/degraded.ts";
 import { measureFoundationdb } from "./groups/foundationdb.ts";
+import { measureGateway } from "./groups/gateway.ts";
 import { measureHandoff } from "./groups/handoff.ts";
 import { measureHooks } from "./groups/hooks.ts";
 import { measureOverhead } from "./groups/overhead.ts";
@@ -37,6 +38,7 @@ const measure = {
   prompts: measurePrompts,
   continuity: measureContinuity,
   hooks: measureHooks,
+  gateway: measureGateway,
   foundationdb: measureFoundationdb,
 } as const;
 

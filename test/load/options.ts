@@ -16,6 +16,7 @@ export const GROUPS = [
   "prompts",
   "continuity",
   "hooks",
+  "gateway",
   "foundationdb",
 ] as const;
 export type GroupName = (typeof GROUPS)[number];

@@ -117,6 +117,7 @@ function bodies(own: string, other: string): Readonly<Record<AnsweredOp, readonl
     index_rebuild: [{}],
     index_status: [{}],
     agents: [{}],
+    events: [{ from: "oldest" }, {}],
     tenant_audit: [{}],
     access_record: [
       { acts: [{ act: "issue", id: `U${"A".repeat(55)}`, role: "agent", name: `${own}-agent` }] },

@@ -12,7 +12,7 @@ import { prune } from "./prune.ts";
 
 type ActOf<Kind extends RestAct["kind"]> = Extract<RestAct, { readonly kind: Kind }>;
 
-export function act(route: RestRoute, context: ActContext): Promise<ActAnswer> {
+export async function act(route: RestRoute, context: ActContext): Promise<ActAnswer> {
   const { act: what } = route;
   switch (what.kind) {
     case "query":
@@ -25,6 +25,8 @@ export function act(route: RestRoute, context: ActContext): Promise<ActAnswer> {
       return recoverCheckpoint(context);
     case "prune":
       return prune(context);
+    case "events":
+      return { status: 200, body: await context.fleet.ask("events", context.url) };
     case "caller":
       return caller(context);
   }

@@ -18,20 +18,36 @@ export class TooManyRequests extends FleetError {
 
 export class Authentication {
   readonly #keys: ApiKeyIdentities;
+  readonly #clock: Clock;
   readonly #failures: Buckets;
 
   constructor(keys: ApiKeyIdentities, clock: Clock) {
     this.#keys = keys;
+    this.#clock = clock;
     this.#failures = new Buckets(FAILURES.perSecond, FAILURES.burst, clock);
+  }
+
+  /** Whether a caller that was admitted before still is: its key may be revoked or at its end. */
+  isAdmitted(header: string | undefined): boolean {
+    try {
+      const { expiresAt } = this.#identityOf(header);
+      return expiresAt === null || expiresAt > this.#clock.now();
+    } catch {
+      return false;
+    }
+  }
+
+  #identityOf(header: string | undefined): CallerIdentity {
+    const [, text = ""] = BEARER.exec(header ?? "") ?? [];
+    const key = parseApiKey(text);
+    if (key !== undefined) return this.#keys.identify(key);
+    throw new FleetError("UNAUTHORIZED", "the request needs `Authorization: Bearer` with an API key");
   }
 
   /** Throws UNAUTHORIZED, or TooManyRequests after many failures of the address. */
   identify(header: string | undefined, address: string): CallerIdentity {
     try {
-      const [, text = ""] = BEARER.exec(header ?? "") ?? [];
-      const key = parseApiKey(text);
-      if (key !== undefined) return this.#keys.identify(key);
-      throw new FleetError("UNAUTHORIZED", "the request needs `Authorization: Bearer` with an API key");
+      return this.#identityOf(header);
     } catch (error) {
       const waitMs = this.#failures.take(address);
       if (waitMs > 0) throw new TooManyRequests("too many requests without valid credentials", waitMs);

@@ -64,14 +64,30 @@ export class CallerPool {
 
   /** Keeps the connection open while `work` runs. Throws UNAUTHORIZED if the bus refuses the credentials. */
   async use<T>(identity: CallerIdentity, work: (caller: AdmittedCaller) => Promise<T>): Promise<T> {
+    const { caller, release } = await this.hold(identity);
+    try {
+      return await work(caller);
+    } finally {
+      release();
+    }
+  }
+
+  /** Keeps the connection open until `release` is called. */
+  async hold(
+    identity: CallerIdentity,
+  ): Promise<{ readonly caller: AdmittedCaller; readonly release: () => void }> {
     if (isOver(identity, this.#clock)) throw new FleetError("UNAUTHORIZED", "the credentials have expired");
     const connection = this.#connections.get(identity.key) ?? this.#add(identity);
     connection.users += 1;
-    try {
-      return await work(await connection.opening);
-    } finally {
+    const release = (): void => {
       connection.users -= 1;
       connection.usedAt = this.#clock.monotonic();
+    };
+    try {
+      return { caller: await connection.opening, release };
+    } catch (error) {
+      release();
+      throw error;
     }
   }
 

@@ -8,13 +8,15 @@ import { REST_BASE, REST_ROUTES, type RestRoute } from "../../../shared/protocol
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
 import { act } from "../acts/act.ts";
 import type { ActAnswer } from "../acts/act-context.ts";
+import { eventStream } from "../acts/event-stream.ts";
 import { FleetRequests } from "../acts/fleet-requests.ts";
 import { IdempotencyKeys } from "../acts/idempotency-key.ts";
 import { TaskLookup } from "../acts/task-lookup.ts";
 import { type Authentication, TooManyRequests } from "../callers/authentication.ts";
 import type { Buckets } from "../callers/bucket.ts";
+import type { CallerIdentity } from "../callers/identity.ts";
 import type { CallerPool } from "../callers/pool.ts";
-import { readMembers } from "./body.ts";
+import { type Members, readMembers } from "./body.ts";
 import { type ApiOperation, membersOfUrl, operationsOf, readDocument } from "./document.ts";
 import type { HostCheck } from "./host-check.ts";
 import { HttpError } from "./problem.ts";
@@ -29,6 +31,8 @@ export interface AppParts extends ServiceContext {
   /** The requests of one caller. */
   readonly rates: Buckets;
   readonly checkHost: HostCheck;
+  /** Aborted when the gateway stops: streams of events end. */
+  readonly stopping: AbortSignal;
 }
 
 const HTML_HEADERS = {
@@ -37,6 +41,12 @@ const HTML_HEADERS = {
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 };
 const COMMON_HEADERS = { "x-content-type-options": "nosniff", "referrer-policy": "no-referrer" };
+const EVENT_STREAM = "text/event-stream";
+const STREAM_HEADERS = {
+  "content-type": EVENT_STREAM,
+  "cache-control": "no-store",
+  "x-accel-buffering": "no",
+};
 const JSON_HEADERS = { "content-type": "application/json", "cache-control": "no-store" };
 
 export function createApp(parts: AppParts): Hono<Env> {
@@ -94,23 +104,52 @@ export function createApp(parts: AppParts): Hono<Env> {
 const requestId = (): string => randomBytes(8).toString("hex");
 
 async function answerOperation(
-  { authentication, pool, rates, clock }: AppParts,
+  parts: AppParts,
   shared: { readonly tasks: TaskLookup; readonly keys: IdempotencyKeys },
   { route, operation }: { readonly route: RestRoute; readonly operation: ApiOperation },
   c: Context<Env>,
   facts: RequestFacts,
 ): Promise<Response> {
   const { raw } = c.req;
+  const { authentication, pool, rates, clock } = parts;
   const identity = authentication.identify(c.req.header("authorization"), addressOf(c));
   Object.assign(facts, { tenant: identity.tenant, caller: identity.name, ...c.req.param() });
   const waitMs = rates.take(`${identity.tenant} ${identity.name}`);
   if (waitMs > 0) throw new TooManyRequests("the caller sends too many requests", waitMs);
   const url = membersOfUrl(operation, c.req.param() as Record<string, string>, new URL(raw.url).searchParams);
+  if (route.act.kind === "events" && raw.headers.get("accept")?.includes(EVENT_STREAM) === true)
+    return answerEvents(parts, identity, raw, url);
   const body = route.method === "GET" || route.method === "DELETE" ? {} : await readMembers(raw);
   return pool.use(identity, async (caller) => {
     const fleet = new FleetRequests(caller, { clock, signal: raw.signal });
     return responseOf(await act(route, { ...shared, fleet, headers: raw.headers, url, body }));
   });
+}
+
+async function answerEvents(
+  { authentication, pool, clock, stopping }: AppParts,
+  identity: CallerIdentity,
+  request: Request,
+  url: Members,
+): Promise<Response> {
+  const { caller, release } = await pool.hold(identity);
+  const left = new AbortController();
+  const signal = AbortSignal.any([request.signal, caller.ended, stopping, left.signal]);
+  signal.addEventListener("abort", release, { once: true });
+  try {
+    const after = request.headers.get("last-event-id");
+    const stream = await eventStream({
+      fleet: new FleetRequests(caller, { clock, signal }),
+      clock,
+      members: { ...url, ...(after && { after }) },
+      signal,
+      isAdmitted: () => authentication.isAdmitted(request.headers.get("authorization") ?? undefined),
+    });
+    return new Response(stream, { headers: { ...STREAM_HEADERS, ...COMMON_HEADERS } });
+  } catch (error) {
+    left.abort();
+    throw error;
+  }
 }
 
 const addressOf = ({ env }: Context<Env>): string => env?.incoming?.socket?.remoteAddress ?? "unknown";

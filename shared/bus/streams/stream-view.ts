@@ -26,9 +26,9 @@ export function streamView(access: () => Promise<StreamAccess>, stream: string):
       view(async (access) =>
         (await oldest(access, stream, { fromSeq, limit, headersOnly: true })).map(headOf),
       ),
-    read: (fromSeq, limit) =>
+    read: (fromSeq, limit, filter) =>
       view(async (access) =>
-        (await oldest(access, stream, { fromSeq, limit, headersOnly: false })).map(bodyOf),
+        (await oldest(access, stream, { fromSeq, limit, filter, headersOnly: false })).map(bodyOf),
       ),
     get: (seq) =>
       view(async ({ manager }) => {
@@ -75,13 +75,21 @@ async function state({ manager }: StreamAccess, stream: string): Promise<StreamS
   };
 }
 
+interface OldestQuery {
+  readonly fromSeq: number;
+  readonly limit: number;
+  readonly headersOnly: boolean;
+  readonly filter?: string | undefined;
+}
+
 /** Throws BusError, if no message arrives in time although the stream has some. */
 async function oldest(
   access: StreamAccess,
   stream: string,
-  { fromSeq, limit, headersOnly }: { fromSeq: number; limit: number; headersOnly: boolean },
+  { limit, filter, ...from }: OldestQuery,
 ): Promise<JsMsg[]> {
-  return withSlice(access, stream, { fromSeq, headersOnly }, async ({ waiting, read }) => {
+  const slice = { ...from, ...(filter !== undefined && { filter }) };
+  return withSlice(access, stream, slice, async ({ waiting, read }) => {
     const messages = await read(Math.min(limit, waiting));
     if (messages.length === 0 && Math.min(limit, waiting) > 0) throw new BusError("timeout", { stream });
     return messages;

@@ -172,6 +172,8 @@ function inputOf({ act }: RestRoute, schemas: Schemas): Input {
   switch (act.kind) {
     case "query":
       return membersOf(bare(schemas, SCHEMA_FILES.query(act.op)));
+    case "events":
+      return membersOf(bare(schemas, SCHEMA_FILES.query("events")));
     case "command":
       return commandInput(membersOf(bare(schemas, SCHEMA_FILES.command(act.op))), act, schemas);
     case "recover_checkpoint":
@@ -244,6 +246,8 @@ function headerParameters({ act }: RestRoute): JsonSchema[] {
   });
   if (act.kind === "query" && act.unwrap !== undefined)
     return [header("If-None-Match", "An ETag: the answer is 304 while the record has this version.")];
+  if (act.kind === "events")
+    return [header("Last-Event-ID", "The id of the last event that the client has; like `after`.")];
   if (act.kind !== "command" && act.kind !== "recover_checkpoint") return [];
   const key = header("Idempotency-Key", "A UUIDv7, or a text of up to 255 characters; see the README.");
   const changes = act.kind === "command" && ["update", "finalize", "link"].includes(act.op);
@@ -311,6 +315,11 @@ function responses(route: RestRoute, schemas: Schemas): Record<string, JsonSchem
         [act.op === "create" ? 201 : 200]: answer("It is in the store.", applied, act.op === "create"),
         202: answer("The store is unavailable; it will be applied once.", queued),
       };
+    }
+    case "events": {
+      const page = membersOf(bare(schemas, SCHEMA_FILES.answer("events"))).properties.result as JsonSchema;
+      const stream = { "text/event-stream": { schema: { type: "string" } } };
+      return { 200: { description: "Events.", content: { [JSON_TYPE]: { schema: page }, ...stream } } };
     }
     case "agent_request":
       return { 204: { description: "The runner has done it." } };

@@ -6,6 +6,7 @@ import { acknowledgedAlertsSchema, alertPageSchema, alertStateSchema } from "../
 import { errorBodySchema } from "../answers.ts";
 import { checkpointSchema } from "../checkpoint.ts";
 import { ERROR_CODES } from "../errors.ts";
+import { eventPageSchema } from "../event-queries.ts";
 import { handoffSchema } from "../handoff-record.ts";
 import { resumePreviewSchema } from "../mission-commands.ts";
 import {
@@ -200,6 +201,7 @@ export const RESULT_SCHEMAS = {
     listening_since: z.string(),
     cursor: z.string().exactOptional(),
   }),
+  events: eventPageSchema,
   tenant_audit: z.looseObject({
     head: z.looseObject({ seq: z.int(), hash: z.string() }).nullable(),
     entries: z.array(auditRecordSchema),

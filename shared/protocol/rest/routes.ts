@@ -36,6 +36,8 @@ export type RestAct =
   | { readonly kind: "recover_checkpoint" }
   /** Removes what retention keeps no longer, or lists it (seed 002). */
   | { readonly kind: "prune" }
+  /** Events as a stream for `Accept: text/event-stream`, and otherwise a page of them. */
+  | { readonly kind: "events" }
   /** The caller itself. */
   | { readonly kind: "caller" };
 
@@ -57,6 +59,7 @@ export const REST_TAGS = {
   handoffs: "Handoffs of tasks from one agent to the next.",
   recovery: "Tasks whose agent failed, and the points from which they continue.",
   audit: "The hash chains of all transitions.",
+  events: "Committed transitions, as CloudEvents.",
   agents: "Agents, by their heartbeats.",
   alerts: "What needs an operator.",
   operations: "The fleet itself: status, queue, search index, scrub.",
@@ -302,6 +305,18 @@ const AGENTS: readonly RestRoute[] = [
   ),
 ];
 
+const EVENTS: readonly RestRoute[] = [
+  {
+    id: "getEvents",
+    method: "GET",
+    path: "/events",
+    tag: "events",
+    summary:
+      "Events from now on, or from a cursor on. With `Accept: text/event-stream` a stream, which `Last-Event-ID` resumes; otherwise a page.",
+    act: { kind: "events" },
+  },
+];
+
 const query = (op: AnsweredOp): RestAct => ({ kind: "query", op });
 
 const ALERTS: readonly RestRoute[] = [
@@ -351,6 +366,7 @@ export const REST_ROUTES: readonly RestRoute[] = [
   ...HANDOFFS,
   ...RECOVERY,
   ...AUDIT,
+  ...EVENTS,
   ...AGENTS,
   ...ALERTS,
   ...OPERATIONS,

@@ -31,6 +31,7 @@ const VOLATILE: [names: RegExp, shape: RegExp][] = [
   [/^(hash|checkpoint_hash|audit_hash|new_hash|old_hash|prev|audithash)$/, /^[0-9a-f]{64}$/],
   [/^offer_digest$/, /^(null|[0-9a-f]{64})$/],
   [/^(position|indexed_through)$/, /^[0-9a-f]{20}$/],
+  [/^cursor$/, /^[A-Za-z0-9_-]{16,}$/],
   [/^(id|alert_id)$/, /^default\/billing-42\/FLEET_QUEUE-\d-\d{13}$/],
   [/^server_version$/, /^\d+\.\d+\.\d+$/],
   [/^(uptime_ms|oldest_ms|bytes_max|free_bytes|total_bytes|min_free_bytes)$/, /^\d+$/],

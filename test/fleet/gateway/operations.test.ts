@@ -283,6 +283,13 @@ describe("audit, agents, alerts", () => {
   });
 });
 
+test("getEvents answers with a page", async () => {
+  expect((await operator.get("/events")).body).toMatchObject({
+    events: [],
+    cursor: expect.any(String) as string,
+  });
+});
+
 test("getCaller, getStatus, getQueue, getIndex, rebuildIndex, getScrub, startScrub, listScrubFindings", async () => {
   expect((await agent.get("/caller")).body).toEqual({
     tenant: "default",

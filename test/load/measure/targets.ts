@@ -44,6 +44,8 @@ export const TARGETS = {
   heartbeats: { required: { below: 10 }, aim: null },
   /** The extra time of an agent's work with checkpoints, %. */
   overhead: { required: { below: 5 }, aim: { below: 1 } },
+  /** Reads over HTTP beside the write load, /s. */
+  http_reads: { required: { at_least: 2_000 }, aim: null },
   /** The loss of throughput through credentials and TLS, %. */
   access: { required: { below: 5 }, aim: null },
   /** The completed work that survives the loss of an agent's life or context, %. Seed 003 asks for 50. */

@@ -110,6 +110,7 @@ const idsOf = (page: QueryResults["search"] | QueryResults["history"]) =>
   page.checkpoints.map(({ metadata }) => metadata.checkpoint_id);
 
 const OTHERS = [
+  "events",
   ...SCRUB_OPS,
   ...QUEUE_OPS,
   ...ALERT_OPS,
