@@ -31,8 +31,6 @@ import type { AlertQueries } from "./alerts.ts";
 import type { OfferQueries } from "./offers.ts";
 import type { QueueQueries } from "./queue.ts";
 import type { RecoveryQueries } from "./recoveries.ts";
-import type { EventQuery } from "./streams/event-pages.ts";
-import type { TurnQuery } from "./turns.ts";
 
 export interface Queries {
   handle(request: ServiceRequest): Promise<ServiceAnswer | ForwardedRequest>;
@@ -78,8 +76,7 @@ export function createQueries(
   alerts: AlertQueries,
   recoveries: RecoveryQueries,
   offers: OfferQueries,
-  turns: TurnQuery,
-  events: EventQuery,
+  direct: Pick<Handlers, "turn_event" | "events">,
 ): Queries {
   const handlers: Handlers = {
     get: (tenant, { checkpoint_id: id, version, as_stored }) =>
@@ -102,10 +99,9 @@ export function createQueries(
     scrub_start: (tenant, _query, caller) => repository.startScrub({ tenant, caller }),
     scrub_findings: (tenant, query) => repository.scrubFindings(tenant, query),
     agents,
-    events,
+    ...direct,
     tenant_audit: (tenant, query) => repository.tenantActs.page(tenant, query),
     access_record: (tenant, { acts }, caller) => recordAccess(repository, { tenant, caller }, acts),
-    turn_event: turns,
     prunable: (tenant, query) => repository.prunable(tenant, query),
     ...missionHandlers(repository),
     queue_status: (tenant) => queue.status(tenant),

@@ -30,8 +30,7 @@ export async function start(context: ReaderContext): Promise<Stop> {
     createAlertQueries(context),
     createRecoveryQueries(repository, config),
     createOfferQueries(context),
-    createTurnQuery(context, repository),
-    createEventQuery(context),
+    { turn_event: createTurnQuery(context, repository), events: createEventQuery(context) },
   );
   const stopServing = await serveEndpoint(
     {
