@@ -18,7 +18,7 @@ export interface SessionTask {
 }
 
 export function taskOf(
-  { reason }: HookEvent,
+  { reason, vendor }: HookEvent,
   agent: HookAgent,
   session: AgentSession,
   previous: AgentSession | null,
@@ -30,10 +30,16 @@ export function taskOf(
     return { taskId: known, continues: isCompaction || reason === "clear" };
   }
   const isContinued =
-    previous?.task_id != null && isTrusted(previous, agent) && CONTINUED_ENDS.test(previous.end_reason ?? "");
+    previous?.task_id != null && isTrusted(previous, agent) && isContinuable(previous, vendor, reason);
   return isContinued
     ? { taskId: previous.task_id!, continues: true }
     : { taskId: agent.agentId, continues: isCompaction };
+}
+
+/** Codex reports the end of a session that its user cleared only when the program ends, so the begin of the next one decides. */
+function isContinuable(previous: AgentSession, vendor: string, reason: string | undefined): boolean {
+  if (previous.end_reason !== null) return CONTINUED_ENDS.test(previous.end_reason);
+  return reason === "clear" && previous.vendor === vendor;
 }
 
 /** undefined: the task has no checkpoint. */

@@ -9,6 +9,8 @@ import { HOOK_VENDORS, type HookVendorName, isHookVendor } from "../../shared/sd
 
 export interface HookEvent {
   readonly vendor: HookVendorName;
+  /** In the vendor's word. */
+  readonly name: string;
   readonly event: TurnEventType;
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -43,6 +45,7 @@ export function parseHookEvent(text: string): HookEvent {
   const prompt = stringOf(payload.prompt) ?? "";
   return {
     vendor,
+    name,
     event: form.event,
     at: startOf(message.at, form.event, payload),
     waitMs: typeof message.waitMs === "number" ? message.waitMs : 0,
@@ -52,7 +55,7 @@ export function parseHookEvent(text: string): HookEvent {
     payload,
     isCheckpointMessage: form.event === "user_prompt_submit" && isCheckpointMessage(prompt),
     isContinuation: payload.stop_hook_active === true,
-    reason: reasonOf(payload),
+    reason: form.event === "after_model" ? undefined : reasonOf(payload),
   };
 }
 

@@ -9,11 +9,12 @@ import type { TurnResult } from "../../shared/protocol/turns.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { HOOK_VENDORS } from "../../shared/sdk/hooks/vendors.ts";
 import { type FleetClient, FleetError } from "../../shared/sdk/sdk.ts";
-import { activityOf } from "./activity.ts";
 import { fleetCallOf } from "./agent-shell.ts";
 import { continuationOf, taskOf } from "./continuation.ts";
 import { type HookEvent, shortHash } from "./event.ts";
 import { agentOf, type FleetConnections, type HookAgent } from "./fleet-connections.ts";
+import { activityOf } from "./payload/activity.ts";
+import { shortensContext } from "./payload/compaction.ts";
 import { capturedCheckpoint, saveCommandId } from "./saved-work.ts";
 
 /** A hash, because the name of a machine may have characters that a token may not. */
@@ -38,6 +39,7 @@ export class SessionWork {
    * retryable FleetError while the fleet does not answer.
    */
   async handle(event: HookEvent, answer: (text: string) => void): Promise<void> {
+    if (event.event === "pre_compact" && !(await shortensContext(event))) return answer("");
     const agent = agentOf(event);
     const { connections } = this.#parts;
     await connections.use(agent, event.env, (client) => this.#handle(client, agent, event, answer));
@@ -63,7 +65,8 @@ export class SessionWork {
     } else {
       answer("");
     }
-    if (save) await this.#save(client, agent, event, { ...result, taskId });
+    // The hook of an error and that of the end run beside each other: the end may be first, and have saved the work.
+    if (save || isRateLimit(event)) await this.#save(client, agent, event, { ...result, taskId });
   }
 
   async #record(client: FleetClient, agent: HookAgent, event: HookEvent): Promise<TurnResult> {
@@ -131,8 +134,7 @@ export class SessionWork {
       const outcome = await task.checkpoint(checkpoint, { commandId: saveCommandId(session, event.at) });
       log.info({ ...facts, outcome: outcome.outcome }, "work of the session saved");
       const advised = outcome.outcome === "committed" ? (outcome.handoffAdvised ?? []) : [];
-      const isLimited = event.event === "agent_error" && event.reason === "rate_limit";
-      const reason = isLimited ? "rate_limit" : advised[0]?.reason;
+      const reason = isRateLimit(event) ? "rate_limit" : advised[0]?.reason;
       // Only an agent of a runner: in a user's own session, the user decides.
       if (fence === undefined || reason === undefined) return;
       await task.handOff({ reason });
@@ -144,3 +146,6 @@ export class SessionWork {
     }
   }
 }
+
+const isRateLimit = ({ event, reason }: HookEvent): boolean =>
+  event === "agent_error" && reason === "rate_limit";

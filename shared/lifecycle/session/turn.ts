@@ -28,7 +28,7 @@ export function applyTurnEvent(
   const { activity, isNew } = mergeActivity(known, event, known.recent_events.includes(mark));
   const isUnsaved = known.is_unsaved || isNew;
   const save = SAVING.has(event.event) && (isUnsaved || isRepeated);
-  const ends = event.event === "session_end" || event.event === "agent_error";
+  const end = endOf(known, event);
   const isLate = event.at < known.last_event_at;
   const session: AgentSession = {
     ...known,
@@ -44,9 +44,17 @@ export function applyTurnEvent(
       -LIMITS.session_recent_count_max,
     ),
     last_event_at: isLate ? known.last_event_at : event.at,
-    ...(!isLate && { ended_at: ends ? event.at : null, end_reason: ends ? (event.reason ?? null) : null }),
+    ...(!isLate && { ended_at: end === undefined ? null : event.at, end_reason: end ?? null }),
+    ...(isLate && known.ended_at !== null && event.event === "agent_error" && { end_reason: end ?? null }),
   };
   return { session, decision, save };
+}
+
+/** Why the session ended. null: not reported; undefined: it has not ended. A program that ends after an error reports both. */
+function endOf({ end_reason: known }: AgentSession, event: TurnEvent): string | null | undefined {
+  if (event.event === "agent_error") return event.reason ?? null;
+  if (event.event === "session_end") return known ?? event.reason ?? null;
+  return undefined;
 }
 
 function newSession(agentId: string, event: TurnEvent): AgentSession {

@@ -70,7 +70,7 @@ function groupOf(vendor: HookVendorName, event: string, form: VendorEvent, comma
   const entry = {
     type: "command",
     command: command(event),
-    timeout: HOOK_VENDORS[vendor].timeout,
+    timeout: form.timeout ?? HOOK_VENDORS[vendor].timeout,
     ...(form.isAsync === true && { async: true }),
   };
   return { ...(form.matcher !== undefined && { matcher: form.matcher }), hooks: [entry] };

@@ -11,6 +11,10 @@ export interface VendorEvent {
   /** The program does not wait for the hook. */
   readonly isAsync?: boolean;
   readonly matcher?: string;
+  /** Instead of the time of the vendor, for an event that the program gives less. */
+  readonly timeout?: number;
+  /** The program reports an automatic compaction before every request, and shortens a context only from this many tokens. */
+  readonly automaticFromTokens?: number;
 }
 
 export interface HookVendor {
@@ -49,6 +53,8 @@ export const HOOK_VENDORS: Readonly<Record<HookVendorName, HookVendor>> = {
       SessionStart: { event: "session_start" },
       UserPromptSubmit: { event: "user_prompt_submit" },
       PostToolUse: { event: "after_model", isAsync: true, matcher: "*" },
+      // A tool that failed is reported by this event alone.
+      PostToolUseFailure: { event: "after_model", isAsync: true, matcher: "*" },
       Stop: { event: "agent_stop" },
       StopFailure: { event: "agent_error" },
       PreCompact: { event: "pre_compact" },
@@ -69,6 +75,7 @@ export const HOOK_VENDORS: Readonly<Record<HookVendorName, HookVendor>> = {
       PostToolUse: { event: "after_model" },
       Stop: { event: "agent_stop" },
       PreCompact: { event: "pre_compact" },
+      SessionEnd: { event: "session_end", timeout: 3 },
     },
     budget: PROMPT_BUDGETS.codex_hook,
     context: sessionContext,
@@ -84,7 +91,8 @@ export const HOOK_VENDORS: Readonly<Record<HookVendorName, HookVendor>> = {
       BeforeAgent: { event: "user_prompt_submit" },
       AfterTool: { event: "after_model" },
       AfterAgent: { event: "agent_stop" },
-      PreCompress: { event: "pre_compact" },
+      // Half of the context of its models, the default of model.compressionThreshold.
+      PreCompress: { event: "pre_compact", automaticFromTokens: 524_288 },
       SessionEnd: { event: "session_end" },
     },
     budget: PROMPT_BUDGETS.claude_hook,

@@ -106,6 +106,16 @@ describe("seed 001 invariant", () => {
   });
 });
 
+test("an error stays the reason of the end, in either order of the two hooks", async () => {
+  const [of, other] = [session(), session()];
+  await of("agent_error", 1, { reason: "rate_limit" });
+  expect((await of("session_end", 2, { reason: "other" })).session.end_reason).toBe("rate_limit");
+  await other("session_end", 2, { reason: "other" });
+  const { session: late } = await other("agent_error", 1, { reason: "rate_limit" });
+  expect(late).toMatchObject({ end_reason: "rate_limit", ended_at: at(2) });
+  expect((await of("session_start", 3, { reason: "resume" })).session.end_reason).toBeNull();
+});
+
 describe("seed 001 flow", () => {
   test("1: a normal turn: prompt, tools, stop, one request", async () => {
     const of = session();

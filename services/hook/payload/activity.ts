@@ -1,9 +1,10 @@
 /** What an event says about the work: files, commands, tests, prompts and tokens. Its texts have no secrets and fit the limits. */
 import { isAbsolute, relative } from "node:path";
-import { withoutSecrets } from "../../shared/integrity/secret-scan.ts";
-import { LIMITS } from "../../shared/protocol/limits.ts";
-import type { Activity } from "../../shared/protocol/turns.ts";
-import { type HookEvent, isObject, stringOf } from "./event.ts";
+import { withoutSecrets } from "../../../shared/integrity/secret-scan.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
+import type { Activity } from "../../../shared/protocol/turns.ts";
+import { type HookEvent, isObject, stringOf } from "../event.ts";
+import { hasFailed, hasPassed } from "./tool-outcome.ts";
 import { readUsage } from "./transcript.ts";
 
 /** The members in which the tools of all vendors name a file that they change. */
@@ -30,37 +31,27 @@ export async function activityOf(event: HookEvent): Promise<Activity | undefined
   }
 }
 
-async function toolActivity({ payload, folder }: HookEvent): Promise<Activity> {
+async function toolActivity(event: HookEvent): Promise<Activity> {
+  const { payload, folder } = event;
   const tool = stringOf(payload.tool_name) ?? "";
   const input = isObject(payload.tool_input) ? payload.tool_input : {};
-  if (SHELL.test(tool)) return shellActivity(input, payload.tool_response, folder);
-  const files = CHANGING.test(tool) ? changedFiles(input, folder) : [];
+  if (SHELL.test(tool)) return shellActivity(input, event);
+  const files = CHANGING.test(tool) && !hasFailed(payload) ? changedFiles(input, folder) : [];
   return { tool_calls: 1, ...(files.length > 0 && { files }) };
 }
 
 async function shellActivity(
   { command: given }: Readonly<Record<string, unknown>>,
-  response: unknown,
-  folder: string,
+  event: HookEvent,
 ): Promise<Activity> {
   const raw = Array.isArray(given) ? given.map(String).join(" ") : (stringOf(given) ?? "");
-  const patched = raw.includes("apply_patch") ? changedFiles({ input: raw }, folder) : [];
+  const patched = raw.includes("apply_patch") ? changedFiles({ input: raw }, event.folder) : [];
   if (raw === "") return { tool_calls: 1 };
   const command = await clean(raw.replaceAll(/\s+/g, " "), LIMITS.session_text_chars_max);
-  const passed = hasPassed(response);
+  const passed = await hasPassed(event);
   const isTest = TESTS.test(raw);
   const one = { command, ...(passed !== undefined && { passed }), ...(isTest && { is_test: true }) };
   return { tool_calls: 1, commands: [one], ...(patched.length > 0 && { files: patched }) };
-}
-
-/** undefined: the vendor does not say how the command ended. */
-function hasPassed(response: unknown): boolean | undefined {
-  if (!isObject(response)) return undefined;
-  const { exit_code, exitCode, interrupted, error, is_error } = response;
-  const code = exit_code ?? exitCode;
-  if (typeof code === "number") return code === 0;
-  if (interrupted === true || is_error === true || (typeof error === "string" && error !== "")) return false;
-  return is_error === false ? true : undefined;
 }
 
 function changedFiles(input: Readonly<Record<string, unknown>>, folder: string): string[] {

@@ -4,8 +4,8 @@
  */
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
-import type { Activity } from "../../shared/protocol/turns.ts";
-import { isObject } from "./event.ts";
+import type { Activity } from "../../../shared/protocol/turns.ts";
+import { isObject } from "../event.ts";
 
 type Usage = Pick<
   Activity,
@@ -22,6 +22,29 @@ export async function readUsage(path: string | undefined): Promise<Usage> {
   } catch {
     return {};
   }
+}
+
+/** Codex gives its hooks the output of a command, and writes the exit code to its transcript. undefined: not there. */
+export async function readExitCode(
+  path: string | undefined,
+  toolUseId: string | undefined,
+): Promise<number | undefined> {
+  if (path === undefined || toolUseId === undefined) return undefined;
+  try {
+    for (const line of (await readTail(path)).split("\n").reverse()) {
+      const code = line.includes(toolUseId) ? exitCodeOf(parsed(line), toolUseId) : undefined;
+      if (code !== undefined) return code;
+    }
+  } catch {
+    // No transcript: nothing is known.
+  }
+  return undefined;
+}
+
+function exitCodeOf(entry: unknown, toolUseId: string): number | undefined {
+  if (!isObject(entry) || !isObject(entry.payload) || !isObject(entry.payload.item)) return undefined;
+  const { id, exit_code: code } = entry.payload.item;
+  return id === toolUseId && typeof code === "number" ? code : undefined;
 }
 
 async function readTail(path: string): Promise<string> {
@@ -47,21 +70,26 @@ function newestUsage(text: string): Usage {
 }
 
 function usageOf(line: string): Usage | undefined {
-  let entry: unknown;
+  const entry = parsed(line);
+  if (!isObject(entry)) return undefined;
+  return claudeUsage(entry) ?? codexUsage(entry) ?? geminiUsage(entry);
+}
+
+/** The first line of the tail is cut, and the last one may be half written. */
+function parsed(line: string): unknown {
   try {
-    entry = JSON.parse(line);
+    return JSON.parse(line);
   } catch {
-    // The first line of the tail is cut, and the last one may be half written.
     return undefined;
   }
-  if (!isObject(entry)) return undefined;
-  return claudeUsage(entry) ?? codexUsage(entry);
 }
 
 /** The context of an answer is all that the model read for it, and its own words. */
 function claudeUsage({ message, isSidechain }: Readonly<Record<string, unknown>>): Usage | undefined {
   if (!isObject(message) || !isObject(message.usage) || isSidechain === true) return undefined;
   const { usage, model } = message;
+  // The program's own words after an error, with zeros as usage.
+  if (model === "<synthetic>") return undefined;
   const input = count(usage.input_tokens);
   const cached = count(usage.cache_read_input_tokens);
   const created = count(usage.cache_creation_input_tokens);
@@ -83,6 +111,14 @@ function codexUsage({ payload }: Readonly<Record<string, unknown>>): Usage | und
       output_tokens: count(total.output_tokens),
       cached_tokens: count(total.cached_input_tokens),
     }),
+  };
+}
+
+function geminiUsage({ tokens, model }: Readonly<Record<string, unknown>>): Usage | undefined {
+  if (!isObject(tokens) || typeof tokens.total !== "number") return undefined;
+  return {
+    ...(typeof model === "string" && { model: model.slice(0, MODEL_CHARS).toWellFormed() }),
+    context_tokens: count(tokens.total),
   };
 }
 
