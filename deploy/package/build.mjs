@@ -4,7 +4,7 @@
 // npm also runs it after an install in a checkout. Without the compiler, as in a production install, there is nothing to do.
 
 import { spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { keepReachable } from "./declarations.mjs";
@@ -38,10 +38,16 @@ function build() {
   if (run.status !== 0) return run.status ?? 1;
   for (const path of ASSETS) {
     mkdirSync(dirname(join(dist, path)), { recursive: true });
-    cpSync(join(root, path), join(dist, path));
+    copy(join(root, path), join(dist, path));
   }
   keepReachable(dist, declarationEntries());
   return 0;
+}
+
+/** Programs read the JSON of the package, so it needs no layout. */
+function copy(from, to) {
+  if (from.endsWith(".json")) writeFileSync(to, JSON.stringify(JSON.parse(readFileSync(from, "utf8"))));
+  else cpSync(from, to);
 }
 
 function declarationEntries() {

@@ -77,7 +77,7 @@ export class Newcomer {
   ): Promise<Running> {
     const child = spawn("/bin/sh", ["-c", line], {
       cwd: folder,
-      env: { ...this.#env, FLEET_OPS_PORT: "0", ...env },
+      env: { ...this.#env, FLEET_OPS_PORT: "0", FLEET_GATEWAY_PORT: "-1", ...env },
       detached: true,
     });
     this.#running.push(child);
