@@ -42,6 +42,7 @@ interface StartFlags {
   readonly description?: string;
   readonly type?: string;
   readonly fence?: number;
+  readonly quiet?: true;
 }
 
 function addStart(group: Command, action: ActionFactory): void {
@@ -53,6 +54,7 @@ function addStart(group: Command, action: ActionFactory): void {
     .option("--description <text>", "more about it")
     .option("--type <type>", "the agent type that continues it after a failure")
     .addOption(fenceOption())
+    .option("-q, --quiet", "print only its id")
     .action(action(start));
   withExamples(command, (fleet) => ({
     "A mission": `${fleet} mission start msn-auth --title "Implement user authentication"`,
@@ -66,7 +68,7 @@ async function start(session: Session, id: string | undefined, flags: StartFlags
   const name = id ?? `msn-${newCommandId()}`;
   const options = { ...session.deadline, fence };
   const result = await client.mission(name).start({ title, description, agentType }, options);
-  await session.show(result, () => `Mission started: ${result.taskId}`);
+  await session.show(result, () => (flags.quiet ? result.taskId : `Mission started: ${result.taskId}`));
 }
 
 interface ListFlags {
