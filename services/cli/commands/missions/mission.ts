@@ -27,7 +27,7 @@ export function addMission(program: Command, action: ActionFactory): void {
   const update = group
     .command("update")
     .description("Change the title or the status of a mission. Its end writes the final checkpoint.")
-    .argument("<mission>", "the mission")
+    .argument("[mission]", "the mission (else the current one)")
     .option("--title <text>", "the new title")
     .addOption(new Option("-s, --status <status>", "the new status").choices(ENDS))
     .addOption(fenceOption())
@@ -120,7 +120,7 @@ interface UpdateFlags {
 
 async function updateMission(
   session: Session,
-  id: string,
+  id: string | undefined,
   { title, status, fence }: UpdateFlags,
 ): Promise<void> {
   const { handle } = await namedMission(session, id, { fence });
