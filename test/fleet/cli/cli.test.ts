@@ -56,7 +56,7 @@ async function written(task: string, progress = 0): Promise<string> {
 }
 
 beforeAll(async () => {
-  server = await startFleet();
+  server = await startFleet({ FLEET_MIRROR_DIR: "off" });
   client = await server.client();
 });
 

@@ -17,7 +17,7 @@ const [BEGIN, END] = ["\u001b[200~", "\u001b[201~"];
 const LONG_MS = LIMITS.turn_min_ms + 500;
 
 const note = (what: string, more: object = {}): void =>
-  appendFileSync(seen, `${JSON.stringify({ what, pid: process.pid, ...more })}\n`);
+  appendFileSync(seen, `${JSON.stringify({ what, at: Date.now(), pid: process.pid, ...more })}\n`);
 
 const sessionFile = `${seen}.session`;
 const isResumed = options.includes("--continue") && existsSync(sessionFile);

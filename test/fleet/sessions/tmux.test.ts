@@ -7,6 +7,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { startRunner } from "../../harness/processes/runner-process.ts";
@@ -25,6 +26,8 @@ const TASK = "login";
 
 interface Seen {
   readonly what: string;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
   readonly pid: number;
   readonly text?: string;
   readonly decision?: string | null;
@@ -113,6 +116,7 @@ describe.runIf(hasTmux)("seed 001: a scripted agent in a tmux window", () => {
   });
 
   test("flow 2 and invariant 6: a restart continues the session, and five seconds later it is asked for a checkpoint, without the threshold", async () => {
+    const before = Date.now();
     const { exit, out, err } = await restart();
     expect({ exit, err }).toEqual({ exit: 0, err: "" });
     expect(out).toContain("was restarted");
@@ -121,6 +125,7 @@ describe.runIf(hasTmux)("seed 001: a scripted agent in a tmux window", () => {
     expect(second).toMatchObject({ resumed: true });
     expect(second?.pid).not.toBe(first?.pid);
     await seenTimes("message", 1);
+    expect(seen("message")[0]?.at).toBeGreaterThanOrEqual(before + LIMITS.restart_injection_ms);
     await seenTimes("ready", 2);
     // Its answer is not asked again.
     expect(seen("stopped").map(({ decision }) => decision)).toEqual(["block", null, null]);
