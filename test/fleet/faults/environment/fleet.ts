@@ -237,6 +237,8 @@ const service =
       FLEET_FINALIZE_DRAFTS_AFTER: "3s",
       // The checker compares every version that was ever written.
       FLEET_RETENTION_EVERY: "off",
+      // It would restore the checkpoints that the run damages, and no agent would have to fall back.
+      FLEET_MIRROR_DIR: "off",
       FLEET_OPS_PORT: "0",
       FLEET_LOG_LEVEL: "warn",
     },
