@@ -8,7 +8,7 @@ import { clear, fill, smallDisk } from "../harness/small-disk.ts";
 
 const RESERVE = "8MiB";
 const SOON = { timeout: 30_000, interval: 100 };
-const GREETING = /^(Fleet is up|In another terminal| {2}(bus|operations|data) )/;
+const GREETING = /^(Fleet is up|In another terminal| {2}(bus|operations|HTTP API|data) )/;
 
 const create = (client: FleetClient, taskId: string, deadlineMs = 20_000) =>
   client.createCheckpoint({
