@@ -104,7 +104,9 @@ describe.each(ENGINES.slice(0, 1))("random tasks on %s", (engine) => {
       handoff: async () => send(place.repository, "handoff", { checkpoint_id: await one() }, await by()),
       "take over": async () => {
         const { handoff_id } = await place.head(task);
-        const offered = await offer(place.repository, handoff_id ?? "");
+        // A handoff from damaged records is not offered.
+        const offered = await offer(place.repository, handoff_id ?? "").catch(() => null);
+        if (offered === null) return;
         await acknowledge(place.repository, offered, { agent: agent() });
       },
       fail: () => place.fail(task),

@@ -15,7 +15,8 @@ import { StoreCopy } from "../layout-1/fixture.ts";
 const DAY_MS = 86_400_000;
 const reading = { label: "test", deadlineMs: 5_000 } as const;
 
-describe.each(ENGINES)("the sweep on %s", (engine) => {
+// On LMDB the writer sweeps in test/services/writer/retention.test.ts.
+describe.each(ENGINES.filter((engine) => engine !== "lmdb"))("the sweep on %s", (engine) => {
   let place: TestTasks;
   beforeAll(async () => {
     place = await TestTasks.open(engine);
