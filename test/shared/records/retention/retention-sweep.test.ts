@@ -15,7 +15,8 @@ import { StoreCopy } from "../layout-1/fixture.ts";
 const DAY_MS = 86_400_000;
 const reading = { label: "test", deadlineMs: 5_000 } as const;
 
-// On LMDB the writer sweeps in test/services/writer/retention.test.ts.
+// Not on LMDB: four of these tests have timed out there, for a reason that is not known. A writer sweeps an LMDB store in
+// test/services/writer/retention.test.ts.
 describe.each(ENGINES.filter((engine) => engine !== "lmdb"))("the sweep on %s", (engine) => {
   let place: TestTasks;
   beforeAll(async () => {
