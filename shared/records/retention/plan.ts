@@ -76,12 +76,20 @@ export function rulesOf(
   return { ...policyOf(policies, tenant, agent_type ?? "").retention, ...rules };
 }
 
-/** `from`: the position at which the plan begins. */
+/** The part of a task that a plan covers. */
+export interface PlanPart {
+  /** The first position. */
+  readonly from: number;
+  /** The position before which the plan ends; without it, the plan covers the task to its newest checkpoint. */
+  readonly until?: number | undefined;
+  readonly budget: PlanBudget;
+}
+
 export async function planTask(
   reader: Reader,
   task: TaskRecord,
   context: PlanContext,
-  { from, budget }: { readonly from: number; readonly budget: PlanBudget },
+  { from, until, budget }: PlanPart,
 ): Promise<TaskPlan> {
   const auditSeq = task.audit_seq;
   const rules = rulesOf(task, context);
@@ -93,8 +101,9 @@ export async function planTask(
   const mayBeDue = dueFilter(task, rules, newest, context.nowMs);
   const removals: PlannedRemoval[] = [];
   let needs: Needs | null = null;
+  const end = until === undefined ? keys.orderRange(task.task_id).end : keys.order(task.task_id, until);
   for (let at = from; ; ) {
-    const range = { begin: keys.order(task.task_id, at), end: keys.orderRange(task.task_id).end };
+    const range = { begin: keys.order(task.task_id, at), end };
     const { rows, more } = await reader.getRange(range, { limit: SLICE });
     budget.rows -= rows.length;
     for (const { key, value } of rows) {

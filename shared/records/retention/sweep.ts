@@ -45,6 +45,8 @@ interface Place {
   readonly done: string | null;
   /** The position in the task after it. */
   readonly from: number;
+  /** The end of that task when the pass reached it; absent while the pass stands between two tasks. */
+  readonly until?: number;
 }
 
 /** The state of the sweep in the store. */
@@ -150,7 +152,7 @@ function added(a: PassCounts, b: PassCounts): PassCounts {
 async function planStep(
   reader: Reader,
   { policies, now }: RetentionSweep,
-  { tenant, done, from }: Place,
+  { tenant, done, from, until }: Place,
 ): Promise<StepPlan> {
   const keys = tenantKeys(tenant);
   const budget = newBudget();
@@ -158,16 +160,18 @@ async function planStep(
   const range = { begin: done === null ? begin : after(keys.task(done)), end };
   const { rows, more } = await reader.getRange(range, { limit: SLICE });
   const work: TaskRemovals[] = [];
-  let place: Place = { tenant, done, from };
+  let place: Place = { tenant, done, from, ...(until !== undefined && { until }) };
   for (const [i, { key, value }] of rows.entries()) {
     const task = parseTask(key);
     const head = decodeSoundHead(value);
+    // A task that grows faster than the sweep works would otherwise hold the pass forever.
+    const end = place.until ?? (head?.seq ?? 0) + 1;
+    const part = { from: place.from, until: end, budget };
     // The scrub finds the damaged head.
-    const plan =
-      head && (await planTask(reader, head, { policies, nowMs: now() }, { from: place.from, budget }));
+    const plan = head && (await planTask(reader, head, { policies, nowMs: now() }, part));
     if (plan !== null && plan.removals.length > 0) work.push({ tenant, task, plan });
     if (plan !== null && plan.next !== null) {
-      return { work, tasks: i, next: { ...place, from: plan.next } };
+      return { work, tasks: i, next: { ...place, from: plan.next, until: end } };
     }
     place = { tenant, done: task, from: 1 };
     if (isSpentBudget(budget)) return { work, tasks: i + 1, next: place };

@@ -15,9 +15,7 @@ import { StoreCopy } from "../layout-1/fixture.ts";
 const DAY_MS = 86_400_000;
 const reading = { label: "test", deadlineMs: 5_000 } as const;
 
-// Not on LMDB: four of these tests have timed out there, for a reason that is not known. A writer sweeps an LMDB store in
-// test/services/writer/retention.test.ts.
-describe.each(ENGINES.filter((engine) => engine !== "lmdb"))("the sweep on %s", (engine) => {
+describe.each(ENGINES)("the sweep on %s", (engine) => {
   let place: TestTasks;
   beforeAll(async () => {
     place = await TestTasks.open(engine);
