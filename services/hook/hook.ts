@@ -37,10 +37,11 @@ export async function start(
     clock,
     log,
     run: async () => {
+      // First: without its folder nothing else here works, and the helper would never end.
+      if (!listener.isOwn() || queue.idleMs() > IDLE_MS) return void process.kill(process.pid, "SIGTERM");
       for (const name of inbox.names()) void queue.answer(name);
       queue.forget();
       connections.closeIdle();
-      if (!listener.isOwn() || queue.idleMs() > IDLE_MS) process.kill(process.pid, "SIGTERM");
     },
   });
   return async () => {

@@ -2,7 +2,7 @@
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
@@ -120,6 +120,22 @@ test("a helper that is killed at any moment saves each stop once", async () => {
   expect(new Set(ids).size).toBe(ids.length);
   expect((await historyOf())[0]?.metrics.files_modified).toContain("file-5.ts");
   expect(ids.length).toBeLessThanOrEqual(5);
+});
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+test("a helper whose folder is removed ends", async () => {
+  await hooks.run(...payloads.start("startup"));
+  await expect.poll(() => hooks.log().length, { timeout: 20_000 }).toBeGreaterThan(0);
+  const pid = Number(hooks.log()[0]!.pid);
+  rmSync(hooks.folder, { recursive: true });
+  await expect.poll(() => isRunning(pid), { timeout: 30_000 }).toBe(false);
 });
 
 test("secrets of known formats, and the values of secret variables, are in no checkpoint", async () => {

@@ -1,7 +1,15 @@
 /** Real hook processes of an agent program, and the helper that the first of them starts. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
@@ -86,19 +94,38 @@ export function openHooks(vendor: HookVendorName, base: Record<string, string>):
     },
     log,
     drained: () => expect.poll(() => readdirSync(inbox), { timeout: DEADLINE_MS }).toEqual([]),
-    killHelpers() {
-      for (const pid of new Set(log().map((line) => line.pid))) {
-        try {
-          if (typeof pid === "number") process.kill(pid, "SIGKILL");
-        } catch {
-          // It has ended.
-        }
-      }
-    },
+    killHelpers: () => killAll(log().map(({ pid }) => Number(pid))),
     stop() {
       hooks.killHelpers();
+      killAll(processesOf(folder));
       rmSync(folder, { recursive: true, force: true });
     },
   };
   return hooks;
+}
+
+/** On Linux also a helper that is still starting: it would make the removed folder again. */
+function processesOf(folder: string): number[] {
+  const names = existsSync("/proc/self/environ") ? readdirSync("/proc") : [];
+  return names
+    .filter((name) => /^\d+$/.test(name) && variablesOf(name).includes(`FLEET_HOOK_DIR=${folder}`))
+    .map(Number);
+}
+
+function variablesOf(pid: string): string[] {
+  try {
+    return readFileSync(join("/proc", pid, "environ"), "utf8").split("\0");
+  } catch {
+    return [];
+  }
+}
+
+function killAll(pids: readonly number[]): void {
+  for (const pid of new Set(pids)) {
+    try {
+      process.kill(pid, "SIGKILL");
+    } catch {
+      // It has ended.
+    }
+  }
 }

@@ -20,15 +20,13 @@ const { deltaChannelHistoryTests, specTest } = await import("@langchain/langgrap
 let fleet: TestFleet;
 let savers = 0;
 
+vitest.beforeAll(async () => {
+  fleet = await startFleet();
+}, 60_000);
+vitest.afterAll(() => fleet?.stop());
+
 const initializer = {
   checkpointerName: "FleetSaver",
-  beforeAllTimeout: 60_000,
-  async beforeAll() {
-    fleet = await startFleet();
-  },
-  async afterAll() {
-    await fleet?.stop();
-  },
   /** Each saver is in a tenant of its own, because the suite lists all threads. */
   async createCheckpointer() {
     savers += 1;
@@ -37,8 +35,4 @@ const initializer = {
 };
 
 specTest(initializer);
-vitest.describe("delta channels", () => {
-  vitest.beforeAll(initializer.beforeAll, 60_000);
-  vitest.afterAll(initializer.afterAll);
-  deltaChannelHistoryTests(initializer);
-});
+vitest.describe("delta channels", () => deltaChannelHistoryTests(initializer));
