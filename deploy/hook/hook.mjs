@@ -21,7 +21,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 
 /** Milliseconds for which the agent waits for an answer at most. The helper answers earlier if the fleet cannot. */
-const WAITS = { SessionStart: 2_000, Stop: 75, AfterAgent: 75 };
+const WAITS = { SessionStart: 2_000, BeforeAgent: 2_000, Stop: 75, AfterAgent: 75 };
 /** For the start of a helper, before the first answer of a session. */
 const START_POLL_MS = 25;
 const LOG_BYTES_MAX = 1_000_000;

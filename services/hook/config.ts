@@ -23,7 +23,8 @@ export const hookFields = {
   hookWait: optional(
     integer("FLEET_HOOK_WAIT", {
       min: 1,
-      description: "Milliseconds that an agent waits at most at the end of a turn or the start of a session",
+      description:
+        "Milliseconds that an agent waits at most at the end of a turn, the start of a session or a prompt",
       defaultNote: "75 and 2000",
     }),
   ),

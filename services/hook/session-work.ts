@@ -7,7 +7,7 @@ import { hostname } from "node:os";
 import { checkpointMessage } from "../../shared/prompts/checkpoint-message.ts";
 import type { TurnResult } from "../../shared/protocol/turns.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
-import { HOOK_VENDORS } from "../../shared/sdk/hooks/vendors.ts";
+import { HOOK_VENDORS, type HookVendor } from "../../shared/sdk/hooks/vendors.ts";
 import { type FleetClient, FleetError } from "../../shared/sdk/sdk.ts";
 import { fleetCallOf } from "./agent-shell.ts";
 import { continuationOf, taskOf } from "./continuation.ts";
@@ -58,6 +58,9 @@ export class SessionWork {
     const taskId = agent.taskId ?? session.task_id ?? agent.agentId;
     if (event.event === "session_start") {
       answer(await this.#started(client, agent, event, result));
+    } else if (decision === "continue") {
+      const { promptContext } = HOOK_VENDORS[event.vendor];
+      answer(await this.#continuation(client, agent, event, { taskId, form: promptContext }));
     } else if (decision === "requested") {
       const { vendor } = event;
       log.info({ agent_id: agent.agentId, task_id: taskId, vendor }, "agent asked for a checkpoint");
@@ -69,7 +72,12 @@ export class SessionWork {
     if (save || isRateLimit(event)) await this.#save(client, agent, event, { ...result, taskId });
   }
 
-  async #record(client: FleetClient, agent: HookAgent, event: HookEvent): Promise<TurnResult> {
+  async #record(
+    client: FleetClient,
+    agent: HookAgent,
+    event: HookEvent,
+    isContinuedAtPrompt = event.event === "pre_compact" && dropsAnswer(event),
+  ): Promise<TurnResult> {
     const activity = await activityOf(event);
     return client.turnEvent({
       sessionId: event.sessionId,
@@ -82,6 +90,7 @@ export class SessionWork {
       isCheckpointMessage: event.isCheckpointMessage,
       isContinuation: event.isContinuation,
       reason: event.reason,
+      isContinuedAtPrompt,
       activity,
     });
   }
@@ -94,16 +103,28 @@ export class SessionWork {
     { session, previous }: TurnResult,
   ): Promise<string> {
     const { taskId, continues } = taskOf(event, agent, session, previous);
+    const isLater = continues && dropsAnswer(event);
     // Recorded, so that a helper that is started later knows the task of the session.
-    if (session.task_id !== taskId) await this.#record(client, { ...agent, taskId }, event);
-    if (!continues) return "";
+    if (session.task_id !== taskId || isLater)
+      await this.#record(client, { ...agent, taskId }, event, isLater);
+    if (!continues || isLater) return "";
+    return this.#continuation(client, agent, event, { taskId, form: HOOK_VENDORS[event.vendor].context });
+  }
+
+  /** Empty: the task has no checkpoint. */
+  async #continuation(
+    client: FleetClient,
+    agent: HookAgent,
+    event: HookEvent,
+    { taskId, form }: { readonly taskId: string; readonly form: HookVendor["context"] },
+  ): Promise<string> {
     const text = await continuationOf(client, taskId, event);
     if (text === undefined) return "";
     this.#parts.log.info(
       { agent_id: agent.agentId, task_id: taskId },
       "continuation prompt given to a session",
     );
-    return JSON.stringify(HOOK_VENDORS[event.vendor].context(text));
+    return JSON.stringify(form(text));
   }
 
   #message(taskId: string, { agentId, agentType, fence }: HookAgent, event: HookEvent): string {
@@ -146,6 +167,9 @@ export class SessionWork {
     }
   }
 }
+
+const dropsAnswer = ({ vendor, name, reason = "" }: HookEvent): boolean =>
+  HOOK_VENDORS[vendor].events[name]?.dropsAnswerAfter?.includes(reason) === true;
 
 const isRateLimit = ({ event, reason }: HookEvent): boolean =>
   event === "agent_error" && reason === "rate_limit";

@@ -68,6 +68,8 @@ export const turnEventQuerySchema = z.looseObject({
   is_continuation: z.boolean().optional(),
   /** Why the session ended or failed, in the vendor's word. */
   reason: line(100).optional(),
+  /** The context is new and the agent's program takes no answer to this event: the next prompt is to carry the work. */
+  is_continued_at_prompt: z.boolean().optional(),
   activity: activitySchema.optional(),
 });
 export type TurnEvent = z.output<typeof turnEventQuerySchema>;
@@ -78,6 +80,7 @@ export const TURN_DECISIONS = {
   short_turn: "The agent worked for less than the minimum.",
   no_activity: "The agent used no tool in this turn.",
   continuation: "The agent continues because a hook asked it to.",
+  continue: "The prompt begins a new context. It carries the work of the old one.",
   out_of_date: "A later event of the session was recorded before.",
   recorded: "The event decides nothing.",
 } as const;
@@ -106,6 +109,12 @@ export const sessionSchema = z.looseObject({
   recent_events: z.array(z.string()),
   ended_at: z.string().nullable(),
   end_reason: z.string().nullable(),
+  /** True if the next prompt is to carry the work of the old context. Absent in sessions of earlier versions, like the next two. */
+  is_continuation_due: z.boolean().optional(),
+  /** The last prompt that carried it. */
+  continued_at: z.string().nullable().optional(),
+  /** The session before this one in the folder when it began. */
+  previous_session: z.looseObject({ agent_id: z.string(), session_id: z.string() }).nullable().optional(),
   activity: z.looseObject({
     goal: z.string().nullable(),
     prompt: z.string().nullable(),

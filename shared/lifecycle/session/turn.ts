@@ -73,6 +73,9 @@ function newSession(agentId: string, event: TurnEvent): AgentSession {
     recent_events: [],
     ended_at: null,
     end_reason: null,
+    is_continuation_due: false,
+    continued_at: null,
+    previous_session: null,
     activity: NO_ACTIVITY,
   };
 }
@@ -87,8 +90,13 @@ function decide(session: AgentSession, event: TurnEvent): Decided {
   const { at } = event;
   if (began !== null && at < began) return { decision: "out_of_date" };
   switch (event.event) {
-    case "user_prompt_submit":
-      return { decision: "recorded", change: promptChange(session, event) };
+    case "user_prompt_submit": {
+      const change = promptChange(session, event);
+      // A repetition of the prompt that continued, after an answer that was lost.
+      if (session.is_continuation_due !== true && session.continued_at !== at)
+        return { decision: "recorded", change };
+      return { decision: "continue", change: { ...change, is_continuation_due: false, continued_at: at } };
+    }
     case "after_model":
       // The elapsed time is that of the whole turn, not of its last tool call.
       return { decision: "recorded", ...(first === null && { change: { last_after_model_at: at } }) };
@@ -101,7 +109,10 @@ function decide(session: AgentSession, event: TurnEvent): Decided {
       if (Date.parse(at) - Date.parse(first) < LIMITS.turn_min_ms) return { decision: "short_turn" };
       return { decision: "requested", change: { last_checkpoint_at: at } };
     default:
-      return { decision: "recorded" };
+      return {
+        decision: "recorded",
+        ...(event.is_continued_at_prompt === true && { change: { is_continuation_due: true } }),
+      };
   }
 }
 

@@ -62,8 +62,10 @@ async function recordTurnEvent(
   const key = keys.session(agent, event.session_id);
   const value = await tx.get(key);
   const before = value === undefined ? null : decodeChecked<AgentSession>(value);
-  const previous = event.event === "session_start" ? await previousIn(tx, tenant, agent, event) : null;
-  const { session, decision, save } = applyTurnEvent(before, agent, event);
+  const previous =
+    event.event === "session_start" ? await previousIn(tx, { tenant, agent }, event, before) : null;
+  const { session: applied, decision, save } = applyTurnEvent(before, agent, event);
+  const session = previous === null ? applied : { ...applied, previous_session: addressOf(previous) };
   if (before === null) await makeRoom(tx, { tenant, agent }, nowMs);
   else if (!isSameFolder(before, session)) await clearFolder(tx, tenant, before);
   tx.set(key, encodeChecked(session));
@@ -99,11 +101,13 @@ async function clearFolder(tx: Tx, tenant: string, session: AgentSession): Promi
 
 const expiryDay = (nowMs: number): number => Math.ceil((nowMs + LIMITS.session_kept_ms) / DAY_MS);
 
+const addressOf = ({ agent_id, session_id }: AgentSession) => ({ agent_id, session_id });
+
 async function previousIn(
   tx: Tx,
-  tenant: string,
-  agent: string,
+  { tenant, agent }: SessionAddress,
   { folder, machine, session_id }: TurnEvent,
+  before: AgentSession | null,
 ): Promise<AgentSession | null> {
   if (folder === undefined) return null;
   const keys = tenantKeys(tenant);
@@ -111,8 +115,12 @@ async function previousIn(
   const value = await tx.get(key);
   const last = value === undefined ? undefined : decodeChecked<FolderSession>(value);
   tx.set(key, encodeChecked({ agent, session: session_id } satisfies FolderSession));
-  if (last === undefined || (last.agent === agent && last.session === session_id)) return null;
-  const found = await tx.get(keys.session(last.agent, last.session));
+  if (last === undefined) return null;
+  const isOwn = last.agent === agent && last.session === session_id;
+  // A repeated begin of a session has the same answer.
+  const of = isOwn ? before?.previous_session : { agent_id: last.agent, session_id: last.session };
+  if (of == null) return null;
+  const found = await tx.get(keys.session(of.agent_id, of.session_id));
   return found === undefined ? null : decodeChecked<AgentSession>(found);
 }
 

@@ -13,6 +13,8 @@ export interface VendorEvent {
   readonly matcher?: string;
   /** Instead of the time of the vendor, for an event that the program gives less. */
   readonly timeout?: number;
+  /** The program passes no answer to this event on, after these reasons: the next prompt carries it. */
+  readonly dropsAnswerAfter?: readonly string[];
   /** The program reports an automatic compaction before every request, and shortens a context only from this many tokens. */
   readonly automaticFromTokens?: number;
 }
@@ -30,6 +32,8 @@ export interface HookVendor {
   readonly budget: PromptBudget;
   /** The answer that adds a text to the context of a new session. */
   readonly context: (text: string) => object;
+  /** The answer that adds a text to a prompt. */
+  readonly promptContext: (text: string) => object;
   /** The answer that lets the agent continue, with the text as its instruction. */
   readonly ask: (text: string) => object;
 }
@@ -37,9 +41,9 @@ export interface HookVendor {
 export const HOOK_VENDOR_NAMES = ["claude-code", "codex", "gemini"] as const;
 export type HookVendorName = (typeof HOOK_VENDOR_NAMES)[number];
 
-const sessionContext = (text: string): object => ({
-  hookSpecificOutput: { hookEventName: "SessionStart", additionalContext: text },
-});
+const added =
+  (hookEventName: string) =>
+  (additionalContext: string): object => ({ hookSpecificOutput: { hookEventName, additionalContext } });
 const block = (text: string): object => ({ decision: "block", reason: text });
 
 export const HOOK_VENDORS: Readonly<Record<HookVendorName, HookVendor>> = {
@@ -61,7 +65,8 @@ export const HOOK_VENDORS: Readonly<Record<HookVendorName, HookVendor>> = {
       SessionEnd: { event: "session_end" },
     },
     budget: PROMPT_BUDGETS.claude_hook,
-    context: sessionContext,
+    context: added("SessionStart"),
+    promptContext: added("UserPromptSubmit"),
     ask: block,
   },
   codex: {
@@ -78,7 +83,8 @@ export const HOOK_VENDORS: Readonly<Record<HookVendorName, HookVendor>> = {
       SessionEnd: { event: "session_end", timeout: 3 },
     },
     budget: PROMPT_BUDGETS.codex_hook,
-    context: sessionContext,
+    context: added("SessionStart"),
+    promptContext: added("UserPromptSubmit"),
     ask: block,
   },
   gemini: {
@@ -87,16 +93,22 @@ export const HOOK_VENDORS: Readonly<Record<HookVendorName, HookVendor>> = {
     projectSettings: join(".gemini", "settings.json"),
     timeout: 10_000,
     events: {
-      SessionStart: { event: "session_start" },
+      SessionStart: { event: "session_start", dropsAnswerAfter: ["clear"] },
       BeforeAgent: { event: "user_prompt_submit" },
       AfterTool: { event: "after_model" },
       AfterAgent: { event: "agent_stop" },
       // Half of the context of its models, the default of model.compressionThreshold.
-      PreCompress: { event: "pre_compact", automaticFromTokens: 524_288 },
+      PreCompress: {
+        event: "pre_compact",
+        automaticFromTokens: 524_288,
+        // No session begins after the compaction.
+        dropsAnswerAfter: ["manual", "auto"],
+      },
       SessionEnd: { event: "session_end" },
     },
     budget: PROMPT_BUDGETS.claude_hook,
-    context: sessionContext,
+    context: added("SessionStart"),
+    promptContext: added("BeforeAgent"),
     ask: (text) => ({ decision: "deny", reason: text }),
   },
 };

@@ -83,9 +83,12 @@ describe.each(HOOK_VENDOR_NAMES)("%s", (vendor) => {
     expect(after.checkpoints.length).toBe(before.checkpoints.length + 1);
     expect(after.checkpoints[0]?.metadata.trigger.reason).toBe("compaction");
     // Gemini begins no session after a compaction.
-    const { out } = await hooks.run(...payloads.start(vendor === "gemini" ? "clear" : "compact"));
+    const isPrompt = vendor === "gemini";
+    const { out } = await hooks.run(
+      ...(isPrompt ? payloads.prompt("What is left?") : payloads.start("compact")),
+    );
     const { hookSpecificOutput } = JSON.parse(out);
-    expect(hookSpecificOutput.hookEventName).toBe("SessionStart");
+    expect(hookSpecificOutput.hookEventName).toBe(isPrompt ? "BeforeAgent" : "SessionStart");
     expect(hookSpecificOutput.additionalContext).toContain("Add a login form");
     expect(hookSpecificOutput.additionalContext).toContain("logout.ts");
     expect(hookSpecificOutput.additionalContext.length).toBeLessThanOrEqual(

@@ -98,6 +98,30 @@ describe.each(ENGINES)("sessions on %s", (engine) => {
     expect(previous?.session_id).toBe("session-1");
   });
 
+  test("a repeated begin of a session has the same session before it", async () => {
+    const folder = `/folder/${agent}`;
+    await send({ folder, session_id: "first" });
+    const begins = [
+      await send({ folder, session_id: "second" }),
+      await send({ folder, session_id: "second" }),
+    ];
+    expect(begins.map(({ previous }) => previous?.session_id)).toEqual(["first", "first"]);
+  });
+
+  test("the first prompt of a new context carries the work of the old one, once, also when it is repeated", async () => {
+    const decide = async (event: Partial<TurnEvent>) => (await send(event)).decision;
+    const at = (seconds: number) => new Date(nowMs - HOUR_MS + seconds * 1_000).toISOString();
+    const begin = { event: "session_start", at: at(0), is_continued_at_prompt: true } as const;
+    expect(await decide(begin)).toBe("recorded");
+    const [first, second] = [at(1), at(2)].map((at) => ({ event: "user_prompt_submit", at }) as const);
+    expect([await decide(first!), await decide(first!)]).toEqual(["continue", "continue"]);
+    // A begin that arrives again changes nothing.
+    expect(await decide(begin)).toBe("out_of_date");
+    expect(await decide(second!)).toBe("recorded");
+    expect(await decide({ event: "pre_compact", at: at(3), is_continued_at_prompt: true })).toBe("recorded");
+    expect(await decide({ event: "user_prompt_submit", at: at(4) })).toBe("continue");
+  });
+
   test("an expired session leaves nothing", async () => {
     const before = await rowsIn("session_folders");
     await send({ folder: `/expired/${agent}`, machine: "box-1" });
