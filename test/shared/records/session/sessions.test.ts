@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { type TurnEvent, turnEventQuerySchema } from "../../../../shared/protocol/turns.ts";
 import { validate } from "../../../../shared/protocol/validation.ts";
+import { encodeChecked } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { clearExpiredSessions } from "../../../../shared/records/session/sessions.ts";
 import { ENGINES, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
@@ -120,6 +121,16 @@ describe.each(ENGINES)("sessions on %s", (engine) => {
     expect(await decide(second!)).toBe("recorded");
     expect(await decide({ event: "pre_compact", at: at(3), is_continued_at_prompt: true })).toBe("recorded");
     expect(await decide({ event: "user_prompt_submit", at: at(4) })).toBe("continue");
+  });
+
+  test("a session of an earlier version continues", async () => {
+    const { session } = await send({ event: "user_prompt_submit", activity: { prompt: "Add a form" } });
+    const { is_continuation_due, continued_at, previous_session, machine, ...earlier } = session;
+    const key = tenantKeys("default").session(agent, "session-1");
+    await bench.store.transact(WRITE, async (tx) => tx.set(key, encodeChecked(earlier)));
+    nowMs += 1_000;
+    const { decision, session: next } = await send({ event: "user_prompt_submit" });
+    expect([decision, next.activity.goal]).toEqual(["recorded", "Add a form"]);
   });
 
   test("an expired session leaves nothing", async () => {
