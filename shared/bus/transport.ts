@@ -1,8 +1,12 @@
 /**
- * The client library's connection, except that everything that arrives in one turn of the event loop is parsed at once.
+ * The client library's connection, except that everything that arrives in one turn of the event loop is parsed at once, and everything
+ * that is sent in one turn leaves with one system call.
  *
  * A TLS record holds at most 16 KB, and Node delivers each with a callback and its microtasks of its own. So the messages of a busy
  * connection would be handled in small batches, and each batch pays for a turn: commits with TLS cost 20 % more processor time, now 2 %.
+ *
+ * The library writes after each callback of the event loop. With a request from each of many HTTP connections, or an answer after each
+ * read of the store, that is a system call for each message, which took a third of the processor time of a read.
  */
 import {
   hasWsProtocol,
@@ -31,6 +35,15 @@ export class BatchedTransport extends NodeTransport {
       isScheduled = true;
       setImmediate(parse);
     });
+  }
+
+  override send(frame: Uint8Array): void {
+    const { socket } = this;
+    if (socket !== undefined && socket.writableCorked === 0) {
+      socket.cork();
+      setImmediate(() => socket.uncork());
+    }
+    super.send(frame);
   }
 }
 
