@@ -33,7 +33,7 @@ class LongestFirst extends BaseSequencer {
 /** Tests in one process, one file after the other: they start no process of their own and change nothing of the process. */
 const IN_ONE_PROCESS = [
   "test/shared/{bus,integrity,protocol,records,runtime,service-host,store}/**/*.test.ts",
-  "test/services/{cli,coordinator,reader,watchdog,writer}/**/*.test.ts",
+  "test/services/{cli,coordinator,gateway,reader,watchdog,writer}/**/*.test.ts",
   "test/fleet/faults/*/**/*.test.ts",
   "test/load/**/*.test.ts",
 ];

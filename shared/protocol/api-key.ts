@@ -3,7 +3,8 @@ import { z } from "zod";
 import { digestSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { CLIENT_ROLES } from "./permissions.ts";
 
-const FORM = /^fleet_([a-z2-7]{16})_([A-Za-z0-9_-]{43})$/;
+/** The last character of 256 bits has only four of them: each secret has one text. */
+const FORM = /^fleet_([a-z2-7]{16})_([A-Za-z0-9_-]{42}[AEIMQUYcgkosw048])$/;
 
 export interface ApiKeyParts {
   /** Names the record; no secret. */

@@ -17,7 +17,9 @@ export interface ActContext {
 
 export interface ActAnswer {
   readonly status: number;
-  /** undefined: no body. */
+  /** undefined: no body, unless there is `json`. */
   readonly body?: unknown;
+  /** The body as JSON already. */
+  readonly json?: Uint8Array;
   readonly headers?: Readonly<Record<string, string>>;
 }

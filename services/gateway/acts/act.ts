@@ -5,7 +5,14 @@ import { recoverCheckpointSchema } from "../../../shared/protocol/rest/bodies.ts
 import type { RestAct, RestRoute } from "../../../shared/protocol/rest/routes.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
 import type { Members } from "../http/body.ts";
-import { isKnown, notMatched, tagOf, versionTag, wantedVersion } from "../http/entity-tag.ts";
+import {
+  isKnown,
+  notMatched,
+  tagOf,
+  tagOfCheckpoint,
+  versionTag,
+  wantedVersion,
+} from "../http/entity-tag.ts";
 import type { ActAnswer, ActContext } from "./act-context.ts";
 import type { FleetAnswer } from "./fleet-requests.ts";
 import { prune } from "./prune.ts";
@@ -38,13 +45,13 @@ async function query(
   context: ActContext,
 ): Promise<ActAnswer> {
   const { fleet, url, body, headers } = context;
-  const result = await fleet.ask(op, { ...body, ...url }, { changes });
-  if (unwrap === undefined) return { status: 200, body: result };
-  const record = (result as unknown as Members)[unwrap];
-  const text = JSON.stringify(record);
-  const tag = tagOf(record, text);
-  if (isKnown(headers.get("if-none-match"), tag)) return { status: 304, headers: { etag: tag } };
-  return { status: 200, body: record, headers: { etag: tag } };
+  const members = { ...body, ...url };
+  if (changes) return { status: 200, body: await fleet.ask(op, members, { changes }) };
+  const json = await fleet.read(op, members, unwrap);
+  if (unwrap === undefined) return { status: 200, json };
+  const etag = unwrap === "checkpoint" ? tagOfCheckpoint(json) : tagOf(json);
+  if (isKnown(headers.get("if-none-match"), etag)) return { status: 304, headers: { etag } };
+  return { status: 200, json, headers: { etag } };
 }
 
 async function command(what: ActOf<"command">, context: ActContext): Promise<ActAnswer> {

@@ -7,6 +7,7 @@ import { requestOfAgent } from "../../../shared/sdk/client/agent-request.ts";
 import { connectionOver } from "../../../shared/sdk/request/connection.ts";
 import { requestUntilDeadline } from "../../../shared/sdk/request/request.ts";
 import type { AdmittedCaller } from "../callers/pool.ts";
+import { resultReader } from "./result-bytes.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -42,6 +43,17 @@ export class FleetRequests {
     return (answer as unknown as { readonly result: QueryResults[Op] }).result;
   }
 
+  /** The result of a query, or its only member `member`, as JSON: the bytes of the service, unless they have another form. */
+  async read(op: AnsweredOp, members: Members, member?: string): Promise<Uint8Array> {
+    const { tenant, name } = this.caller;
+    const peek = resultReader(member);
+    const options = { changes: false, signal: this.#signal, peek };
+    const answer = await this.#send(SUBJECTS.query(tenant, name, op), members, options);
+    if (answer instanceof Uint8Array) return answer;
+    const { result } = answer as unknown as { readonly result: Members };
+    return Buffer.from(JSON.stringify(member === undefined ? result : result[member]));
+  }
+
   /** The answer `committed` or `queued`. */
   async command(op: CommandOp, taskId: string, members: Members): Promise<FleetAnswer> {
     const { tenant, name } = this.caller;
@@ -64,7 +76,7 @@ export class FleetRequests {
   async #send(
     subject: string,
     members: Members,
-    options: { readonly changes: boolean; readonly signal?: AbortSignal | undefined },
+    options: Parameters<typeof requestUntilDeadline>[4],
   ): Promise<FleetAnswer> {
     const body = Buffer.from(JSON.stringify(members));
     return (await requestUntilDeadline(this.caller.bus, this.#clock, subject, body, options)) as FleetAnswer;

@@ -47,33 +47,32 @@ export function operationsOf({ paths }: OpenApiDocument): Map<string, ApiOperati
   return new Map(all.map((operation) => [operation.operationId, operation]));
 }
 
-/** The members of an operation that its path and its query string give. Throws INVALID for a name that it does not have. */
-export function membersOfUrl(
-  operation: ApiOperation,
+/** Reads the members of an operation from its path and its query string. Throws INVALID for a name that it does not have. */
+export type UrlReader = (
   inPath: Readonly<Record<string, string>>,
   query: URLSearchParams,
-): Record<string, unknown> {
-  const members: Record<string, unknown> = {};
-  const parameters = operation.parameters ?? [];
-  for (const { name, in: place, schema } of parameters) {
-    const text = place === "path" ? inPath[name] : undefined;
-    if (text !== undefined) members[name] = valueOfText(name, text, schema);
-  }
-  const known = new Map(
-    parameters.filter(({ in: place }) => place === "query").map((one) => [one.name, one]),
-  );
-  for (const name of query.keys()) {
-    const parameter = known.get(name);
-    if (parameter === undefined)
-      throw invalid(
-        name,
-        known.size === 0 ? "no query parameters" : `one of ${[...known.keys()].join(", ")}`,
-      );
-    const [text = "", ...more] = query.getAll(name);
-    if (more.length > 0) throw invalid(name, "one value");
-    members[name] = valueOfText(name, text, parameter.schema);
-  }
-  return members;
+) => Record<string, unknown>;
+
+export function urlReader({ parameters = [] }: ApiOperation): UrlReader {
+  const ofPath = parameters.filter(({ in: place }) => place === "path");
+  const ofQuery = parameters.filter(({ in: place }) => place === "query");
+  const known = new Map(ofQuery.map((one) => [one.name, one]));
+  const expected = known.size === 0 ? "no query parameters" : `one of ${[...known.keys()].join(", ")}`;
+  return (inPath, query) => {
+    const members: Record<string, unknown> = {};
+    for (const { name, schema } of ofPath) {
+      const text = inPath[name];
+      if (text !== undefined) members[name] = valueOfText(name, text, schema);
+    }
+    for (const name of query.keys()) {
+      const parameter = known.get(name);
+      if (parameter === undefined) throw invalid(name, expected);
+      const [text = "", ...more] = query.getAll(name);
+      if (more.length > 0) throw invalid(name, "one value");
+      members[name] = valueOfText(name, text, parameter.schema);
+    }
+    return members;
+  };
 }
 
 /** Texts of numbers and booleans as their values; the service that gets them checks the rest. */

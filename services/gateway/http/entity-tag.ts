@@ -1,5 +1,5 @@
 /** Entity tags: the version of a checkpoint with the beginning of its hash, and a hash of any other record. */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import { HttpError } from "./problem.ts";
 
@@ -11,21 +11,24 @@ interface Versioned {
   readonly hash: string;
 }
 
-export const versionTag = ({ version, hash }: Versioned): string =>
-  `"${version}-${hash.slice(0, HASH_CHARS)}"`;
+export const versionTag = ({ version, hash: whole }: Versioned): string =>
+  `"${version}-${whole.slice(0, HASH_CHARS)}"`;
 
-interface StoredRecord {
+interface StoredCheckpoint {
   readonly metadata?: { readonly version?: unknown };
   readonly compliance?: { readonly hash?: unknown };
 }
 
-/** `text`: the record as it is sent. */
-export function tagOf(record: unknown, text: string): string {
-  const { metadata, compliance } = record as StoredRecord;
-  if (typeof metadata?.version === "number" && typeof compliance?.hash === "string")
-    return versionTag({ version: metadata.version, hash: compliance.hash });
-  return `"${createHash("sha256").update(text).digest("hex").slice(0, HASH_CHARS)}"`;
+/** The tag that its writer got. A checkpoint in the form of an earlier version may lack the members, and has that of any record. */
+export function tagOfCheckpoint(json: Uint8Array): string {
+  const { metadata, compliance } = JSON.parse(Buffer.from(json).toString()) as StoredCheckpoint;
+  return typeof metadata?.version === "number" && typeof compliance?.hash === "string"
+    ? versionTag({ version: metadata.version, hash: compliance.hash })
+    : tagOf(json);
 }
+
+/** `json`: the record as it is sent. */
+export const tagOf = (json: Uint8Array): string => `"${hash("sha256", json, "hex").slice(0, HASH_CHARS)}"`;
 
 /** True if `If-None-Match` names the tag, so the caller has the record. */
 export function isKnown(header: string | null, tag: string): boolean {

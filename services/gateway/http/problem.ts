@@ -1,6 +1,7 @@
 /** Errors as Problem Details (RFC 9457), with the fleet's code, fields and details. */
 import { ERROR_TABLE, FleetError } from "../../../shared/protocol/errors.ts";
 import { TooManyRequests } from "../callers/authentication.ts";
+import type { HttpAnswer } from "./http-answer.ts";
 
 const TYPE = "application/problem+json";
 
@@ -22,7 +23,7 @@ export function statusOf(error: FleetError): number {
   return error instanceof TooManyRequests ? 429 : ERROR_TABLE[error.code].status;
 }
 
-export function problemResponse(error: FleetError, requestId: string): Response {
+export function problemAnswer(error: FleetError, requestId: string): HttpAnswer {
   const status = statusOf(error);
   const body = {
     type: `urn:fleet:problem:${error.code.toLowerCase()}`,
@@ -32,7 +33,7 @@ export function problemResponse(error: FleetError, requestId: string): Response 
     instance: `urn:fleet:request:${requestId}`,
     ...withoutMessage(error),
   };
-  return new Response(JSON.stringify(body), { status, headers: headersOf(error, status) });
+  return { status, headers: headersOf(error, status), body: JSON.stringify(body) };
 }
 
 function withoutMessage(error: FleetError): object {

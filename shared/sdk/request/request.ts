@@ -37,6 +37,8 @@ export interface RepeatedRequest {
   /** No attempt waits longer than until this time of the monotonic clock. */
   readonly end: number;
   readonly signal: AbortSignal | undefined;
+  /** The answer as its bytes already tell it. undefined: it has to be decoded. */
+  readonly peek?: ((answer: Uint8Array) => unknown) | undefined;
 }
 
 /**
@@ -44,13 +46,13 @@ export interface RepeatedRequest {
  * next one and decides when to give up. Throws FleetError where a repetition cannot help.
  */
 export async function repeatRequest<Result>(
-  { bus, clock, subject, body, attemptMs, end, signal }: RepeatedRequest,
+  { bus, clock, subject, body, attemptMs, end, signal, peek }: RepeatedRequest,
   onFailure: (failed: FailedAttempt, nextAt: number) => Result | undefined | Promise<Result | undefined>,
 ): Promise<{ readonly answer: unknown } | Result> {
   for (let attempts = 1; ; attempts += 1) {
     signal?.throwIfAborted();
     const left = Math.max(ATTEMPT_MS_MIN, end - clock.monotonic());
-    const result = await requestOnce(bus, subject, body, Math.min(left, attemptMs));
+    const result = await requestOnce(bus, subject, body, Math.min(left, attemptMs), peek);
     if ("answer" in result) return result;
     const nextAt = clock.monotonic() + pauseMs(attempts, result.error);
     const givenUp = await onFailure(result, nextAt);
@@ -68,13 +70,21 @@ export async function requestUntilDeadline(
   clock: Clock,
   subject: string,
   body: Uint8Array,
-  { changes, deadlineMs, signal }: CallOptions & { readonly changes: boolean },
+  {
+    changes,
+    deadlineMs,
+    signal,
+    peek,
+  }: CallOptions & {
+    readonly changes: boolean;
+    readonly peek?: RepeatedRequest["peek"];
+  },
 ): Promise<unknown> {
   const end = clock.monotonic() + (deadlineMs ?? LIMITS.request_deadline_ms_default);
   const attemptMs = LIMITS.request_attempt_ms_default;
   let preferred: FleetError | undefined;
   const { answer } = await repeatRequest<never>(
-    { bus, clock, subject, body, attemptMs, end, signal },
+    { bus, clock, subject, body, attemptMs, end, signal, peek },
     ({ error, answered }, nextAt) => {
       if (changes ? error.code === "TIMEOUT" : answered) preferred = error;
       if (nextAt + ATTEMPT_MS_MIN >= end) throw preferred ?? error;
@@ -89,9 +99,12 @@ async function requestOnce(
   subject: string,
   body: Uint8Array,
   timeoutMs: number,
+  peek: RepeatedRequest["peek"],
 ): Promise<{ readonly answer: unknown } | FailedAttempt> {
   try {
     const message = await bus.request(subject, { body }, { timeoutMs });
+    const peeked = peek?.(message.body);
+    if (peeked !== undefined) return { answer: peeked };
     const answer = decodeBody(message.body, message.headers.get(HEADERS.contentType)) as {
       status: string;
       error: ErrorBody;

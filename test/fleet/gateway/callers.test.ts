@@ -117,11 +117,14 @@ describe("API keys", () => {
       "",
       "Bearer x",
       `Basic ${operator.key}`,
-      `Bearer ${operator.key.slice(0, -1)}A`,
+      `Bearer ${withOtherEnd(operator.key)}`,
     ])
       expect(await statusWith({ authorization })).toBe(401);
   });
 });
+
+/** A fixed last character would be the right one now and then. */
+const withOtherEnd = (key: string): string => key.slice(0, -1) + (key.endsWith("A") ? "E" : "A");
 
 test("a caller sees nothing of another tenant", async () => {
   const body = { agent_type: "qa", execution_state: { phase: "testing" } };

@@ -29,7 +29,9 @@ export async function measureGateway(session: Session): Promise<Group> {
   const paths = Array.from({ length: WRITERS }, (_, i) => `/tasks/${workload.taskId(i)}`);
   const seconds = session.seconds(8);
   const load = { url, key, paths, readers: READERS, seconds };
-  session.log("gateway: reads alone, then beside writes");
+  session.log("gateway: reads on the bus, over HTTP, then over HTTP beside writes");
+  const read = { op: "task", tasks: WRITERS, perTask: 1, concurrency: READERS, seconds } as const;
+  const onBus = await agents.run("reads", read);
   const alone = await readers.run("read", load);
   const [beside, written] = await Promise.all([
     readers.run("read", load),
@@ -42,13 +44,15 @@ export async function measureGateway(session: Session): Promise<Group> {
     name: "gateway",
     about: `${READERS} readers of tasks over HTTP; then beside ${WRITERS} agents that write once a second`,
     rows: [
+      row("the same reads on the bus, alone", onBus.count / seconds, "/s"),
+      row("the same reads on the bus, alone, p50", onBus.p50, "ms"),
       row("reads over HTTP, alone", alone.perSecond, "/s"),
       row("reads over HTTP, alone, p50", alone.latency.p50, "ms"),
       row("reads over HTTP beside writes", beside.perSecond, "/s", TARGETS.http_reads),
       row("reads over HTTP beside writes, p50", beside.latency.p50, "ms"),
       row("reads over HTTP beside writes, p99", beside.latency.p99, "ms"),
       row("writes on the bus meanwhile, p99", written.write.p99, "ms"),
-      row("failed", alone.failed + beside.failed + written.failed, "requests", TARGETS.failed),
+      row("failed", onBus.failed + alone.failed + beside.failed + written.failed, "requests", TARGETS.failed),
     ],
   };
 }

@@ -223,7 +223,7 @@ async function loadIds({ tasks, of }: { tasks: number; of: number }): Promise<vo
 }
 
 interface ReadParams {
-  readonly op: "get" | "latest" | "history";
+  readonly op: "get" | "task" | "latest" | "history";
   /** The number of tasks to choose from, and of checkpoints in each. */
   readonly tasks: number;
   readonly perTask: number;
@@ -235,6 +235,9 @@ async function reads({ op, tasks, perTask, concurrency, seconds }: ReadParams) {
   const anyTask = () => workload.taskId(Math.floor(random() * tasks));
   const one = {
     get,
+    async task() {
+      if ((await pick(clients).getTask(anyTask())) === null) throw new Error("a task is missing");
+    },
     async latest() {
       if ((await pick(clients).getLatestCheckpoint(anyTask())) === null)
         throw new Error("a task has no checkpoint");
