@@ -1,10 +1,24 @@
 /** The settings of the gateway. */
+import { readFileSync } from "node:fs";
 import { gatewayKeysField } from "../../shared/bus/api-keys.ts";
 import { tlsFields } from "../../shared/bus/tls-settings.ts";
-import { type ConfigOf, integer, optional, orOff, text } from "../../shared/runtime/settings/config.ts";
+import { FleetError } from "../../shared/protocol/errors.ts";
+import { type IssuerSettings, signerSettingsSchema } from "../../shared/protocol/signer-settings.ts";
+import { validate } from "../../shared/protocol/validation.ts";
+import {
+  ConfigError,
+  type ConfigOf,
+  type ConfigProblem,
+  integer,
+  optional,
+  orOff,
+  text,
+} from "../../shared/runtime/settings/config.ts";
 import { opsPortField, processFields } from "../../shared/runtime/settings/process-settings.ts";
+import { withoutSchema } from "../../shared/runtime/settings/schema-member.ts";
 
 export const GATEWAY_PORT = 4284;
+const ISSUERS = "FLEET_GATEWAY_ISSUERS";
 
 /** Shared with the standalone fleet, which runs a gateway too. */
 export const gatewayFields = {
@@ -26,6 +40,12 @@ export const gatewayFields = {
     }),
   ),
   gatewayKey: optional(text("FLEET_GATEWAY_KEY", { description: "Key of that certificate (PEM)" })),
+  gatewayIssuers: optional(
+    text(ISSUERS, {
+      description:
+        "File with the issuers whose tokens the HTTP API accepts, as in services/signer/README.md; JSON",
+    }),
+  ),
   gatewayRate: integer("FLEET_GATEWAY_RATE", {
     default: 5_000,
     min: 1,
@@ -46,3 +66,27 @@ export const gatewayProcessFields = {
   gatewayKeys: gatewayKeysField,
   ...tlsFields,
 } as const;
+
+/** Throws ConfigError with all problems of the file. */
+export function readIssuersFile(path: string): readonly IssuerSettings[] {
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, "utf8"));
+    return validate(signerSettingsSchema, withoutSchema(value)).issuers;
+  } catch (error) {
+    throw new ConfigError(problemsOf(path, error));
+  }
+}
+
+function problemsOf(path: string, error: unknown): ConfigProblem[] {
+  if (error instanceof FleetError)
+    return error.fields.map(({ path: field, expected, got = "something else" }) => ({
+      name: `${ISSUERS}: ${field === "" ? path : field}`,
+      expected,
+      got,
+    }));
+  if (error instanceof SyntaxError)
+    return [{ name: ISSUERS, expected: `JSON in ${path}`, got: error.message }];
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === undefined) throw error;
+  return [{ name: ISSUERS, expected: "a file that can be read", got: `${path}: ${code}` }];
+}

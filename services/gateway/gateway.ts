@@ -2,13 +2,17 @@
  * The gateway: the fleet over HTTP. It has no rights of its own. It acts on the bus as its caller, over a connection
  * with the caller's credentials, so that the bus decides what each caller may do.
  */
+import { type Issuers, openIssuers } from "../../shared/bus/access/issuers/issuers.ts";
 import { type ConnectBusOptions, connectBus } from "../../shared/bus/connection.ts";
+import type { Health } from "../../shared/runtime/observability/ops-server.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
+import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import { ApiKeyIdentities } from "./callers/api-key-identity.ts";
 import { Authentication } from "./callers/authentication.ts";
 import { Buckets } from "./callers/bucket.ts";
 import { CallerPool } from "./callers/pool.ts";
-import type { GatewaySettings } from "./config.ts";
+import { type CredentialsOfToken, TokenIdentities } from "./callers/token-identity.ts";
+import { type GatewaySettings, readIssuersFile } from "./config.ts";
 import { createApp } from "./http/app.ts";
 import { hostCheck } from "./http/host-check.ts";
 import { type HttpListener, readHttpListener } from "./http/listener.ts";
@@ -19,21 +23,27 @@ export interface GatewayOptions {
   readonly bus: Pick<ConnectBusOptions, "url" | "tls" | "expected">;
   /** The folder of the API keys. */
   readonly keysFolder: string;
+  /** The credentials for the bus of the holder of a token. undefined: the bus has none, so tokens would be no wall. */
+  readonly credentialsOfToken: CredentialsOfToken | undefined;
   readonly stopTimeoutMs: number;
 }
 
 export interface Gateway {
   readonly url: string;
+  /** Whether the keys of all issuers are known. */
+  health(): Health;
   readonly stop: Stop;
 }
 
 /** Throws StartupError. */
 export async function start(
   context: ServiceContext,
-  { settings, bus, keysFolder, stopTimeoutMs }: GatewayOptions,
+  { settings, bus, keysFolder, credentialsOfToken, stopTimeoutMs }: GatewayOptions,
 ): Promise<Gateway> {
   const { log, clock } = context;
   const listener = readHttpListener(settings);
+  const issuers = issuersOf(context, settings);
+  if (issuers !== undefined && credentialsOfToken === undefined) throw withoutWall();
   const pool = new CallerPool(
     ({ tenant, name }, credentials) =>
       connectBus({
@@ -46,7 +56,8 @@ export async function start(
       }),
     context,
   );
-  const authentication = new Authentication(new ApiKeyIdentities(keysFolder, clock, log), clock);
+  const tokens = issuers && credentialsOfToken && new TokenIdentities(issuers, credentialsOfToken, context);
+  const authentication = new Authentication(new ApiKeyIdentities(keysFolder, clock, log), tokens, clock);
   const rates = new Buckets(settings.gatewayRate, 2 * settings.gatewayRate, clock);
   const stopping = new AbortController();
   const server = await serveHttps(listener, log, (port) => {
@@ -62,19 +73,33 @@ export async function start(
     return (request, env) => app.fetch(request, env);
   }).catch(async (error: unknown) => {
     await pool.close();
+    await issuers?.stop();
     throw error;
   });
   const url = urlOf(listener, server.port);
   log.info({ url }, "gateway started");
   return {
     url,
+    health: () => issuers?.health() ?? { ok: true, detail: "no issuers" },
     async stop() {
       stopping.abort();
       await server.stop(stopTimeoutMs / 2);
       await pool.close();
+      await issuers?.stop();
       log.info("gateway stopped");
     },
   };
+}
+
+function issuersOf(context: ServiceContext, { gatewayIssuers: path }: GatewaySettings): Issuers | undefined {
+  return path === undefined ? undefined : openIssuers(context, readIssuersFile(path));
+}
+
+function withoutWall(): StartupError {
+  return new StartupError("tokens need a bus with credentials", {
+    exitCode: exitCodes.config,
+    hint: "remove FLEET_GATEWAY_ISSUERS, or FLEET_AUTH=off",
+  });
 }
 
 function urlOf({ scheme, host }: HttpListener, port: number): string {

@@ -4,8 +4,9 @@ import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import { startTracing } from "../../shared/runtime/observability/tracing.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { createClosers } from "../../shared/runtime/process/shutdown.ts";
+import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import type { ConfigOf } from "../../shared/runtime/settings/config.ts";
-import { discoverBus, tlsFor } from "../../shared/sdk/address.ts";
+import { discoverBus, isPrivateBus, tlsFor } from "../../shared/sdk/address.ts";
 import { homeOf } from "../../shared/sdk/fleet-home.ts";
 import type { gatewayProcessFields } from "./config.ts";
 import { start } from "./gateway.ts";
@@ -22,15 +23,24 @@ export async function startProcess(
     const tracing = await startTracing({ service: "gateway", endpoint: config.otlpEndpoint, log });
     closers.add("tracing", () => tracing.stop());
     const { url, expected } = discoverBus(process.env);
+    if (config.gatewayIssuers !== undefined && !isPrivateBus(url, process.env)) throw readableTokens(url);
     const gateway = await start(context, {
       settings: config,
       bus: { url, expected, ...tlsFor(url, process.env) },
+      // The signing service verifies the token again and gives the rights, so the gateway has none to give.
+      credentialsOfToken: async (token) => ({ token }),
       keysFolder: apiKeysFolder(homeOf(process.env), process.env),
       stopTimeoutMs: config.stopTimeout,
     });
     closers.add("gateway", gateway.stop);
     const { opsHost: host, opsPort: port } = config;
-    const ops = await serveOps({ host, port, metrics: metrics.registry, log, checks: {} });
+    const ops = await serveOps({
+      host,
+      port,
+      metrics: metrics.registry,
+      log,
+      checks: { issuers: async () => gateway.health() },
+    });
     closers.add("operations port", () => ops.stop());
     return stop;
   } catch (error) {
@@ -39,4 +49,12 @@ export async function startProcess(
     );
     throw error;
   }
+}
+
+function readableTokens(url: string): StartupError {
+  return new StartupError("tokens of callers are not sent to another machine without TLS", {
+    exitCode: exitCodes.config,
+    details: { url },
+    hint: "set FLEET_URL to a tls:// address, or FLEET_NATS_CA",
+  });
 }

@@ -4,24 +4,21 @@
  * run. While none runs, holders of tokens cannot connect; holders of credentials files can.
  */
 import { hostname } from "node:os";
-import { decodeJwt } from "jose";
 import { type Applicant, type SignerGrant, serveCallout } from "../../shared/bus/access/callout.ts";
 import { issueCredentials } from "../../shared/bus/access/claims.ts";
+import { type Issuers, openIssuers } from "../../shared/bus/access/issuers/issuers.ts";
+import { TokenRefusal } from "../../shared/bus/access/issuers/refusal.ts";
 import { readSignerKeys, type SignerKeys } from "../../shared/bus/access/signer-keys.ts";
 import { type Bus, BusError } from "../../shared/bus/bus.ts";
 import { connectBus } from "../../shared/bus/connection.ts";
 import { tlsOf } from "../../shared/bus/tls-settings.ts";
-import { type Health, serveOps } from "../../shared/runtime/observability/ops-server.ts";
+import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { createClosers } from "../../shared/runtime/process/shutdown.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
-import { startTicker } from "../../shared/runtime/ticker.ts";
 import { serveAgentCredentials } from "./agent-credentials.ts";
 import { readIssuers, type SignerConfig } from "./config.ts";
-import { type Issuer, KEYS_EVERY_MS, openIssuer } from "./issuer.ts";
-import { TokenRefusal } from "./refusal.ts";
 
-const KEYS_RETRY_MS = 2_000;
 const CHECK_MS = 1_500;
 
 /** Throws StartupError after closing everything that was opened. */
@@ -29,9 +26,11 @@ export async function start(context: ServiceContext, config: SignerConfig): Prom
   const { log, clock, metrics } = context;
   log.level = config.logLevel;
   const keys = readSignerKeys(config.signerKeys);
-  const issuers = readIssuers(config.signerConfig).map(openIssuer);
+  const settings = readIssuers(config.signerConfig);
   const closers = createClosers(log, clock);
   const stop = () => closers.close({ timeoutMs: config.stopTimeout });
+  const issuers = openIssuers(context, settings);
+  closers.add("keys of the issuers", issuers.stop);
   try {
     const callout = await serveCallout({
       bus: busOptions(config, log),
@@ -49,7 +48,6 @@ export async function start(context: ServiceContext, config: SignerConfig): Prom
       closers.add("bus", () => bus.close());
       await serveAgentCredentials({ ...context, keys }, bus);
     }
-    for (const issuer of issuers) closers.add("keys of an issuer", keepKeys(context, issuer));
     const ops = await serveOps({
       host: config.opsHost,
       port: config.opsPort,
@@ -58,11 +56,11 @@ export async function start(context: ServiceContext, config: SignerConfig): Prom
       checks: {
         bus: () => callout.health(),
         ...(bus && { fleet: () => bus.health({ timeoutMs: CHECK_MS }) }),
-        issuers: async () => issuerHealth(issuers),
+        issuers: async () => issuers.health(),
       },
     });
     closers.add("operations port", () => ops.stop());
-    log.info({ issuers: issuers.map(({ settings }) => settings.issuer) }, "signer started");
+    log.info({ issuers: settings.map(({ issuer }) => issuer) }, "signer started");
     return stop;
   } catch (error) {
     await stop().catch((second: unknown) =>
@@ -73,16 +71,16 @@ export async function start(context: ServiceContext, config: SignerConfig): Prom
 }
 
 async function decide(
-  { log, clock, metrics, keys }: ServiceContext & { readonly keys: SignerKeys },
-  issuers: readonly Issuer[],
+  { log, metrics, keys }: ServiceContext & { readonly keys: SignerKeys },
+  issuers: Issuers,
   { token, host }: Applicant,
 ): Promise<SignerGrant | undefined> {
   try {
-    const issuer = issuerOf(token, issuers);
-    const grant = await issuer.verify(token, clock.now());
+    const { grant, issuer } = await issuers.verify(token);
     if (keys.roles[grant.role] === undefined) throw new TokenRefusal("role");
     metrics.signerRequestsTotal.inc({ outcome: "issued" });
-    log.info({ ...grant, host, issuer: issuer.settings.issuer }, "credentials issued");
+    const { role, tenant, name, expiresAt } = grant;
+    log.info({ role, tenant, name, expiresAt, host, issuer }, "credentials issued");
     return grant;
   } catch (error) {
     const reason = error instanceof TokenRefusal ? error.reason : "failed";
@@ -92,45 +90,6 @@ async function decide(
     log.warn({ reason, code, host }, "a token was refused");
     return undefined;
   }
-}
-
-/** Chooses by an issuer that is not verified yet. The verification compares it again. */
-function issuerOf(token: string, issuers: readonly Issuer[]): Issuer {
-  if (token === "") throw new TokenRefusal("no_token");
-  let named: unknown;
-  try {
-    named = decodeJwt(token).iss;
-  } catch (error) {
-    throw new TokenRefusal("form", error);
-  }
-  const issuer = issuers.find(({ settings }) => settings.issuer === named);
-  if (issuer === undefined) throw new TokenRefusal("issuer");
-  return issuer;
-}
-
-/** Asks more often while there are no keys, so that the service is soon ready. */
-function keepKeys({ clock, log }: ServiceContext, issuer: Issuer): Stop {
-  let fetchedAt = Number.NEGATIVE_INFINITY;
-  const run = async (): Promise<void> => {
-    if (issuer.hasKeys() && clock.monotonic() - fetchedAt < KEYS_EVERY_MS) return;
-    try {
-      await issuer.refresh();
-      fetchedAt = clock.monotonic();
-    } catch (error) {
-      const { code, message } = error as Error & { readonly code?: unknown };
-      log.warn(
-        { issuer: issuer.settings.issuer, code, problem: message },
-        "the keys of an issuer cannot be fetched",
-      );
-    }
-  };
-  return startTicker({ name: "issuer keys", everyMs: KEYS_RETRY_MS, run, clock, log });
-}
-
-function issuerHealth(issuers: readonly Issuer[]): Health {
-  const missing = issuers.filter((issuer) => !issuer.hasKeys()).map(({ settings }) => settings.issuer);
-  const ok = missing.length === 0;
-  return { ok, detail: ok ? "keys known" : `no keys of ${missing.join(", ")}` };
 }
 
 /** The second connection, in the account of the fleet, for requests of runners. */

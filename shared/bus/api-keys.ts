@@ -37,6 +37,8 @@ export function apiKeysFolder(home: string, env: Environment): string {
 }
 
 export interface NewApiKey extends Pick<ApiKeyRecord, "tenant" | "name" | "role" | "grant" | "account"> {
+  /** Default: null, all operations that the role may use. */
+  readonly scopes?: readonly string[] | null;
   readonly expiresAt: Date | null;
   readonly now: Date;
   /** The content of a credentials file. null: a bus without credentials. */
@@ -46,11 +48,12 @@ export interface NewApiKey extends Pick<ApiKeyRecord, "tenant" | "name" | "role"
 /** Returns the key, which is nowhere else, when its record is on disk. */
 export function createApiKey(
   folder: string,
-  { expiresAt, now, credentials, ...principal }: NewApiKey,
+  { expiresAt, now, credentials, scopes = null, ...principal }: NewApiKey,
 ): { readonly key: string; readonly record: ApiKeyRecord } {
   const secret = randomBytes(SECRET_BYTES);
   const open = {
     ...principal,
+    scopes: scopes === null ? null : [...scopes],
     id: newId(),
     created_at: now.toISOString(),
     expires_at: expiresAt?.toISOString() ?? null,
@@ -122,8 +125,13 @@ function seal(credentials: string, secret: Buffer, record: OpenRecord): ApiKeyRe
 }
 
 /** The sealed part is bound to the rest, so an editor of the file cannot give a key another principal or a later end. */
-function boundTo({ id, tenant, name, role, created_at, expires_at, grant, account }: OpenRecord): Buffer {
-  return Buffer.from(JSON.stringify([id, tenant, name, role, created_at, expires_at, grant, account]));
+function boundTo(open: OpenRecord): Buffer {
+  const { id, tenant, name, role, created_at, expires_at, grant, account, scopes } = open;
+  // A record from before there were scopes has none.
+  const more = scopes === null ? [] : [scopes];
+  return Buffer.from(
+    JSON.stringify([id, tenant, name, role, created_at, expires_at, grant, account, ...more]),
+  );
 }
 
 const keyOf = (secret: Buffer, salt: Buffer, id: string): Buffer =>

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { digestSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { CLIENT_ROLES } from "./permissions.ts";
+import { scopeSchema } from "./rest/scopes.ts";
 
 /** The last character of 256 bits has only four of them: each secret has one text. */
 const FORM = /^fleet_([a-z2-7]{16})_([A-Za-z0-9_-]{42}[AEIMQUYcgkosw048])$/;
@@ -31,6 +32,8 @@ export const apiKeyRecordSchema = z.strictObject({
   /** The token of the principal for which the key stands. */
   name: principalSchema,
   role: z.enum(CLIENT_ROLES),
+  /** The operations of the HTTP API for which it is. null: all that the role may do. */
+  scopes: z.array(scopeSchema).min(1).nullable().default(null),
   created_at: z.iso.datetime(),
   /** null: no end. */
   expires_at: z.iso.datetime().nullable(),

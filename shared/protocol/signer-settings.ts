@@ -1,4 +1,4 @@
-/** The settings file of the signing service: the issuers whose tokens it accepts, and who their holders are in the fleet. */
+/** The settings file of the signing service and the gateway: the issuers whose tokens they accept, and who their holders are in the fleet. */
 import { z } from "zod";
 import { tokenSchema } from "./ids.ts";
 import { CLIENT_ROLES, type ClientRole } from "./permissions.ts";
@@ -45,6 +45,8 @@ const issuerFields = z.strictObject({
   /** True: the name is that of a person. */
   person: z.boolean().default(false),
   role: sourceOf(role),
+  /** The claim with the scopes of the HTTP API, a list or a text of words, each behind `prefix`. Absent: all that the role may do. */
+  scopes: z.strictObject({ claim, prefix: z.string().default("") }).optional(),
   /** The roles that this issuer may give. */
   roles: z.array(role).min(1).default(["agent"]),
 });

@@ -58,19 +58,21 @@ interface KeyHolder {
   readonly name: string;
   readonly role?: ClientRole;
   readonly tenant?: string;
+  readonly scopes?: readonly string[];
   readonly expiresAt?: Date | null;
 }
 
 /** A client with a new API key, which the fleet's register does not have. */
 export async function newRestClient(
   fleet: TestFleet,
-  { name, role = "agent", tenant = "default", expiresAt = null }: KeyHolder,
+  { name, role = "agent", tenant = "default", scopes, expiresAt = null }: KeyHolder,
 ): Promise<RestClient> {
   const credentials = await issueLocally(fleet.home, { role, tenant, name });
   const { key } = createApiKey(apiKeysFolder(fleet.home, {}), {
     tenant,
     name,
     role,
+    scopes: scopes ?? null,
     grant: null,
     account: readAccountName(join(fleet.home, ACCESS_FOLDER)) ?? null,
     credentials: credentials ?? null,

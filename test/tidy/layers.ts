@@ -69,7 +69,7 @@ const HOMES: Record<string, readonly string[]> = {
   "@secretlint/*": ["shared/integrity/"],
   hono: ["services/gateway/"],
   "@hono/*": ["services/gateway/"],
-  jose: ["services/gateway/", "services/signer/"],
+  jose: ["shared/bus/"],
   "@modelcontextprotocol/sdk": ["services/mcp/"],
   "@kubernetes/client-node": ["services/runner/"],
   "@langchain/*": ["shared/sdk/"],

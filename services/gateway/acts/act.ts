@@ -166,7 +166,7 @@ async function recoverCheckpoint(context: ActContext): Promise<ActAnswer> {
 }
 
 async function caller({ fleet }: ActContext): Promise<ActAnswer> {
-  const { tenant, name, role, expiresAt } = fleet.caller;
+  const { tenant, name, role, scopes, expiresAt } = fleet.caller;
   const expires_at = expiresAt === null ? null : new Date(expiresAt).toISOString();
-  return { status: 200, body: { tenant, name, role, expires_at } };
+  return { status: 200, body: { tenant, name, role, scopes, expires_at } };
 }

@@ -20,7 +20,7 @@ export interface EventStreamOptions {
   /** Aborted when the client has left, the connection of the caller has ended, or the gateway stops. */
   readonly signal: AbortSignal;
   /** False: the credentials of the caller are no longer valid. */
-  readonly isAdmitted: () => boolean;
+  readonly isAdmitted: () => Promise<boolean>;
 }
 
 /** Throws FleetError before the first byte. */
@@ -55,7 +55,7 @@ async function* texts(
     }
     const begin = clock.monotonic();
     await clock.wait(KEEP_ALIVE_MS, wake, signal);
-    if (signal.aborted || !isAdmitted()) return;
+    if (signal.aborted || !(await isAdmitted())) return;
     if (clock.monotonic() - begin >= KEEP_ALIVE_MS) yield ": keep-alive\n\n";
     for (const pause of STORED_MS) {
       page = await next();

@@ -32,12 +32,13 @@ export class ApiKeyIdentities {
     const record = this.#record(id);
     if (record === undefined || !isSecretOf(record, secret))
       throw new FleetError("UNAUTHORIZED", "the API key is not known, or it was revoked");
-    const { tenant, name, role, expires_at } = record;
+    const { tenant, name, role, scopes, expires_at } = record;
     return {
       key: `${id} ${record.digest}`,
       tenant,
       name,
       role,
+      scopes,
       expiresAt: expires_at === null ? null : Date.parse(expires_at),
       credentials: () => this.#opened(record, secret),
     };

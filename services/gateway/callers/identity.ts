@@ -10,8 +10,10 @@ export interface CallerIdentity {
   readonly name: string;
   /** null: only the bus knows it. */
   readonly role: ClientRole | null;
+  /** The operations for which the credentials are. null: all that the role may do. */
+  readonly scopes: readonly string[] | null;
   /** In milliseconds since the epoch. null: no end. */
   readonly expiresAt: number | null;
   /** The principal's own credentials for the bus. undefined: a bus without credentials. Throws FleetError. */
-  credentials(): BusCredentials | undefined;
+  credentials(): BusCredentials | undefined | Promise<BusCredentials>;
 }

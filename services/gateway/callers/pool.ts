@@ -19,7 +19,8 @@ const SWEEP_MS = 5_000;
 const DRAIN_MS = 1_000;
 
 /** A caller that the bus has admitted. */
-export interface AdmittedCaller extends Pick<CallerIdentity, "tenant" | "name" | "role" | "expiresAt"> {
+export interface AdmittedCaller
+  extends Pick<CallerIdentity, "tenant" | "name" | "role" | "scopes" | "expiresAt"> {
   readonly bus: Bus;
   /** Aborted when the connection has ended. */
   readonly ended: AbortSignal;
@@ -114,8 +115,9 @@ export class CallerPool {
   }
 
   async #admit(identity: CallerIdentity, ending: AbortController): Promise<AdmittedCaller> {
-    const { tenant, name, role, expiresAt } = identity;
-    const bus = await this.#open(identity, identity.credentials()).catch((error: unknown) => {
+    const { tenant, name, role, scopes, expiresAt } = identity;
+    const credentials = await identity.credentials();
+    const bus = await this.#open(identity, credentials).catch((error: unknown) => {
       throw error instanceof BusError ? refusal(error) : error;
     });
     // The library would reconnect by itself; a connection that was ended is not to be trusted again without its credentials.
@@ -125,7 +127,7 @@ export class CallerPool {
       if (connection?.ending === ending) this.#end(connection);
     });
     this.#log.info({ tenant, caller: name, role }, "caller connected");
-    return { tenant, name, role, expiresAt, bus, ended: ending.signal };
+    return { tenant, name, role, scopes, expiresAt, bus, ended: ending.signal };
   }
 
   #end(connection: PooledConnection): void {

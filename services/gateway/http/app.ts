@@ -3,6 +3,7 @@ import type { HttpBindings } from "@hono/node-server";
 import { type Context, Hono } from "hono";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import { REST_BASE, REST_ROUTES, type RestRoute } from "../../../shared/protocol/rest/routes.ts";
+import { isInScope, scopeOf } from "../../../shared/protocol/rest/scopes.ts";
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
 import { act } from "../acts/act.ts";
 import type { ActAnswer } from "../acts/act-context.ts";
@@ -112,11 +113,12 @@ async function answerOperation(
 ): Promise<HttpAnswer> {
   const { raw } = c.req;
   const { authentication, pool, rates, clock } = parts;
-  const identity = authentication.identify(c.req.header("authorization"), addressOf(c));
+  const identity = await authentication.identify(c.req.header("authorization"), addressOf(c));
   const inPath = c.req.param() as Record<string, string>;
   Object.assign(facts, { tenant: identity.tenant, caller: identity.name, ...inPath });
   const waitMs = rates.take(`${identity.tenant} ${identity.name}`);
   if (waitMs > 0) throw new TooManyRequests("the caller sends too many requests", waitMs);
+  if (!isInScope(route, identity.scopes)) throw outOfScope(route, identity);
   const search = raw.url.indexOf("?");
   const query = search === -1 ? NO_QUERY : new URL(raw.url).searchParams;
   const url = readUrl(inPath, query);
@@ -126,6 +128,12 @@ async function answerOperation(
   return pool.use(identity, async (caller) => {
     const fleet = new FleetRequests(caller, { clock, signal: raw.signal });
     return answerOf(await act(route, { ...shared, fleet, headers: raw.headers, url, body }));
+  });
+}
+
+function outOfScope(route: RestRoute, { scopes }: CallerIdentity): FleetError {
+  return new FleetError("FORBIDDEN", "the credentials are not for this operation", {
+    details: { scopes, needed: [scopeOf(route), route.id] },
   });
 }
 

@@ -12,12 +12,13 @@ import {
   removeApiKey,
 } from "../../../shared/bus/api-keys.ts";
 import { parseApiKey } from "../../../shared/protocol/api-key.ts";
+import { FleetError } from "../../../shared/protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import { personOf } from "../../../shared/protocol/principal.ts";
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
 import { writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { CLIENT_FOLDER } from "../../../shared/sdk/fleet-home.ts";
-import type { Gateway } from "../../gateway/gateway.ts";
+import type { Gateway, GatewayOptions } from "../../gateway/gateway.ts";
 import type { StandaloneConfig } from "../config.ts";
 
 const KEY_FILE = "api-key";
@@ -42,10 +43,20 @@ export async function startGateway(
   return start(context, {
     settings: config,
     bus: { url: busUrl, expected: { fleet, home }, ...(caFile !== undefined && { tls: { caFile } }) },
+    credentialsOfToken: config.auth === "off" ? undefined : credentialsOfToken(home),
     keysFolder: apiKeysFolder(home, process.env),
     stopTimeoutMs: config.stopTimeout,
   });
 }
+
+/** Without a signing service, the fleet itself gives the rights of a verified token, until that expires. */
+const credentialsOfToken =
+  (home: string): GatewayOptions["credentialsOfToken"] =>
+  async (_token, { role, tenant, name, expiresAt }) => {
+    const creds = await issueLocally(home, { role, tenant, name, expiresAt });
+    if (creds === undefined) throw new FleetError("FORBIDDEN", "this fleet has no key of the role");
+    return { creds };
+  };
 
 /**
  * Makes an API key with the rights of an operator for the user of the fleet, in a file that only this user can read, unless

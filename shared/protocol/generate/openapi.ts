@@ -10,6 +10,7 @@ import {
   recoverCheckpointSchema,
 } from "../rest/bodies.ts";
 import { pathParameters, REST_BASE, REST_ROUTES, REST_TAGS, type RestRoute } from "../rest/routes.ts";
+import { scopeOf } from "../rest/scopes.ts";
 import type { CommandOp } from "../subjects.ts";
 import { type JsonSchema, jsonSchemas, SCHEMA_FILES } from "./schemas.ts";
 
@@ -62,7 +63,7 @@ export function openApi(): JsonSchema {
   };
 }
 
-const DESCRIPTION = `Every request needs \`Authorization: Bearer KEY\`. The gateway acts on the bus as the principal of the key, so the fleet itself decides what it may do.
+const DESCRIPTION = `Every request needs \`Authorization: Bearer KEY\`. The gateway acts on the bus as the principal of the key, so the fleet itself decides what it may do. Keys and tokens may have scopes: then they open only the operations with these scopes.
 
 A write may carry an \`Idempotency-Key\`: a UUIDv7, under which the same request has one effect, however often it is sent. Answers with \`cursor\` are pages; send it back for the next one. Errors are Problem Details (RFC 9457) with the fleet's \`code\` and, for wrong input, \`fields\`. An answer 202 means that the store is unavailable: the write is queued for good, and will be applied once.`;
 
@@ -151,6 +152,7 @@ function operation(route: RestRoute, schemas: Schemas): JsonSchema {
     operationId: id,
     tags: [tag],
     summary,
+    security: [{ bearer: route.act.kind === "caller" ? [] : [scopeOf(route)] }],
     ...(parameters.length > 0 && { parameters }),
     ...(body !== undefined && { requestBody: body }),
     responses: {

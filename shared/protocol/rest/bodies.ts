@@ -44,6 +44,8 @@ export const callerSchema = z.looseObject({
   name: principalSchema,
   /** null: known to the bus alone. */
   role: z.enum(CLIENT_ROLES).nullable(),
+  /** The operations for which the credentials are. null: all that the role may do. */
+  scopes: z.array(z.string()).nullable(),
   /** The time at which the credentials end. null: they have no end. */
   expires_at: z.string().nullable(),
 });

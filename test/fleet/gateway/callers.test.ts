@@ -80,6 +80,14 @@ describe("API keys", () => {
     expect((await observer.get("/tasks")).headers.get("www-authenticate")).toContain("Bearer");
   });
 
+  test("a key from the command line is for the scopes that it names, which must exist", async () => {
+    const create = ["access", "api-key", "create", "--agent", "script", "--scope"];
+    const made = await command(...create, "tasks:read", "createCheckpoint");
+    const caller = restClient(fleet.gatewayUrl, made.key as string);
+    expect((await caller.get("/caller")).body.scopes).toEqual(["tasks:read", "createCheckpoint"]);
+    await expect(command(...create, "everything")).rejects.toMatchObject({ code: 64 });
+  });
+
   test("the server ends the connection of a revoked key, also if its record stays", async () => {
     const made = await command("access", "api-key", "create", "--agent", "copied");
     const caller = restClient(fleet.gatewayUrl, made.key as string);
@@ -200,6 +208,7 @@ test("a caller that sends too many requests gets 429 with the time of the next o
     settings,
     bus: { url: fleet.url },
     keysFolder,
+    credentialsOfToken: undefined,
     stopTimeoutMs: 1_000,
   });
   onTestFinished(() => gateway.stop());

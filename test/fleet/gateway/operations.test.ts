@@ -295,6 +295,7 @@ test("getCaller, getStatus, getQueue, getIndex, rebuildIndex, getScrub, startScr
     tenant: "default",
     name: "coder-1",
     role: "agent",
+    scopes: null,
     expires_at: null,
   });
   for (const path of ["/status", "/queue", "/index", "/scrub", "/scrub/findings"])

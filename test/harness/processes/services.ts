@@ -5,7 +5,7 @@ import { connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
 import { projectRoot } from "../project-root.ts";
 import { pauseProcess } from "./pause.ts";
 
-export type Role = "writer" | "reader" | "coordinator" | "watchdog" | "runner" | "signer";
+export type Role = "writer" | "reader" | "coordinator" | "watchdog" | "runner" | "signer" | "gateway";
 
 export interface TestService {
   readonly role: Role;

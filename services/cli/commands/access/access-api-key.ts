@@ -24,6 +24,7 @@ interface CreateFlags {
   readonly agent: string;
   readonly tenant?: string;
   readonly role: ClientRole;
+  readonly scope?: readonly string[];
   readonly expires: string;
   readonly out?: string;
 }
@@ -40,10 +41,15 @@ export function addApiKey(group: Command, action: ActionFactory): void {
     .addOption(
       new Option("--role <role>", "what the holder may do").choices([...CLIENT_ROLES]).default("agent"),
     )
+    .option(
+      "--scope <scope...>",
+      "only these operations: tasks:read, missions:write, createCheckpoint; default: all of the role",
+    )
     .option("--expires <time>", "how long it is valid: 8h, 30d, or never", EXPIRES_DEFAULT)
     .option("--out <file>", "write the key to a new file that only you can read")
     .action(action(createKey));
   withExamples(create, (fleet) => ({
+    "A script that writes checkpoints": `${fleet} access api-key create --agent ci --scope createCheckpoint tasks:read`,
     "A program that reads": `${fleet} access api-key create --agent dashboard --role observer --out dashboard.key`,
     "An operator for a working day": `${fleet} access api-key create --agent ada --role operator --expires 8h`,
   }));
@@ -62,6 +68,7 @@ export function addApiKey(group: Command, action: ActionFactory): void {
 
 async function createKey(session: Session, flags: CreateFlags): Promise<void> {
   const { role, out } = flags;
+  const scopes = await scopesOf(flags.scope);
   const now = new Date(session.context.now());
   const principal = principalOf(session, flags);
   const expiresAt = expiryOf(flags.expires, now);
@@ -72,6 +79,7 @@ async function createKey(session: Session, flags: CreateFlags): Promise<void> {
   const { grant, credentials } = await issueGrant(keysFolder, { role, ...principal, expiresAt, now });
   const { key, record } = createApiKey(await folderOf(session), {
     role,
+    scopes,
     ...principal,
     grant: grant.id,
     account: readAccountName(keysFolder) ?? null,
@@ -86,6 +94,15 @@ async function createKey(session: Session, flags: CreateFlags): Promise<void> {
   if (out === undefined) session.notice(what);
   const data = { ...openPart(record), ...(out === undefined ? { key } : { file: out }) };
   await session.show(data, () => (out === undefined ? key : `Written to ${out}: ${what}`));
+}
+
+async function scopesOf(given: readonly string[] | undefined): Promise<readonly string[] | null> {
+  if (given === undefined) return null;
+  const { isScope, SCOPES } = await import("../../../../shared/protocol/rest/scopes.ts");
+  const unknown = given.find((scope) => !isScope(scope));
+  if (unknown === undefined) return given;
+  const pairs = SCOPES.filter((scope) => scope.includes(":")).join(", ");
+  throw new UsageError(`there is no scope ${unknown}`, `Use ids of operations, or ${pairs}.`);
 }
 
 async function listKeys(session: Session): Promise<void> {

@@ -1,11 +1,12 @@
 /** One issuer of tokens: verifies a token and says who its holder is in the fleet. */
 import { readFileSync } from "node:fs";
 import { createRemoteJWKSet, customFetch, errors, type JWTPayload, jwtVerify } from "jose";
-import type { SignerGrant } from "../../shared/bus/access/callout.ts";
-import { isToken } from "../../shared/protocol/ids.ts";
-import type { ClientRole } from "../../shared/protocol/permissions.ts";
-import { isPrincipal, principalToken } from "../../shared/protocol/principal.ts";
-import type { ClaimSource, IssuerSettings } from "../../shared/protocol/signer-settings.ts";
+import { isToken } from "../../../protocol/ids.ts";
+import type { ClientRole } from "../../../protocol/permissions.ts";
+import { isPrincipal, principalToken } from "../../../protocol/principal.ts";
+import { isScope } from "../../../protocol/rest/scopes.ts";
+import type { ClaimSource, IssuerSettings } from "../../../protocol/signer-settings.ts";
+import type { SignerGrant } from "../callout.ts";
 import { type RefusalReason, TokenRefusal } from "./refusal.ts";
 
 /** The clocks of two machines may differ by this time: a token that has just been made is accepted. */
@@ -19,10 +20,15 @@ export const KEYS_EVERY_MS = KEYS_AGE_MS / 5;
 /** The longest connection with one token, also if the token is valid for longer. */
 const CONNECTION_S_MAX = 24 * 3_600;
 
+export interface TokenGrant extends SignerGrant {
+  /** The scopes of the HTTP API. null: all that the role may do. */
+  readonly scopes: readonly string[] | null;
+}
+
 export interface Issuer {
   readonly settings: IssuerSettings;
   /** Throws TokenRefusal. `now` in milliseconds. */
-  verify(token: string, now: number): Promise<SignerGrant>;
+  verify(token: string, now: number): Promise<TokenGrant>;
   /** Fetches its keys. */
   refresh(): Promise<void>;
   /** False while its keys are unknown. */
@@ -63,7 +69,7 @@ export function openIssuer(settings: IssuerSettings): Issuer {
   };
 }
 
-function grantOf(payload: JWTPayload, settings: IssuerSettings, now: number): SignerGrant {
+function grantOf(payload: JWTPayload, settings: IssuerSettings, now: number): TokenGrant {
   // The credentials end with the token, so the tolerance does not extend it.
   if (payload.exp! * 1_000 <= now) throw new TokenRefusal("expired");
   const tenant = mappedValue(payload, settings.tenant);
@@ -76,7 +82,7 @@ function grantOf(payload: JWTPayload, settings: IssuerSettings, now: number): Si
   const name = settings.person ? principalToken({ kind: "human", name: plain }) : plain;
   if (!isPrincipal(name)) throw new TokenRefusal("name");
   const expiresAt = Math.min(payload.exp!, Math.floor(now / 1_000) + CONNECTION_S_MAX);
-  return { role, tenant, name, expiresAt };
+  return { role, tenant, name, expiresAt, scopes: scopesOf(payload, settings) };
 }
 
 function isRole(role: string | undefined, { roles }: IssuerSettings): role is ClientRole {
@@ -86,16 +92,31 @@ function isRole(role: string | undefined, { roles }: IssuerSettings): role is Cl
 /** undefined: the claim is missing, or no text, or not in the table. */
 function mappedValue(payload: JWTPayload, source: ClaimSource): string | undefined {
   if ("value" in source) return source.value;
-  const path = typeof source.claim === "string" ? [source.claim] : source.claim;
+  const found = valueAt(payload, source.claim);
+  if (typeof found !== "string") return undefined;
+  if (source.values === undefined) return found;
+  return Object.hasOwn(source.values, found) ? source.values[found] : undefined;
+}
+
+function valueAt(payload: JWTPayload, claim: string | readonly string[]): unknown {
   let found: unknown = payload;
-  for (const name of path)
+  for (const name of typeof claim === "string" ? [claim] : claim)
     found =
       typeof found === "object" && found !== null && Object.hasOwn(found, name)
         ? (found as Record<string, unknown>)[name]
         : undefined;
-  if (typeof found !== "string") return undefined;
-  if (source.values === undefined) return found;
-  return Object.hasOwn(source.values, found) ? source.values[found] : undefined;
+  return found;
+}
+
+/** Words that are no scopes of the API, such as `openid`, are for other parties. Without any of ours, the token opens no operation. */
+function scopesOf(payload: JWTPayload, { scopes }: IssuerSettings): readonly string[] | null {
+  if (scopes === undefined) return null;
+  const found = valueAt(payload, scopes.claim);
+  const words = typeof found === "string" ? found.split(" ") : Array.isArray(found) ? found : [];
+  return words
+    .filter((word) => typeof word === "string" && word.startsWith(scopes.prefix))
+    .map((word: string) => word.slice(scopes.prefix.length))
+    .filter(isScope);
 }
 
 function reasonOf(error: unknown): RefusalReason {
