@@ -6,7 +6,7 @@ import { type HookEvent, parseHookEvent } from "./event.ts";
 import type { Inbox } from "./inbox.ts";
 import type { SessionWork } from "./session-work.ts";
 
-/** The wait for a fleet that did not answer the last event: an agent is not held by an outage. */
+/** The wait for a fleet that did not answer the last event, or not in time: an agent is not held by an outage. */
 const UNHEALTHY_WAIT_MS = 30;
 /** The hook process needs the rest of its wait to print the answer. */
 const PRINT_MS = 10;
@@ -33,6 +33,8 @@ export class SessionQueue {
   readonly #stopping = new AbortController();
   /** The fleets that did not take the last event. The agents of others wait as usual. */
   readonly #unhealthy = new Set<string>();
+  /** The fleets that have not answered an event in time, and none since. */
+  readonly #late = new Set<string>();
   #lastAt: number;
 
   constructor(work: SessionWork, context: Context, inbox: Inbox) {
@@ -51,9 +53,14 @@ export class SessionQueue {
     const queued = this.#events.get(name) ?? this.#accept(name);
     if (queued === undefined) return "";
     const waitMs = Math.max(0, queued.waitMs - PRINT_MS);
-    const limitMs = this.#unhealthy.has(queued.fleet) ? Math.min(waitMs, UNHEALTHY_WAIT_MS) : waitMs;
+    const isSlow = this.#unhealthy.has(queued.fleet) || this.#late.has(queued.fleet);
+    const limitMs = isSlow ? Math.min(waitMs, UNHEALTHY_WAIT_MS) : waitMs;
     const late = new AbortController();
-    const timeout = this.#context.clock.sleep(limitMs, late.signal).then(() => "");
+    const timeout = this.#context.clock.sleep(limitMs, late.signal).then(() => {
+      // A fleet that hangs is not held out at every event: the next one waits less, until an event is taken.
+      if (limitMs > 0 && queued.doneAt === undefined) this.#late.add(queued.fleet);
+      return "";
+    });
     return Promise.race([queued.answered, timeout]).finally(() => late.abort());
   }
 
@@ -113,6 +120,7 @@ export class SessionQueue {
           signal.throwIfAborted();
           await this.#work.handle(event, answer);
           this.#unhealthy.delete(fleet);
+          this.#late.delete(fleet);
         },
       );
       this.#inbox.remove(name);
