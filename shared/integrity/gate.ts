@@ -36,11 +36,12 @@ function checkNumber(value: number): void {
 let isParsed = false;
 /** The count of members and items in the current value. The gate is synchronous, so one counter is enough. */
 let nodes = 0;
+let nodesMax: number = LIMITS.node_count_max;
 
 function count(more: number): void {
   nodes += more;
-  if (nodes > LIMITS.node_count_max) {
-    throw new Refusal(`at most ${LIMITS.node_count_max} members and items in all`, "more");
+  if (nodes > nodesMax) {
+    throw new Refusal(`at most ${nodesMax} members and items in all`, "more");
   }
 }
 
@@ -112,9 +113,16 @@ function walkObject(object: object, depth: number): number {
  * `value`.
  * @param root stands in front of the path in the error
  * @param parsed true for a value that comes from a parser
+ * @param most the number of members and items that the value may have
  */
-export function gate(value: unknown, root = "", parsed = false): number {
+export function gate(
+  value: unknown,
+  root = "",
+  parsed = false,
+  most: number = LIMITS.node_count_max,
+): number {
   nodes = 0;
+  nodesMax = most;
   isParsed = parsed;
   try {
     return walk(value, 0);

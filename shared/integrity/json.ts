@@ -2,8 +2,10 @@
  * Strict JSON: what `JSON.parse` accepts, minus duplicate member names (it keeps the last silently, so two
  * readers of one text could see different values), invalid UTF-8, and everything that the gate refuses.
  */
+
 import { FleetError, invalid } from "../protocol/errors.ts";
 import { parseJsonText, stringEnd } from "../protocol/json.ts";
+import { LIMITS } from "../protocol/limits.ts";
 import { gate } from "./gate.ts";
 
 // A byte order mark stays in the text, where JSON.parse refuses it.
@@ -57,8 +59,11 @@ function duplicateName(text: string): string {
   return "";
 }
 
-/** Parses UTF-8 JSON strictly. Throws INVALID with the path of the problem. */
-export function parseJson(bytes: Uint8Array): unknown {
+/**
+ * Parses UTF-8 JSON strictly. Throws INVALID with the path of the problem.
+ * @param nodesMax the number of members and items that the value may have
+ */
+export function parseJson(bytes: Uint8Array, nodesMax: number = LIMITS.node_count_max): unknown {
   let text: string;
   try {
     text = decoder.decode(bytes);
@@ -71,7 +76,7 @@ export function parseJson(bytes: Uint8Array): unknown {
   } catch {
     throw invalid("", "a JSON text");
   }
-  if (gate(value, "", true) !== countMembers(text)) {
+  if (gate(value, "", true, nodesMax) !== countMembers(text)) {
     const field = { path: duplicateName(text), expected: "each member name once", got: "a duplicate" };
     throw new FleetError("INVALID", "the input is not plain JSON data", { fields: [field] });
   }

@@ -12,8 +12,15 @@ import { writeMessagePack } from "./msgpack-writer.ts";
 
 const encoder = new TextEncoder();
 
+/** An answer may hold many checkpoints, each with as many members as an input may have. Otherwise as {@link decodeBody}. */
+export const decodeAnswer = (bytes: Uint8Array, contentType: string | undefined): unknown =>
+  decode(bytes, contentType, LIMITS.reply_node_count_max);
+
 /** Throws INVALID (not JSON, not MessagePack, duplicate names, lone surrogates, too deep …) or TOO_LARGE. */
-export function decodeBody(bytes: Uint8Array, contentType: string | undefined): unknown {
+export const decodeBody = (bytes: Uint8Array, contentType: string | undefined): unknown =>
+  decode(bytes, contentType, LIMITS.node_count_max);
+
+function decode(bytes: Uint8Array, contentType: string | undefined, nodesMax: number): unknown {
   if (bytes.length > LIMITS.payload_bytes_max) {
     throw new FleetError("TOO_LARGE", "the message is too large", {
       fields: [
@@ -23,10 +30,10 @@ export function decodeBody(bytes: Uint8Array, contentType: string | undefined): 
   }
   switch (mediaType(contentType)) {
     case CONTENT_TYPES.json:
-      return parseJson(bytes);
+      return parseJson(bytes, nodesMax);
     case CONTENT_TYPES.msgpack: {
       const value = parseMessagePack(bytes);
-      gate(value);
+      gate(value, "", false, nodesMax);
       return value;
     }
     default:

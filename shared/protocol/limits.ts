@@ -23,6 +23,8 @@ export const LIMITS = {
   depth_max: 64,
   /** Members and items of one message, at all depths. A message with more takes seconds to check. */
   node_count_max: 50_000,
+  /** A member or an item takes two bytes of JSON at least. */
+  reply_node_count_max: 750_000,
   id_chars_max: 64,
   label_count_max: 64,
   array_items_max: 10_000,

@@ -3,7 +3,7 @@
  * repeated command has one effect.
  */
 import { type Bus, BusError, type BusErrorKind } from "../../bus/bus.ts";
-import { decodeBody } from "../../integrity/wire.ts";
+import { decodeAnswer } from "../../integrity/wire.ts";
 import { type ErrorBody, FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { HEADERS } from "../../protocol/subjects.ts";
@@ -105,7 +105,7 @@ async function requestOnce(
     const message = await bus.request(subject, { body }, { timeoutMs });
     const peeked = peek?.(message.body);
     if (peeked !== undefined) return { answer: peeked };
-    const answer = decodeBody(message.body, message.headers.get(HEADERS.contentType)) as {
+    const answer = decodeAnswer(message.body, message.headers.get(HEADERS.contentType)) as {
       status: string;
       error: ErrorBody;
     };

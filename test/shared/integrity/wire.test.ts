@@ -4,7 +4,7 @@
 import fc from "fast-check";
 import { Packr } from "msgpackr";
 import { describe, expect, test } from "vitest";
-import { decodeBody, encodeBody } from "../../../shared/integrity/wire.ts";
+import { decodeAnswer, decodeBody, encodeBody } from "../../../shared/integrity/wire.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { CONTENT_TYPES } from "../../../shared/protocol/subjects.ts";
 import { jsonValue, nested } from "./values.ts";
@@ -197,4 +197,19 @@ test.each([[json], [msgpack]])("the size limit of %s bodies", (contentType) => {
     expected: "at most 2000000 bytes",
     got: "2000001 bytes",
   });
+});
+
+test("an answer may have more members than an input, and has a bound too", () => {
+  const { node_count_max: input, reply_node_count_max: reply } = LIMITS;
+  for (const contentType of [json, msgpack]) {
+    const body = (items: number) => encodeBody(Array<number>(items).fill(0), contentType);
+    expect(decodeBody(body(input), contentType)).toHaveLength(input);
+    expect(() => decodeBody(body(input + 1), contentType)).toThrow(
+      expect.objectContaining({ code: "INVALID" }),
+    );
+    expect(decodeAnswer(body(reply), contentType)).toHaveLength(reply);
+    expect(() => decodeAnswer(body(reply + 1), contentType)).toThrow(
+      expect.objectContaining({ code: "INVALID" }),
+    );
+  }
 });
