@@ -9,6 +9,7 @@ import { measureFoundationdb } from "./groups/foundationdb.ts";
 import { measureGateway } from "./groups/gateway.ts";
 import { measureHandoff } from "./groups/handoff.ts";
 import { measureHooks } from "./groups/hooks.ts";
+import { measureMission } from "./groups/mission.ts";
 import { measureOverhead } from "./groups/overhead.ts";
 import { measurePrompts } from "./groups/prompts.ts";
 import { measureRaw } from "./groups/raw.ts";
@@ -39,6 +40,7 @@ const measure = {
   continuity: measureContinuity,
   hooks: measureHooks,
   gateway: measureGateway,
+  mission: measureMission,
   foundationdb: measureFoundationdb,
 } as const;
 

@@ -17,6 +17,7 @@ export const GROUPS = [
   "continuity",
   "hooks",
   "gateway",
+  "mission",
   "foundationdb",
 ] as const;
 export type GroupName = (typeof GROUPS)[number];

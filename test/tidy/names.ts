@@ -6,6 +6,7 @@ const FILES_IN_FOLDER = 15;
 
 /** Folders with more files, each with the reason. */
 const CROWDED: Readonly<Record<string, string>> = {
+  "test/load/groups": "one file for each group of the benchmark, named as on its command line",
   "shared/protocol": "one file for each kind of message or record, read like an index",
 };
 

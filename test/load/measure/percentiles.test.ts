@@ -5,11 +5,11 @@ import { percentile, summarize } from "./percentiles.ts";
 describe("percentiles", () => {
   test("are the values at the nearest rank", () => {
     const values = Array.from({ length: 100 }, (_, i) => 100 - i);
-    expect(summarize(values)).toEqual({ count: 100, p50: 50, p99: 99, max: 100 });
+    expect(summarize(values)).toEqual({ count: 100, p50: 50, p95: 95, p99: 99, max: 100 });
   });
 
   test("of one value are that value", () => {
-    expect(summarize([7])).toEqual({ count: 1, p50: 7, p99: 7, max: 7 });
+    expect(summarize([7])).toEqual({ count: 1, p50: 7, p95: 7, p99: 7, max: 7 });
   });
 
   test("are sorted as numbers, not as text", () => {

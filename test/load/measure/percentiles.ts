@@ -3,6 +3,7 @@
 export interface Summary {
   readonly count: number;
   readonly p50: number;
+  readonly p95: number;
   readonly p99: number;
   readonly max: number;
 }
@@ -20,6 +21,7 @@ export function summarize(values: Iterable<number>): Summary {
   return {
     count: ascending.length,
     p50: percentile(ascending, 0.5),
+    p95: percentile(ascending, 0.95),
     p99: percentile(ascending, 0.99),
     max: percentile(ascending, 1),
   };

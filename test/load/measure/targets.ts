@@ -57,6 +57,10 @@ export const TARGETS = {
   /** The time for which a hook holds an agent, p95, ms: with the fleet up, and while it hangs or is down. */
   hook: { required: { below: 50 }, aim: null },
   hook_outage: { required: { below: 100 }, aim: null },
+  /** The checkpoint of a mission of 1,000 sorties, its resumption, and queries of it, p95, ms. Seed 002. */
+  mission_checkpoint: { required: { below: 100 }, aim: null },
+  mission_resume: { required: { below: 500 }, aim: null },
+  mission_query: { required: { below: 50 }, aim: null },
   /** A search by agent and time, p99, ms. */
   search: { required: { below: 100 }, aim: { below: 20 } },
   /** A continuation prompt from a loaded checkpoint, p50, ms. */
