@@ -1,8 +1,10 @@
 /** Carries out the operations of the table in `shared/protocol/rest/routes.ts`, one function for each kind. */
 import { uuidv7 } from "uuidv7";
+import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
 import { FleetError, invalid } from "../../../shared/protocol/errors.ts";
-import { recoverCheckpointSchema } from "../../../shared/protocol/rest/bodies.ts";
-import type { RestAct, RestRoute } from "../../../shared/protocol/rest/routes.ts";
+import { recoverCheckpointSchema, recoveryChoices } from "../../../shared/protocol/rest/bodies.ts";
+import { missionMembers } from "../../../shared/protocol/rest/mission-checkpoint.ts";
+import type { RestAct, RestRoute } from "../../../shared/protocol/rest/route.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
 import type { Members } from "../http/body.ts";
 import {
@@ -15,6 +17,13 @@ import {
 } from "../http/entity-tag.ts";
 import type { ActAnswer, ActContext } from "./act-context.ts";
 import type { FleetAnswer } from "./fleet-requests.ts";
+import {
+  createMissionCheckpoint,
+  listMissionCheckpoints,
+  missionPoint,
+  requireCaller,
+  resumeFrom,
+} from "./mission-checkpoint.ts";
 import { prune } from "./prune.ts";
 
 type ActOf<Kind extends RestAct["kind"]> = Extract<RestAct, { readonly kind: Kind }>;
@@ -28,6 +37,10 @@ export async function act(route: RestRoute, context: ActContext): Promise<ActAns
       return command(what, context);
     case "agent_request":
       return agentRequest(what, context);
+    case "list_checkpoints":
+      return context.url.mission_id === undefined
+        ? query({ kind: "query", op: "search" }, false, context)
+        : listMissionCheckpoints(context);
     case "recover_checkpoint":
       return recoverCheckpoint(context);
     case "prune":
@@ -47,14 +60,26 @@ async function query(
   const { fleet, url, body, headers } = context;
   const members = { ...body, ...url };
   if (changes) return { status: 200, body: await fleet.ask(op, members, { changes }) };
-  const json = await fleet.read(op, members, unwrap);
-  if (unwrap === undefined) return { status: 200, json };
-  const etag = unwrap === "checkpoint" ? tagOfCheckpoint(json) : tagOf(json);
+  const read = await fleet.read(op, members, unwrap);
+  if (unwrap === undefined) return { status: 200, json: read };
+  const { etag, json } =
+    unwrap === "checkpoint" ? checkpointRead(read, url) : { etag: tagOf(read), json: read };
   if (isKnown(headers.get("if-none-match"), etag)) return { status: 304, headers: { etag } };
   return { status: 200, json, headers: { etag } };
 }
 
+/** A checkpoint of a mission has the members of seed 002 too, except in the form in which it is stored and hashed. */
+function checkpointRead(json: Uint8Array, { as_stored: isStored }: Members) {
+  const checkpoint = JSON.parse(Buffer.from(json).toString()) as Checkpoint;
+  const etag = tagOfCheckpoint(checkpoint, json);
+  const mission = isStored === true ? undefined : missionMembers(checkpoint);
+  if (mission === undefined) return { etag, json };
+  return { etag, json: Buffer.from(JSON.stringify({ ...checkpoint, ...mission })) };
+}
+
 async function command(what: ActOf<"command">, context: ActContext): Promise<ActAnswer> {
+  if (what.body === "checkpoint" && Object.hasOwn(context.body, "mission_id"))
+    return createMissionCheckpoint(context);
   const { fleet, headers, keys } = context;
   const { task, members } = await commandInput(what, context);
   const version = wantedVersion(headers.get("if-match"));
@@ -145,14 +170,15 @@ async function agentRequest({ op }: ActOf<"agent_request">, { fleet, url }: ActC
   return { status: 204 };
 }
 
+/** Of a mission's checkpoint the mission resumes; with a choice for its next agent, it is recovered as any other task. */
 async function recoverCheckpoint(context: ActContext): Promise<ActAnswer> {
   const { fleet, url, body, headers, keys, tasks } = context;
   const { dry_run: isPreview, agent_id: agent, ...choices } = validate(recoverCheckpointSchema, body);
-  if (agent !== undefined && agent !== fleet.caller.name)
-    throw new FleetError("FORBIDDEN", "`agent_id` is another principal than the caller", {
-      details: { agent_id: agent, caller: fleet.caller.name },
-    });
+  requireCaller(fleet, "agent_id", agent);
   const checkpoint_id = String(url.checkpoint_id);
+  const isOfTask = Object.keys(recoveryChoices).some((name) => Object.hasOwn(body, name));
+  const point = isOfTask ? null : await missionPoint(fleet, checkpoint_id);
+  if (point !== null) return resumeFrom(point, isPreview, context);
   const task = await tasks.ofCheckpoint(fleet, checkpoint_id);
   if (isPreview) {
     const { to_agent_type, force } = choices;

@@ -2,7 +2,8 @@
 import type { HttpBindings } from "@hono/node-server";
 import { type Context, Hono } from "hono";
 import { FleetError } from "../../../shared/protocol/errors.ts";
-import { REST_BASE, REST_ROUTES, type RestRoute } from "../../../shared/protocol/rest/routes.ts";
+import { REST_BASE, type RestRoute } from "../../../shared/protocol/rest/route.ts";
+import { REST_ROUTES } from "../../../shared/protocol/rest/routes.ts";
 import { isInScope, scopeOf } from "../../../shared/protocol/rest/scopes.ts";
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
 import { act } from "../acts/act.ts";

@@ -20,8 +20,7 @@ interface StoredCheckpoint {
 }
 
 /** The tag that its writer got. A checkpoint in the form of an earlier version may lack the members, and has that of any record. */
-export function tagOfCheckpoint(json: Uint8Array): string {
-  const { metadata, compliance } = JSON.parse(Buffer.from(json).toString()) as StoredCheckpoint;
+export function tagOfCheckpoint({ metadata, compliance }: StoredCheckpoint, json: Uint8Array): string {
   return typeof metadata?.version === "number" && typeof compliance?.hash === "string"
     ? versionTag({ version: metadata.version, hash: compliance.hash })
     : tagOf(json);

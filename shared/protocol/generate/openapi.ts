@@ -1,6 +1,5 @@
 /** The HTTP API of the gateway as an OpenAPI 3.1 document, from the table of its operations and the schemas of the protocol. */
 import { z } from "zod";
-import { ERROR_CODES, ERROR_TABLE } from "../errors.ts";
 import { LIMITS } from "../limits.ts";
 import {
   CREATE_MEMBERS,
@@ -8,14 +7,17 @@ import {
   prunedSchema,
   pruneSchema,
   recoverCheckpointSchema,
+  recoveredSchema,
 } from "../rest/bodies.ts";
-import { pathParameters, REST_BASE, REST_ROUTES, REST_TAGS, type RestRoute } from "../rest/routes.ts";
+import { createMissionCheckpointSchema, missionCheckpointPageSchema } from "../rest/mission-checkpoint.ts";
+import { pathParameters, REST_BASE, REST_TAGS, type RestRoute } from "../rest/route.ts";
+import { REST_ROUTES } from "../rest/routes.ts";
 import { scopeOf } from "../rest/scopes.ts";
 import type { CommandOp } from "../subjects.ts";
+import { PROBLEM, problem, problems, statuses } from "./openapi-problems.ts";
 import { type JsonSchema, jsonSchemas, SCHEMA_FILES } from "./schemas.ts";
 
 const JSON_TYPE = "application/json";
-const PROBLEM_TYPE = "application/problem+json";
 /** Members of commands that the gateway itself fills in. */
 const ENVELOPE = ["command_id", "after", "include_checkpoint"];
 
@@ -79,64 +81,6 @@ function components(schemas: Schemas): Record<string, JsonSchema> {
   };
 }
 
-const PROBLEM: JsonSchema = {
-  type: "object",
-  description: "Problem Details (RFC 9457).",
-  properties: {
-    type: { type: "string" },
-    title: { type: "string" },
-    status: { type: "integer" },
-    detail: { type: "string" },
-    instance: { type: "string", description: "The id of the request, which the gateway's log has too." },
-    code: { type: "string", enum: [...ERROR_CODES] },
-    retryable: { type: "boolean", description: "Whether the same request can succeed later." },
-    retry_after_ms: { type: "number" },
-    fields: {
-      type: "array",
-      items: {
-        type: "object",
-        properties: { path: { type: "string" }, expected: { type: "string" }, got: { type: "string" } },
-        required: ["path", "expected"],
-      },
-    },
-    details: { type: "object" },
-  },
-  required: ["type", "title", "status", "detail", "code", "retryable"],
-};
-
-const STATUS_MEANINGS: Readonly<Record<string, string>> = {
-  "406": "Only JSON is answered.",
-  "412": "`If-Match` names another version.",
-  "415": "The body is not JSON.",
-  "421": "The `Host` is not this server.",
-  "429": "Too many requests.",
-};
-
-/** Each status of the error table and of HTTP itself, with the codes that it may carry. */
-function problems(): Record<string, JsonSchema> {
-  const meanings: Record<string, string> = { ...STATUS_MEANINGS };
-  for (const code of ERROR_CODES) {
-    const { status, meaning } = ERROR_TABLE[code];
-    meanings[status] = [meanings[status], `${code}: ${meaning}`].filter(Boolean).join(" ");
-  }
-  return Object.fromEntries(
-    Object.entries(meanings).map(([status, description]) => [
-      `Problem${status}`,
-      {
-        description,
-        ...(["429", "503"].includes(status) && {
-          headers: { "Retry-After": { $ref: "#/components/headers/RetryAfter" } },
-        }),
-        content: { [PROBLEM_TYPE]: { schema: { $ref: "#/components/schemas/problem" } } },
-      },
-    ]),
-  );
-}
-
-const problem = (status: number | string): JsonSchema => ({
-  $ref: `#/components/responses/Problem${status}`,
-});
-
 function operation(route: RestRoute, schemas: Schemas): JsonSchema {
   const { id, tag, summary } = route;
   const input = inputOf(route, schemas);
@@ -178,6 +122,10 @@ function inputOf({ act }: RestRoute, schemas: Schemas): Input {
       return membersOf(bare(schemas, SCHEMA_FILES.query("events")));
     case "command":
       return commandInput(membersOf(bare(schemas, SCHEMA_FILES.command(act.op))), act, schemas);
+    case "list_checkpoints": {
+      const { properties, required } = membersOf(bare(schemas, SCHEMA_FILES.query("search")));
+      return { properties: { mission_id: TOKEN, ...properties }, required };
+    }
     case "recover_checkpoint":
       return membersOf(z.toJSONSchema(recoverCheckpointSchema, { io: "input", unrepresentable: "any" }));
     case "prune":
@@ -259,18 +207,17 @@ function headerParameters({ act }: RestRoute): JsonSchema[] {
 const hasNoBody = ({ method, act }: RestRoute): boolean =>
   method === "GET" || method === "DELETE" || act.kind === "agent_request";
 
+const OF_MISSION = plain(z.toJSONSchema(createMissionCheckpointSchema, { io: "input" }));
+
 function bodyOf(route: RestRoute, input: Input, inPath: readonly string[]): JsonSchema | undefined {
   const { act } = route;
   if (hasNoBody(route)) return undefined;
+  const needed = input.required.filter((name) => !inPath.includes(name));
+  const form = act.kind === "command" ? act.body : undefined;
+  const own = { type: "object", properties: without(input.properties, inPath), required: needed };
   const schema =
-    act.kind === "command" && act.body === "patch"
-      ? { type: "object" }
-      : {
-          type: "object",
-          properties: without(input.properties, inPath),
-          required: input.required.filter((name) => !inPath.includes(name)),
-        };
-  const required = ((schema as Partial<Input>).required ?? []).length > 0;
+    form === "patch" ? { type: "object" } : form === "checkpoint" ? { anyOf: [own, OF_MISSION] } : own;
+  const required = form !== "patch" && needed.length > 0;
   const content = { [JSON_TYPE]: { schema } };
   return {
     required,
@@ -298,6 +245,7 @@ const ANSWER_KIND: Readonly<Partial<Record<CommandOp, string>>> = {
   sortie_add: "mission_state",
   sortie_update: "mission_state",
   mission_checkpoint: "mission_snapshot",
+  mission_resume: "resumption",
 };
 
 function responses(route: RestRoute, schemas: Schemas): Record<string, JsonSchema> {
@@ -325,13 +273,17 @@ function responses(route: RestRoute, schemas: Schemas): Record<string, JsonSchem
     }
     case "agent_request":
       return { 204: { description: "The runner has done it." } };
+    case "list_checkpoints": {
+      const found = membersOf(bare(schemas, SCHEMA_FILES.answer("search"))).properties.result as JsonSchema;
+      const ofMission = plain(z.toJSONSchema(missionCheckpointPageSchema, { io: "output" }));
+      return { 200: answer("A page.", { anyOf: [found, ofMission] }) };
+    }
     case "recover_checkpoint":
       return {
-        200: answer("The recovery, or its preview.", {
-          type: "object",
-          properties: { success: { type: "boolean" } },
-          required: ["success"],
-        }),
+        200: answer(
+          "The recovery, or its preview.",
+          plain(z.toJSONSchema(recoveredSchema, { io: "output" })),
+        ),
       };
     case "prune":
       return { 200: answer("What was removed.", plain(z.toJSONSchema(prunedSchema, { io: "output" }))) };
@@ -346,17 +298,6 @@ function answer(description: string, schema: JsonSchema, tagged = false): JsonSc
     ...(tagged && { headers: { ETag: { $ref: "#/components/headers/ETag" } } }),
     content: { [JSON_TYPE]: { schema } },
   };
-}
-
-/** The problems that every operation may answer with, and those of this one. */
-function statuses({ method, act }: RestRoute): number[] {
-  const all = [400, 401, 403, 404, 421, 429, 500, 503, 504];
-  if (act.kind === "command" || act.kind === "recover_checkpoint" || act.kind === "agent_request")
-    all.push(409, 410);
-  if (act.kind === "query" && method !== "GET") all.push(409);
-  if (act.kind === "command" && ["update", "finalize", "link"].includes(act.op)) all.push(412);
-  if (method === "POST" || method === "PATCH") all.push(413, 415);
-  return all;
 }
 
 /** A schema of a file, without its name, and with references to components. */

@@ -1,11 +1,14 @@
 /** The requests and answers of the HTTP API that are none of a command or a query. */
 import { z } from "zod";
 import { principalSchema, tokenSchema } from "../ids.ts";
+import { recoveryContextSchema } from "../mission.ts";
 import { CLIENT_ROLES } from "../permissions.ts";
 import { recoverFields } from "../recovery-record.ts";
 import { pruneFields, REMOVAL_REASONS } from "../retention.ts";
 
-const { checkpoint_id: _, ...recoveryChoices } = recoverFields;
+const { checkpoint_id: _, ...choices } = recoverFields;
+/** What a recovery may state about the next agent of a task. */
+export const recoveryChoices = choices;
 
 /** The body of `POST /checkpoints/{checkpoint_id}/recover` (seed 002). */
 export const recoverCheckpointSchema = z.looseObject({
@@ -52,3 +55,16 @@ export const callerSchema = z.looseObject({
 
 /** The members of the body of `POST /checkpoints` beside those of the checkpoint. */
 export const CREATE_MEMBERS = ["task_id", "agent_type", "fence", "expected_version", "handoff"] as const;
+
+/** The answer to `POST /checkpoints/{checkpoint_id}/recover`. */
+export const recoveredSchema = z.looseObject({
+  success: z.boolean(),
+  dry_run: z.boolean(),
+  /** Of a mission: for the prompt of its coordinator. */
+  recovery_context: recoveryContextSchema.exactOptional(),
+  /** Of a mission: what was restored, or would be. */
+  restored: z.object({ sorties: z.int(), locks: z.int(), messages: z.int() }).exactOptional(),
+  /** Of any other task: its recovery, or with `dry_run` the preview. */
+  recovery: z.looseObject({}).exactOptional(),
+  preview: z.looseObject({}).exactOptional(),
+});

@@ -3,7 +3,8 @@
  * `write`, such as `tasks:read`, or the id of one operation, such as `createCheckpoint`.
  */
 import { z } from "zod";
-import { REST_ROUTES, REST_TAGS, type RestRoute } from "./routes.ts";
+import { REST_TAGS, type RestRoute } from "./route.ts";
+import { REST_ROUTES } from "./routes.ts";
 
 export const SCOPES: readonly string[] = [
   ...Object.keys(REST_TAGS).flatMap((tag) => [`${tag}:read`, `${tag}:write`]),

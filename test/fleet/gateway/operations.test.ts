@@ -179,7 +179,7 @@ describe("tasks", () => {
   });
 });
 
-test("startMission, addSorties, updateSortie, checkpointMission, updateMission; listMissions, getMission, listSorties", async () => {
+test("startMission to resumeMission; listMissions, getMission, listSorties, previewResumption, getRecoveryContext", async () => {
   const coordinator = await newRestClient(fleet, { name: "dispatch-1" });
   const post = (path: string, body: Json) => coordinator.post(`/missions/msn-1${path}`, body);
   const started = await coordinator.post("/missions/msn-1/start", { title: "Sign in" });
@@ -199,6 +199,11 @@ test("startMission, addSorties, updateSortie, checkpointMission, updateMission; 
   expect((await coordinator.get("/missions/msn-1")).body).toMatchObject({ mission_id: "msn-1" });
   expect((await operator.get("/missions?active=true")).body.missions).toHaveLength(1);
   expect((await operator.get("/missions/msn-1/sorties")).body.sorties).toHaveLength(2);
+  expect((await coordinator.get("/missions/msn-1/resume")).body).toMatchObject({ progress_percent: 50 });
+  expect((await coordinator.get("/missions/msn-1/recovery-context")).body).toMatchObject({
+    recovery_context: { blockers: [] },
+  });
+  expect(await post("/resume", {})).toMatchObject({ status: 200, body: { progress_percent: 50 } });
 });
 
 describe("handoffs", () => {

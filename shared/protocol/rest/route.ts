@@ -1,0 +1,95 @@
+/** One operation of the HTTP API, as the tables of its operations describe it. */
+import type { AgentRequestOp, AnsweredOp, CommandOp } from "../subjects.ts";
+
+/** The path below which all operations are. */
+export const REST_BASE = "/api/v1";
+
+export type RestMethod = "GET" | "POST" | "PATCH" | "DELETE";
+
+/** What an operation does on the bus, in the name of its caller. */
+export type RestAct =
+  /**
+   * A query. Its members come from the path and the query string, or else from the body. `unwrap`: the answer is
+   * this member of the result.
+   */
+  | {
+      readonly kind: "query";
+      readonly op: AnsweredOp;
+      readonly unwrap?: "checkpoint" | "task" | "handoff" | "mission";
+    }
+  /**
+   * A command. Its members come from the path and the body. `taskOf`: the path names no task, so the gateway
+   * asks for that of this record. `body`: the whole body is the patch, or is the checkpoint.
+   */
+  | {
+      readonly kind: "command";
+      readonly op: CommandOp;
+      readonly taskOf?: "checkpoint_id" | "child_id" | "handoff_id" | "mission_id";
+      readonly body?: "patch" | "checkpoint";
+    }
+  /** A request to the runner of an agent. */
+  | { readonly kind: "agent_request"; readonly op: Exclude<AgentRequestOp, "checkpoint"> }
+  /** A search, or with `mission_id` the checkpoints of a mission (seed 002). */
+  | { readonly kind: "list_checkpoints" }
+  /** A recovery from a checkpoint, or its preview (seed 002). */
+  | { readonly kind: "recover_checkpoint" }
+  /** Removes what retention keeps no longer, or lists it (seed 002). */
+  | { readonly kind: "prune" }
+  /** Events as a stream for `Accept: text/event-stream`, and otherwise a page of them. */
+  | { readonly kind: "events" }
+  /** The caller itself. */
+  | { readonly kind: "caller" };
+
+export interface RestRoute {
+  /** The name of the operation in documents, metrics and logs. */
+  readonly id: string;
+  readonly method: RestMethod;
+  /** Below {@link REST_BASE}; `{name}` is a parameter. */
+  readonly path: string;
+  readonly tag: string;
+  readonly summary: string;
+  readonly act: RestAct;
+}
+
+export const REST_TAGS = {
+  checkpoints: "The recorded states of tasks.",
+  tasks: "Tasks, their owners and fences.",
+  missions: "Missions: tasks that are divided into sorties. The id of a mission is that of its task.",
+  handoffs: "Handoffs of tasks from one agent to the next.",
+  recovery: "Tasks whose agent failed, and the points from which they continue.",
+  audit: "The hash chains of all transitions.",
+  events: "Committed transitions, as CloudEvents.",
+  agents: "Agents, by their heartbeats.",
+  alerts: "What needs an operator.",
+  operations: "The fleet itself: status, queue, search index, scrub.",
+} as const;
+
+export const readRoute = (
+  id: string,
+  path: string,
+  tag: keyof typeof REST_TAGS,
+  summary: string,
+  op: AnsweredOp,
+  unwrap?: "checkpoint" | "task" | "handoff" | "mission",
+): RestRoute => ({
+  id,
+  method: "GET",
+  path,
+  tag,
+  summary,
+  act: { kind: "query", op, ...(unwrap !== undefined && { unwrap }) },
+});
+
+export const changeRoute = (
+  id: string,
+  path: string,
+  tag: keyof typeof REST_TAGS,
+  summary: string,
+  act: RestAct,
+  method: RestMethod = "POST",
+): RestRoute => ({ id, method, path, tag, summary, act });
+
+/** The names of the parameters in a path. */
+export function pathParameters(path: string): string[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
+}
