@@ -11,6 +11,12 @@ export const watchdogFields = {
     description:
       "Limit of concurrent recovery attempts in the whole fleet; one agent type may use half of it",
   }),
+  missionSilence: duration("FLEET_MISSION_SILENCE", {
+    default: "5m",
+    min: "1s",
+    description:
+      "Time without activity after which the coordinator of a mission counts as having lost its context",
+  }),
   scrubRate: integer("FLEET_SCRUB_RATE", {
     default: 4_000_000,
     min: 10_000,
@@ -35,6 +41,6 @@ export interface WatchdogConfig extends Omit<ConfigOf<typeof watchdogFields>, ke
 
 /** Throws ConfigError with all problems of the webhooks file. */
 export function readWatchdogConfig(config: ConfigOf<typeof watchdogFields>): WatchdogConfig {
-  const { webhooksFile, recoveriesMax, scrubRate, scrubEvery } = config;
-  return { recoveriesMax, scrubRate, scrubEvery, webhooks: readWebhooks(webhooksFile) };
+  const { webhooksFile, recoveriesMax, missionSilence, scrubRate, scrubEvery } = config;
+  return { recoveriesMax, missionSilence, scrubRate, scrubEvery, webhooks: readWebhooks(webhooksFile) };
 }

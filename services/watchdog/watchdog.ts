@@ -18,6 +18,7 @@ import { startLeases } from "./detection/leases.ts";
 import { startObservationAlert } from "./detection/observation-alert.ts";
 import { startObservedClock } from "./detection/observed-clock.ts";
 import { createFailureRecorder } from "./detection/record-failure.ts";
+import { startSilentMissions } from "./detection/silent-missions.ts";
 import { createAdmission } from "./recovery/admission.ts";
 import { startRecoveryController } from "./recovery/recovery-controller.ts";
 import { startRecoveryEvents } from "./recovery/recovery-events.ts";
@@ -63,6 +64,7 @@ export async function start(context: WatchdogContext): Promise<Stop> {
     startExitReports(context, repository, recordFailure),
     startFailedHandoffs(context, repository, recordFailure),
     startRecoveryEvents(context, repository, controller),
+    startSilentMissions(context, config.watchdog.missionSilence),
     startObservationAlert(parts),
     startRecoveryGauges(context, repository, owners),
     startWebhooks(context, config.watchdog.webhooks),

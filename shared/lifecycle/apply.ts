@@ -11,7 +11,7 @@ import {
   WHOLE_BUDGET,
   type Work,
 } from "./task.ts";
-import type { AuditOp, Texts } from "./transition.ts";
+import { type AuditOp, MISSION_AUDIT_OPS, type Texts } from "./transition.ts";
 
 /** A transition as its audit entry states it. */
 export interface AuditedChange {
@@ -35,6 +35,12 @@ type Rule = (task: TaskRecord, change: AuditedChange, texts: Texts) => Partial<T
 const UNCHANGED: Rule = () => ({});
 /** The time of the last write stays too: it shows whether the owner is alive, and any agent may cause these at any time. */
 const UNTOUCHED: Rule = ({ updated_at }) => ({ updated_at });
+
+/** Sorties are worked on by specialists too, which shows nothing about the owner of the task. */
+const OF_MISSION = Object.fromEntries(MISSION_AUDIT_OPS.map((op) => [op, UNTOUCHED])) as Record<
+  (typeof MISSION_AUDIT_OPS)[number],
+  Rule
+>;
 
 const RULES: Readonly<Record<AuditOp, Rule>> = {
   create: (task, change) => ({
@@ -199,15 +205,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
       },
     };
   },
-  // Sorties are worked on by specialists too, which shows nothing about the owner of the task.
-  mission_start: UNTOUCHED,
-  mission_update: UNTOUCHED,
-  mission_checkpoint: UNTOUCHED,
-  mission_record: UNTOUCHED,
-  mission_resume: UNTOUCHED,
-  sortie_add: UNTOUCHED,
-  sortie_update: UNTOUCHED,
-  sortie_restore: UNTOUCHED,
+  ...OF_MISSION,
 };
 
 /** `task` null: the transition begins the task. */

@@ -9,6 +9,20 @@ import type { Offer } from "../protocol/offer.ts";
 import type { RecoveryChoice, RecoveryFailure } from "../protocol/recovery-record.ts";
 import type { TaskRecord } from "./task.ts";
 
+/** The transitions of a mission. They are audited in its task and leave the task as it is. */
+export const MISSION_AUDIT_OPS = [
+  "mission_start",
+  "mission_update",
+  "mission_checkpoint",
+  "mission_record",
+  "mission_resume",
+  "mission_lapse",
+  "mission_recoverable",
+  "sortie_add",
+  "sortie_update",
+  "sortie_restore",
+] as const;
+
 export const AUDIT_OPS = [
   "create",
   "update",
@@ -37,14 +51,7 @@ export const AUDIT_OPS = [
   "retry",
   "remove",
   "retain",
-  "mission_start",
-  "mission_update",
-  "mission_checkpoint",
-  "mission_record",
-  "mission_resume",
-  "sortie_add",
-  "sortie_update",
-  "sortie_restore",
+  ...MISSION_AUDIT_OPS,
 ] as const;
 export type AuditOp = (typeof AUDIT_OPS)[number];
 

@@ -51,6 +51,25 @@ export const MISSION_EVENT_DATA = {
     requeued_messages: z.int(),
     recovery_duration_ms: z.int(),
   }),
+  /** The mission had no activity for so long that its coordinator may have lost its context. Once per silence. */
+  context_compacted: z.object({
+    mission_id: z.string(),
+    last_activity_at: z.string(),
+    inactivity_duration_ms: z.int(),
+    checkpoint_available: z.boolean(),
+    checkpoint_id: z.string().exactOptional(),
+  }),
+  /** A silent mission can be resumed from this checkpoint. */
+  recovery_available: z.object({
+    mission_id: z.string(),
+    checkpoint: z.object({
+      id: z.string(),
+      timestamp: z.string(),
+      trigger: z.string(),
+      progress_percent: z.int(),
+    }),
+    message: z.string(),
+  }),
   /** The record of a checkpoint with a snapshot. `store` stands for the seed's `sqlite`. */
   checkpoint_created: z.object({
     checkpoint_id: z.string(),

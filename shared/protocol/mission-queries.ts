@@ -22,6 +22,8 @@ const missionsQuerySchema = z.looseObject({
   status: missionStatusSchema.optional(),
   /** Only missions that have not ended. */
   active: z.boolean().default(false),
+  /** Only silent missions that can be resumed from a checkpoint (seed 002, `recovery_candidates`). */
+  recoverable: z.boolean().default(false),
   /** The coordinator. */
   agent_id: principalSchema.optional(),
   limit: pageLimit(LIMITS.missions_limit_max, LIMITS.missions_limit_default),

@@ -101,6 +101,21 @@ export const sortieCountsSchema = z.object(
 );
 export type SortieCounts = z.output<typeof sortieCountsSchema>;
 
+/** The question to a coordinator whose mission can be resumed, in the words of seed 002. */
+export const recoveryQuestion = (checkpointAt: string): string =>
+  `Found checkpoint from ${checkpointAt}. Resume?`;
+
+/** The mark of a mission without activity. */
+const silenceSchema = z.object({
+  /** The last activity before it. */
+  since: text,
+  detected_at: text,
+  /** The checkpoint from which the mission can be resumed, and its time; null: there is none. */
+  checkpoint_id: text.nullable(),
+  checkpoint_at: text.nullable(),
+});
+export type Silence = Readonly<z.output<typeof silenceSchema>>;
+
 /** A mission as queries answer it. */
 export const missionSchema = z.looseObject({
   mission_id: text,
@@ -126,6 +141,8 @@ export const missionSchema = z.looseObject({
   ended_at: text.nullable(),
   /** The newest checkpoint; null: there is none. */
   checkpoint_id: text.nullable(),
+  /** Set while the mission is silent, until its next activity. */
+  silence: silenceSchema.nullable(),
 });
 export type Mission = z.output<typeof missionSchema>;
 

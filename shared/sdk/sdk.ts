@@ -52,6 +52,7 @@ export type { FleetWarning } from "./client/warnings.ts";
 export type { Fallback } from "./delivery/command-delivery.ts";
 export type { HeartbeatSender, HeartbeatState } from "./heartbeat.ts";
 export type { MissionCheckpoint, MissionHandle, MissionResult, Resumption } from "./mission/mission.ts";
+export type { AvailableRecovery, RecoveryCheck } from "./mission/mission-directory.ts";
 export type { ReceivedOffer } from "./offers.ts";
 export type { PendingCommands } from "./spool/spool.ts";
 export { type Money, type Segment, type Spending, spendingBy, taskSegments } from "./task-cost.ts";

@@ -3,6 +3,7 @@ import { FleetError } from "../../protocol/errors.ts";
 import {
   MILESTONES,
   type MissionStatus,
+  type Silence,
   type SortieCounts,
   type SortieStatus,
 } from "../../protocol/mission.ts";
@@ -23,6 +24,8 @@ export interface MissionRecord {
   readonly sorties_bytes: number;
   /** The highest milestone that was reached; 0: none. */
   readonly milestone: number;
+  /** Absent: the mission was never silent. */
+  readonly silence?: Silence;
 }
 
 /** The statuses that may follow each status. */

@@ -1,5 +1,6 @@
 /** The queries about missions: lists in the order of names, and the current mission. */
 import { endOfMission, type MissionRecord, progressOf } from "../../lifecycle/mission/mission.ts";
+import { silenceOf } from "../../lifecycle/mission/silence.ts";
 import type { SortieRecord } from "../../lifecycle/mission/sortie.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -19,7 +20,7 @@ const SLICE = 100;
 /** The size of the sorties on a page; the last one may exceed it. */
 const PAGE_BYTES = LIMITS.reply_bytes_max / 2;
 
-type Filter = Pick<QueryParams<"missions">, "status" | "active" | "agent_id">;
+type Filter = Pick<QueryParams<"missions">, "status" | "active" | "recoverable" | "agent_id">;
 
 /** A page ends early after a scan of many missions that do not match. A damaged record is named. */
 export async function listMissions(
@@ -28,10 +29,12 @@ export async function listMissions(
   { limit, cursor, ...filter }: QueryParams<"missions">,
 ): Promise<MissionPage> {
   const keys = tenantKeys(tenant);
-  const kind = `missions/${tenant}/${filter.status ?? ""}/${filter.active}/${filter.agent_id ?? ""}`;
+  const { status = "", active, recoverable, agent_id = "" } = filter;
+  const kind = `missions/${tenant}/${status}/${active}/${recoverable}/${agent_id}`;
   // Missions that have not ended are few, so they have an index.
-  const index = filter.active ? keys.activeMissions() : keys.missions();
-  const keyOf = filter.active ? keys.activeMission : keys.mission;
+  const isIndexed = active || recoverable;
+  const index = isIndexed ? keys.activeMissions() : keys.missions();
+  const keyOf = isIndexed ? keys.activeMission : keys.mission;
   let last = cursor === undefined ? null : openCursor(kind, cursor);
   const missions: Mission[] = [];
   const corrupt: string[] = [];
@@ -56,7 +59,8 @@ export async function listMissions(
   return { missions, corrupt, ...(last !== null && { cursor: sealCursor(kind, last) }) };
 }
 
-function matches(mission: Mission, { status, active, agent_id }: Filter): boolean {
+function matches(mission: Mission, { status, active, recoverable, agent_id }: Filter): boolean {
+  if (recoverable && (mission.silence?.checkpoint_id ?? null) === null) return false;
   if (status !== undefined && mission.status !== status) return false;
   if (active && endOfMission(mission.status) !== null) return false;
   return agent_id === undefined || mission.coordinator === agent_id;
@@ -93,6 +97,7 @@ function missionView(record: MissionRecord, headValue: Bytes | undefined): Missi
     coordinator: head?.owner ?? null,
     fence: head?.fence ?? 0,
     checkpoint_id: head?.latest_id ?? null,
+    silence: silenceOf(record, head),
   };
 }
 

@@ -28,7 +28,7 @@ const SLICE = 8;
 /** The sorties of one audit entry. */
 const ENTRY_SORTIES_MAX = 200;
 
-interface SnapshotPoint {
+export interface SnapshotPoint {
   readonly checkpoint: Checkpoint;
   readonly snapshot: MissionSnapshot;
   /** Newer checkpoints that cannot be read. */
@@ -39,7 +39,7 @@ interface SnapshotPoint {
  * The newest checkpoint with a whole snapshot, at or before the one that is named. A corrupt one is passed over.
  * Throws NOT_FOUND if there is none, INVALID for a named one without a snapshot.
  */
-async function findSnapshot(
+export async function findSnapshot(
   reader: Reader,
   tenant: string,
   task: string,

@@ -50,6 +50,16 @@ export function openRecord<T extends object>(bytes: Bytes): { readonly value: T;
   return { value: value as unknown as T, auditSeq: auditSeq as number };
 }
 
+/** For scans: null for a record that cannot be read. */
+export function openSoundRecord<T extends object>(bytes: Bytes): T | null {
+  try {
+    return openRecord<T>(bytes).value;
+  } catch (error) {
+    if (error instanceof UnreadableValue) return null;
+    throw error;
+  }
+}
+
 /** Throws CORRUPT: an operator must decide about a record that cannot be read. */
 export function decodeRecord<T extends object>(bytes: Bytes, details: Record<string, unknown>): T {
   try {

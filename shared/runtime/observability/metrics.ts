@@ -172,6 +172,10 @@ function recoveryMetrics(make: ReturnType<typeof makers>) {
       ["class", "outcome"],
     ),
     recoveries: make.backlog("fleet_recoveries", "Open recoveries, by state.", ["state"]),
+    missionsSilentTotal: make.counter(
+      "fleet_missions_silent_total",
+      "Missions that were marked because they had no activity.",
+    ),
     recoveryDetectMs: make.durations(
       "fleet_recovery_detect_ms",
       "Time from the end of an agent's last lease to the record of its failure, in milliseconds.",

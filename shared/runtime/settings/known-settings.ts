@@ -29,6 +29,7 @@ export const SETTING_NAMES: ReadonlySet<string> = new Set([
   "FLEET_LOG_LEVEL",
   "FLEET_MCP_HTTP",
   "FLEET_MIRROR_DIR",
+  "FLEET_MISSION_SILENCE",
   "FLEET_NATS_CA",
   "FLEET_NATS_CERT",
   "FLEET_NATS_CREDS",

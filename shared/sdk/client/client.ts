@@ -93,7 +93,7 @@ export class FleetClient {
     this.tenant = parts.tenant;
     this.#log = parts.log ?? createLogger({ service: "sdk", level: "silent" });
     this.admin = new FleetAdmin(this.#parts);
-    this.missions = new MissionDirectory(queries);
+    this.missions = new MissionDirectory(this.#parts);
   }
 
   get agentId(): string {

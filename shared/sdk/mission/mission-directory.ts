@@ -1,25 +1,84 @@
-/** `fleet.missions`: the list of missions, and the current one. */
-import type { Mission } from "../../protocol/mission.ts";
+/** `fleet.missions`: the list of missions, the current one, and those that can be resumed after a lost context. */
+import { type Mission, recoveryQuestion } from "../../protocol/mission.ts";
 import type { MissionPage } from "../../protocol/mission-queries.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
 import type { Camel } from "../case-convert.ts";
-import type { QuerySender } from "../request/query-sender.ts";
 import type { CallOptions } from "../request/request.ts";
+import { MissionHandle, type MissionParts, type Resumption } from "./mission.ts";
+
+export interface DirectoryParts extends MissionParts {
+  readonly agentId: string;
+}
+
+/** A silent mission and the checkpoint from which it can be resumed. */
+export interface AvailableRecovery {
+  readonly mission: Mission;
+  readonly checkpointId: string;
+  /** ISO 8601. */
+  readonly checkpointAt: string;
+  /** The question to a person, in the words of seed 002. */
+  readonly message: string;
+}
+
+export interface RecoveryCheck {
+  /** Empty after an automatic resumption. */
+  readonly available: readonly AvailableRecovery[];
+  readonly resumed: readonly Resumption[];
+}
 
 export class MissionDirectory {
-  readonly #queries: QuerySender;
+  readonly #parts: DirectoryParts;
 
-  constructor(queries: QuerySender) {
-    this.#queries = queries;
+  constructor(parts: DirectoryParts) {
+    this.#parts = parts;
   }
 
   /** Ordered by their ids, in pages. `active`: only those that have not ended. */
   list(query: Camel<QueryInput<"missions">> & CallOptions = {}): Promise<MissionPage> {
-    return this.#queries.send("missions", query);
+    return this.#parts.queries.send("missions", query);
   }
 
   /** The active mission with the newest activity, of those that this agent coordinates if there is any; null: there is none. */
   async current({ deadlineMs, signal }: CallOptions = {}): Promise<Mission | null> {
-    return (await this.#queries.find("mission", { deadlineMs, signal }))?.mission ?? null;
+    return (await this.#parts.queries.find("mission", { deadlineMs, signal }))?.mission ?? null;
   }
+
+  /** The silent missions of this agent, and those without a coordinator. A mission is silent until its next activity. */
+  async recoverable(options: CallOptions = {}): Promise<AvailableRecovery[]> {
+    const found: AvailableRecovery[] = [];
+    for (let cursor: string | undefined; ; ) {
+      const page = await this.list({ ...options, recoverable: true, cursor });
+      found.push(
+        ...page.missions.flatMap((mission) => availableRecovery(mission, this.#parts.agentId) ?? []),
+      );
+      cursor = page.cursor;
+      if (cursor === undefined) return found;
+    }
+  }
+
+  /**
+   * The check at the start of a coordinator (seed 002, `initialize`). With `autoResume` each recoverable mission is
+   * resumed from its newest checkpoint, otherwise the caller decides.
+   */
+  async checkForRecovery({
+    autoResume = false,
+    ...options
+  }: CallOptions & { readonly autoResume?: boolean } = {}): Promise<RecoveryCheck> {
+    const available = await this.recoverable(options);
+    if (!autoResume) return { available, resumed: [] };
+    const resumed: Resumption[] = [];
+    for (const { mission } of available) {
+      const fence = mission.coordinator === null ? undefined : mission.fence;
+      resumed.push(await new MissionHandle(this.#parts, mission.mission_id, fence).resume(options));
+    }
+    return { available: [], resumed };
+  }
+}
+
+/** null: the mission is not silent, has no checkpoint, or belongs to another coordinator. */
+export function availableRecovery(mission: Mission, agentId: string): AvailableRecovery | null {
+  const { checkpoint_id: checkpointId = null, checkpoint_at: checkpointAt = null } = mission.silence ?? {};
+  if (checkpointId === null || checkpointAt === null) return null;
+  if (mission.coordinator !== null && mission.coordinator !== agentId) return null;
+  return { mission, checkpointId, checkpointAt, message: recoveryQuestion(checkpointAt) };
 }

@@ -48,7 +48,13 @@ const DATA = {
       finalizeDraftsAfter: null,
       retentionEvery: null,
     }),
-    watchdog: { recoveriesMax: 256, webhooks: [], scrubRate: 4_000_000, scrubEvery: null },
+    watchdog: {
+      recoveriesMax: 256,
+      missionSilence: 300_000,
+      webhooks: [],
+      scrubRate: 4_000_000,
+      scrubEvery: null,
+    },
   },
   pretty: false,
 } as const;

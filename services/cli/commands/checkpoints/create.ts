@@ -21,12 +21,14 @@ import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { showOutcome } from "../../runtime/show-outcome.ts";
 import { UsageError } from "../../runtime/usage.ts";
+import { autoResumeOption } from "../missions/available-recovery.ts";
 
 interface Flags extends CheckpointFlags, CallFlags {
   readonly lint?: boolean;
   readonly file?: string;
   /** true: the current mission. */
   readonly mission?: string | true;
+  readonly autoResume?: true;
   /** true: the current folder. */
   readonly workspace?: string | true;
 }
@@ -71,6 +73,7 @@ export function addCreate(group: Command, action: ActionFactory): void {
       "record the state of this folder: commit, uncommitted files, hashes (default .)",
     )
     .option("-f, --file <path>", "the checkpoint as JSON, or a builder-state.json; - is standard input");
+  command.addOption(autoResumeOption());
   addCallOptions(command, "the task has this number of checkpoints").action(action(create));
   withExamples(command, (fleet) => ({
     "Completed work and the next action": `${fleet} checkpoint -t auth --type implementation --phase testing --completed "Login" "Logout" --next "Run the tests"`,

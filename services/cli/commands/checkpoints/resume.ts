@@ -9,7 +9,7 @@ import { promptBudget } from "../../input/budget.ts";
 import { bareId } from "../../input/id.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
-import { fenceOption } from "../missions/mission.ts";
+import { fenceOption } from "../missions/named-mission.ts";
 
 interface Flags {
   readonly style: PromptStyle;

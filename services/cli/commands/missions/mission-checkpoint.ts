@@ -1,20 +1,19 @@
 // `fleet checkpoint --mission`: records the mission as it is (US-303).
 
 import type { Session } from "../../runtime/session.ts";
-import { namedMission } from "./named-mission.ts";
+import { type RecoveryFlags, recoveredMission } from "./available-recovery.ts";
 
-export interface MissionCheckpointFlags {
+export interface MissionCheckpointFlags extends RecoveryFlags {
   /** true: the current mission. */
   readonly mission?: string | true;
   readonly note?: string;
-  readonly fence?: number;
   readonly commandId?: string;
   readonly quiet?: boolean;
 }
 
 export async function recordMission(session: Session, flags: MissionCheckpointFlags): Promise<void> {
-  const { mission: id, note, fence, commandId, quiet } = flags;
-  const { handle } = await namedMission(session, id === true ? undefined : id, { fence });
+  const { mission: id, note, commandId, quiet } = flags;
+  const { handle } = await recoveredMission(session, id === true ? undefined : id, flags);
   const options = { ...session.deadline, commandId, ...(note !== undefined && { note }) };
   const checkpoint = await handle.checkpoint(options);
   const { renderMissionCheckpoint } = await import("../../rendering/missions/mission.ts");

@@ -3,16 +3,13 @@
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
-import { wholeNumber } from "../../input/number.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
-import { namedMission } from "./named-mission.ts";
+import { autoResumeOption, type RecoveryFlags, recoveredMission } from "./available-recovery.ts";
+import { fenceOption } from "./named-mission.ts";
 
 const ENDS = ["in_progress", "completed", "failed", "cancelled"] as const;
-
-export const fenceOption = (): Option =>
-  new Option("--fence <n>", "the fence under which you own the mission's task").argParser(wholeNumber(0));
 
 export function addMission(program: Command, action: ActionFactory): void {
   const group = program.command("mission").description("Start, list, show and change missions.");
@@ -22,6 +19,7 @@ export function addMission(program: Command, action: ActionFactory): void {
     .command("show")
     .description("Show a mission with the states of its sorties (else the current one).")
     .argument("[mission]", "the mission")
+    .addOption(autoResumeOption())
     .action(action(showMission));
   withExamples(show, (fleet) => ({ "The current mission": `${fleet} mission show` }));
   const update = group
@@ -30,6 +28,7 @@ export function addMission(program: Command, action: ActionFactory): void {
     .argument("[mission]", "the mission (else the current one)")
     .option("--title <text>", "the new title")
     .addOption(new Option("-s, --status <status>", "the new status").choices(ENDS))
+    .addOption(autoResumeOption())
     .addOption(fenceOption())
     .action(action(updateMission));
   withExamples(update, (fleet) => ({
@@ -73,6 +72,7 @@ async function start(session: Session, id: string | undefined, flags: StartFlags
 
 interface ListFlags {
   readonly active?: true;
+  readonly recoverable?: true;
   readonly agent?: string;
   readonly limit?: number;
   readonly cursor?: string;
@@ -83,6 +83,7 @@ function addMissionList(group: Command, action: ActionFactory): void {
     .command("list")
     .description("List missions with their status and progress, ordered by their ids.")
     .option("--active", "only those that have not ended")
+    .option("--recoverable", "only those that were silent and can be resumed from a checkpoint")
     .option("--agent <id>", "only those that this agent coordinates")
     .addOption(limitOption(LIMITS.missions_limit_default, LIMITS.missions_limit_max))
     .option("--cursor <cursor>", CURSOR)
@@ -92,8 +93,9 @@ function addMissionList(group: Command, action: ActionFactory): void {
 
 async function list(session: Session, flags: ListFlags): Promise<void> {
   const client = await session.client();
-  const { active = false, agent: agentId, limit, cursor } = flags;
-  const page = await client.missions.list({ ...session.deadline, active, agentId, limit, cursor });
+  const { active = false, recoverable = false, agent: agentId, limit, cursor } = flags;
+  const filter = { active, recoverable, agentId };
+  const page = await client.missions.list({ ...session.deadline, ...filter, limit, cursor });
   for (const mission_id of page.corrupt) {
     const text = "the record of a mission is corrupt and was left out";
     session.warn({ code: "CORRUPT", text, details: { mission_id } });
@@ -103,8 +105,8 @@ async function list(session: Session, flags: ListFlags): Promise<void> {
   await session.show(page, () => renderMissions({ missions: page.missions, next }, session.view));
 }
 
-async function showMission(session: Session, id: string | undefined): Promise<void> {
-  const { mission, handle } = await namedMission(session, id);
+async function showMission(session: Session, id: string | undefined, flags: RecoveryFlags): Promise<void> {
+  const { mission, handle } = await recoveredMission(session, id, flags);
   const { renderMissionPage } = await import("../../rendering/missions/mission.ts");
   await session.show(mission, async () => {
     const { sorties } = await handle.sorties({ ...session.deadline, limit: LIMITS.sorties_limit_max });
@@ -112,18 +114,17 @@ async function showMission(session: Session, id: string | undefined): Promise<vo
   });
 }
 
-interface UpdateFlags {
+interface UpdateFlags extends RecoveryFlags {
   readonly title?: string;
   readonly status?: (typeof ENDS)[number];
-  readonly fence?: number;
 }
 
 async function updateMission(
   session: Session,
   id: string | undefined,
-  { title, status, fence }: UpdateFlags,
+  { title, status, ...flags }: UpdateFlags,
 ): Promise<void> {
-  const { handle } = await namedMission(session, id, { fence });
+  const { handle } = await recoveredMission(session, id, flags);
   const result = await handle.update({ title, status }, session.deadline);
   const { renderMissionResult } = await import("../../rendering/missions/mission.ts");
   await session.show(result, () => renderMissionResult("Mission updated", result));

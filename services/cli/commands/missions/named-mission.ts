@@ -1,9 +1,14 @@
 // The mission of a call: the named one, or else the current one, with a handle that acts for its coordinator.
 
+import { Option } from "commander";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { FleetClient, Mission, MissionHandle } from "../../../../shared/sdk/sdk.ts";
+import { wholeNumber } from "../../input/number.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
+
+export const fenceOption = (): Option =>
+  new Option("--fence <n>", "the fence under which you own the mission's task").argParser(wholeNumber(0));
 
 export interface NamedMission {
   readonly client: FleetClient;

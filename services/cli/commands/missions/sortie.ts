@@ -6,8 +6,8 @@ import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
-import { fenceOption } from "./mission.ts";
-import { namedMission } from "./named-mission.ts";
+import { autoResumeOption, type RecoveryFlags, recoveredMission } from "./available-recovery.ts";
+import { fenceOption, namedMission } from "./named-mission.ts";
 
 /** The protocol's own list comes with its schemas, which would make the help slow. */
 const STATUSES = ["pending", "assigned", "in_progress", "blocked", "completed", "failed"] as const;
@@ -15,7 +15,7 @@ type Status = (typeof STATUSES)[number];
 
 const OF_MISSION = "the mission (else the current one)";
 
-interface Flags {
+interface Flags extends RecoveryFlags {
   readonly mission?: string;
   readonly id?: string;
   readonly title?: string;
@@ -23,7 +23,6 @@ interface Flags {
   readonly assign?: string;
   readonly status?: Status;
   readonly notes?: string;
-  readonly fence?: number;
   readonly limit?: number;
   readonly cursor?: string;
 }
@@ -38,6 +37,7 @@ export function addSortie(program: Command, action: ActionFactory): void {
     .option("--id <id>", "its id (else srt- and its number)")
     .option("--files <path...>", "the files of the work")
     .option("--assign <agent>", "the specialist")
+    .addOption(autoResumeOption())
     .addOption(fenceOption())
     .action(action(add));
   withExamples(addition, (fleet) => ({
@@ -51,6 +51,7 @@ export function addSortie(program: Command, action: ActionFactory): void {
     .option("--assign <agent>", "only those of this specialist")
     .addOption(limitOption(LIMITS.sorties_limit_default, LIMITS.sorties_limit_max))
     .option("--cursor <cursor>", CURSOR)
+    .addOption(autoResumeOption())
     .action(action(list));
   withExamples(listing, (fleet) => ({ "What is blocked": `${fleet} sorties --status blocked` }));
   const update = group
@@ -71,8 +72,8 @@ export function addSortie(program: Command, action: ActionFactory): void {
 }
 
 async function add(session: Session, title: string, flags: Flags): Promise<void> {
-  const { id: sortieId, files, assign: assignedTo, mission: id, fence } = flags;
-  const { handle } = await namedMission(session, id, { fence });
+  const { id: sortieId, files, assign: assignedTo, mission: id } = flags;
+  const { handle } = await recoveredMission(session, id, flags);
   const sortie = { title, sortieId, assignedTo, ...(files !== undefined && { files: [...files] }) };
   const result = await handle.addSorties([sortie], session.deadline);
   const { renderMissionResult } = await import("../../rendering/missions/mission.ts");
@@ -83,7 +84,7 @@ async function add(session: Session, title: string, flags: Flags): Promise<void>
 
 async function list(session: Session, flags: Flags): Promise<void> {
   const { mission: id, status, assign: assignedTo, limit, cursor } = flags;
-  const { handle, mission } = await namedMission(session, id);
+  const { handle, mission } = await recoveredMission(session, id, flags);
   const page = await handle.sorties({ ...session.deadline, status, assignedTo, limit, cursor });
   const next = nextPage(session, page.cursor);
   const { renderSorties } = await import("../../rendering/missions/mission.ts");

@@ -1,0 +1,143 @@
+/** The detection of silent missions (US-304) on real stores: marks, their events, and the end of a mark. */
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { findSilent, markSilent, type SilenceSearch } from "../../../../shared/records/mission/silence.ts";
+import { completeSortie, MISSION, report, startMission } from "../../../harness/records/missions.ts";
+import { waitingEvents } from "../../../harness/records/outbox.ts";
+import { ENGINES, openTestRecords, send, type TestRecords } from "../../../harness/records/records.ts";
+import { scrub } from "../../../harness/records/scrub.ts";
+
+const by = { task: MISSION, agent: "dispatch" };
+const MINUTE_MS = 60_000;
+
+describe.each(ENGINES)("a silent mission on %s", (engine) => {
+  let bench: TestRecords;
+  let nowMs: number;
+  beforeEach(async () => {
+    nowMs = Date.now();
+    bench = await openTestRecords(engine, () => nowMs);
+  });
+  afterEach(() => bench.close());
+
+  const search = (): SilenceSearch => ({
+    ...{ store: bench.store, incarnation: bench.format.incarnation, service: "watchdog" },
+    now: () => nowMs,
+    silenceMs: 5 * MINUTE_MS,
+    guard: async () => {},
+  });
+  const found = async (): Promise<string[]> => {
+    const names: string[] = [];
+    for await (const slice of findSilent(search())) names.push(...slice.map(({ mission }) => mission));
+    return names;
+  };
+  const mark = () => markSilent(search(), { tenant: "default", mission: MISSION });
+  const recoverable = async () => {
+    const query = { active: false, recoverable: true, limit: 10 };
+    return (await bench.repository.missions.list("default", query)).missions;
+  };
+  const audited = async () => (await bench.repository.task("default", MISSION)).audit_seq;
+
+  test("US-304 a mission in progress without activity for five minutes is a candidate for a recovery", async () => {
+    await startMission(bench.repository, 4);
+    const { checkpoint_id } = await completeSortie(bench.repository, 1);
+    nowMs += 5 * MINUTE_MS;
+    expect(await found()).toEqual([]);
+    expect(await mark()).toBeNull();
+    nowMs += 1;
+    expect(await found()).toEqual([MISSION]);
+    expect(await mark()).toMatchObject({ checkpoint_id });
+    expect(await recoverable()).toMatchObject([{ mission_id: MISSION, silence: { checkpoint_id } }]);
+    expect((await scrub(bench, { now: () => nowMs })).findings).toEqual([]);
+  });
+
+  test("US-304 context_compacted and recovery_available have the shape of seed 002, once per silence", async () => {
+    await startMission(bench.repository, 4);
+    const { checkpoint_id, committed_at } = await completeSortie(bench.repository, 1);
+    nowMs += 6 * MINUTE_MS;
+    await mark();
+    const before = await audited();
+    expect(await mark()).toBeNull();
+    nowMs += 60 * MINUTE_MS;
+    expect(await found()).toEqual([]);
+    expect(await mark()).toBeNull();
+    expect(await audited()).toBe(before);
+    const compacted = await waitingEvents(bench.store, "context_compacted");
+    expect(compacted.map(({ data }) => data)).toEqual([
+      {
+        mission_id: MISSION,
+        last_activity_at: committed_at,
+        inactivity_duration_ms: 6 * MINUTE_MS,
+        checkpoint_available: true,
+        checkpoint_id,
+      },
+    ]);
+    const available = await waitingEvents(bench.store, "recovery_available");
+    expect(available.map(({ data }) => data)).toEqual([
+      {
+        mission_id: MISSION,
+        checkpoint: { id: checkpoint_id, timestamp: committed_at, trigger: "progress", progress_percent: 25 },
+        message: `Found checkpoint from ${committed_at}. Resume?`,
+      },
+    ]);
+  });
+
+  test.each([
+    ["a report of a specialist", () => report(bench.repository, 2, { status: "in_progress" })],
+    ["a checkpoint of the coordinator", () => send(bench.repository, "mission_checkpoint", {}, by)],
+    ["a resumption", () => send(bench.repository, "mission_resume", {}, by)],
+  ])("activity ends the mark, and the next silence is found: %s", async (_activity, act) => {
+    await startMission(bench.repository, 4);
+    await completeSortie(bench.repository, 1);
+    nowMs += 6 * MINUTE_MS;
+    await mark();
+    nowMs += MINUTE_MS;
+    await act();
+    expect(await recoverable()).toEqual([]);
+    nowMs += 6 * MINUTE_MS;
+    expect(await found()).toEqual([MISSION]);
+    await mark();
+    expect(await waitingEvents(bench.store, "context_compacted")).toHaveLength(2);
+    expect(await recoverable()).toHaveLength(1);
+  });
+
+  test("a mission without a checkpoint is silent, and cannot be resumed", async () => {
+    await startMission(bench.repository, 2);
+    nowMs += 6 * MINUTE_MS;
+    expect(await mark()).toMatchObject({ checkpoint_id: null });
+    const [{ data } = { data: {} }] = await waitingEvents(bench.store, "context_compacted");
+    expect(data).toMatchObject({ checkpoint_available: false });
+    expect(data).not.toHaveProperty("checkpoint_id");
+    expect(await waitingEvents(bench.store, "recovery_available")).toEqual([]);
+    expect(await recoverable()).toEqual([]);
+  });
+
+  test("a mission whose newest checkpoint has all sorties complete is no candidate", async () => {
+    await startMission(bench.repository, 1);
+    await completeSortie(bench.repository, 1);
+    await send(bench.repository, "mission_checkpoint", {}, by);
+    nowMs += 6 * MINUTE_MS;
+    expect(await mark()).toMatchObject({ checkpoint_id: null });
+    expect(await waitingEvents(bench.store, "recovery_available")).toEqual([]);
+  });
+
+  test("missions that are pending or have ended are not silent, and those of all tenants are found", async () => {
+    const start = (task: string, status: string, tenant?: string) =>
+      send(bench.repository, "mission_start", { title: task, status }, { task, ...(tenant && { tenant }) });
+    await start("msn-pending", "pending");
+    await start("msn-ended", "in_progress");
+    await send(bench.repository, "mission_update", { status: "cancelled" }, { task: "msn-ended" });
+    await start("msn-open", "in_progress");
+    await start("msn-acme", "in_progress", "acme");
+    nowMs += 6 * MINUTE_MS;
+    expect(await found()).toEqual(["msn-open", "msn-acme"]);
+  });
+
+  test("an instance that lost its lease marks nothing", async () => {
+    await startMission(bench.repository, 2);
+    nowMs += 6 * MINUTE_MS;
+    const before = await audited();
+    const refused = { ...search(), guard: () => Promise.reject(new Error("the lease was lost")) };
+    const place = { tenant: "default", mission: MISSION };
+    await expect(markSilent(refused, place)).rejects.toThrow("the lease was lost");
+    expect(await audited()).toBe(before);
+  });
+});
