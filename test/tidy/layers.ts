@@ -48,6 +48,8 @@ const LAYERS: Record<string, readonly string[]> = {
   "deploy/package": [],
   "deploy/settings": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
   "deploy/hook": ["deploy/local"],
+  "deploy/prometheus": [],
+  "deploy/grafana": [],
   "deploy/local": ["deploy/hook", ...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
 };
 
