@@ -50,10 +50,15 @@ export class CorruptBytes extends Error {
   }
 }
 
+/** Throws {@link CorruptBytes} unless the bytes have their hash. */
+export function verified(sealed: Sealed): Sealed {
+  if (sha256Hex(sealed.bytes) !== sealed.hash) throw new CorruptBytes("hash mismatch");
+  return sealed;
+}
+
 /** Verifies and parses. Throws {@link CorruptBytes}; nothing unverified is ever returned. */
 export function open(sealed: Sealed, signature?: string): Checkpoint {
-  if (sha256Hex(sealed.bytes) !== sealed.hash) throw new CorruptBytes("hash mismatch");
-  const checkpoint = parseJsonText(decoder.decode(sealed.bytes)) as Checkpoint;
+  const checkpoint = parseJsonText(decoder.decode(verified(sealed).bytes)) as Checkpoint;
   checkpoint.compliance.hash = sealed.hash;
   if (signature !== undefined) checkpoint.compliance.signature = signature;
   return checkpoint;

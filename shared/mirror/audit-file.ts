@@ -3,63 +3,56 @@
  * append leaves a torn last line, which the next append replaces. A file whose end is no entry of this trail belongs to another store, or to a later
  * state than a restored backup has; it is set aside under another name and never overwritten.
  */
-import { createReadStream } from "node:fs";
-import { type FileHandle, rename } from "node:fs/promises";
+import { createReadStream, ftruncateSync, readSync, renameSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { entryHash } from "../integrity/chain.ts";
-import { changeFile } from "./private-file.ts";
+import { changeFile, writeAt } from "./private-file.ts";
 
-/** The entries from `seq` on, in order. */
-export type TrailSource = (seq: number) => AsyncIterable<string>;
-
-const TAIL_BYTES = 64 * 1_024;
+/** Longer than most entries; the end is read again from further back until it has a whole line. */
+const TAIL_BYTES = 1_024;
 const NEWLINE = 0x0a;
 
-interface TrailEnd {
+export interface TrailEnd {
   /** The last whole line; null: there is none. */
   readonly entry: string | null;
+  /** The seq of that entry; 0: there is none. null: the line is no entry. */
+  readonly seq: number | null;
   /** The number of bytes up to its end. */
   readonly bytes: number;
+  readonly size: number;
 }
 
-export async function appendTrail(path: string, entriesFrom: TrailSource): Promise<void> {
-  const foreign = await changeFile(path, (file, size) => append(file, size, entriesFrom));
-  if (foreign === null) return;
-  await rename(path, path.replace(/jsonl$/, `${entryHash(foreign).slice(0, 16)}.jsonl`));
-  await changeFile(path, (file, size) => append(file, size, entriesFrom));
-}
-
-/** Returns the last entry of the file if it is not one of this trail; then nothing was written. */
-async function append(file: FileHandle, size: number, entriesFrom: TrailSource): Promise<string | null> {
-  const end = await endOf(file, size);
-  const last = end.entry === null ? 0 : seqIn(end.entry);
-  if (last === null) return end.entry;
-  let at = end.bytes;
-  let isJoined = last === 0;
-  for await (const entry of entriesFrom(Math.max(1, last))) {
-    if (!isJoined && entry !== end.entry) return end.entry;
-    if (!isJoined) {
-      isJoined = true;
-      continue;
+/** Creates the file if there is none. Throws UnsafePlace. */
+export function endOfTrail(path: string): TrailEnd {
+  return changeFile(path, (file, size) => {
+    for (let length = TAIL_BYTES; ; length *= 8) {
+      const tail = Buffer.alloc(Math.min(size, length));
+      const start = size - tail.length;
+      readSync(file, tail, 0, tail.length, start);
+      const end = tail.lastIndexOf(NEWLINE);
+      const before = end <= 0 ? -1 : tail.lastIndexOf(NEWLINE, end - 1);
+      if (before < 0 && start > 0) continue;
+      if (end < 0) return { entry: null, seq: 0, bytes: 0, size };
+      const entry = tail.toString("utf8", before + 1, end);
+      return { entry, seq: seqIn(entry), bytes: start + end + 1, size };
     }
-    const line = Buffer.from(`${entry}\n`);
-    if (at === end.bytes && at !== size) await file.truncate(at);
-    await file.write(line, 0, line.length, at);
-    at += line.length;
-  }
-  if (!isJoined) return end.entry;
-  if (at !== end.bytes) await file.datasync();
-  return null;
+  });
 }
 
-async function endOf(file: FileHandle, size: number): Promise<TrailEnd> {
-  const tail = Buffer.alloc(Math.min(size, TAIL_BYTES));
-  const start = size - tail.length;
-  await file.read(tail, 0, tail.length, start);
-  const end = tail.lastIndexOf(NEWLINE);
-  if (end < 0) return { entry: null, bytes: 0 };
-  const begin = end === 0 ? 0 : tail.lastIndexOf(NEWLINE, end - 1) + 1;
-  return { entry: tail.toString("utf8", begin, end), bytes: start + end + 1 };
+/** `end` is the state that the entries follow. Throws if the file has another size since. */
+export function appendTrail(path: string, { bytes, size }: TrailEnd, entries: readonly string[]): void {
+  if (entries.length === 0) return;
+  changeFile(path, (file, sizeNow) => {
+    if (sizeNow !== size) throw new Error("another process wrote to the audit trail in the mirror");
+    if (bytes !== size) ftruncateSync(file, bytes);
+    writeAt(file, Buffer.from(`${entries.join("\n")}\n`), bytes);
+  });
+}
+
+/** The end of the new file in its place. */
+export function setTrailAside(path: string, { entry }: TrailEnd): TrailEnd {
+  renameSync(path, path.replace(/jsonl$/, `${entryHash(entry ?? "").slice(0, 16)}.jsonl`));
+  return endOfTrail(path);
 }
 
 function seqIn(line: string): number | null {

@@ -17,6 +17,11 @@ export const POSITION_FILE = "position.json";
 const TENANT_MARK = "=";
 const SUFFIX = ".json";
 
+/** The folder of the files, below the one that operators name. */
+export function rootOf(folder: string): string {
+  return join(folder, "checkpoints");
+}
+
 /** The folders from the root down to that of the task. Throws INVALID. */
 export function foldersOf(root: string, { tenant, task }: MirroredTask): string[] {
   if (!isToken(tenant)) throw invalid("tenant", "a name of a tenant", tenant);

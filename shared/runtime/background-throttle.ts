@@ -12,14 +12,15 @@ const PAUSE_FACTOR = 4;
 /** Below the time that a search waits for the index, so that a long step does not fail the search. */
 const PAUSE_MS_MAX = 1_000;
 
-export function createBackgroundThrottle(clock: Clock) {
+/** `pauseMsMax` limits the rest on a busy thread, for work that must keep up with the requests. */
+export function createBackgroundThrottle(clock: Clock, pauseMsMax = PAUSE_MS_MAX) {
   let lastStepMs = 0;
 
   async function rest(signal: AbortSignal): Promise<void> {
     const before = performance.eventLoopUtilization();
     await clock.sleep(SAMPLE_MS, signal);
     const { utilization } = performance.eventLoopUtilization(before);
-    if (utilization > BUSY) await clock.sleep(Math.min(lastStepMs * PAUSE_FACTOR, PAUSE_MS_MAX), signal);
+    if (utilization > BUSY) await clock.sleep(Math.min(lastStepMs * PAUSE_FACTOR, pauseMsMax), signal);
   }
 
   return {

@@ -9,6 +9,7 @@ import { measureFoundationdb } from "./groups/foundationdb.ts";
 import { measureGateway } from "./groups/gateway.ts";
 import { measureHandoff } from "./groups/handoff.ts";
 import { measureHooks } from "./groups/hooks.ts";
+import { measureMirror } from "./groups/mirror.ts";
 import { measureMission } from "./groups/mission.ts";
 import { measureOverhead } from "./groups/overhead.ts";
 import { measurePrompts } from "./groups/prompts.ts";
@@ -30,6 +31,7 @@ const measure = {
   write: measureWrite,
   burst: measureBurst,
   sustained: measureSustained,
+  mirror: measureMirror,
   access: measureAccess,
   degraded: measureDegraded,
   handoff: measureHandoff,
@@ -66,7 +68,8 @@ async function run(session: Session): Promise<number> {
   const groups: Group[] = [];
   for (const name of GROUPS) {
     // These groups and all later ones are measured while nothing else runs.
-    if (name === "access" || name === "degraded" || name === "reads") await session.stopWriters();
+    if (name === "mirror" || name === "access" || name === "degraded" || name === "reads")
+      await session.stopWriters();
     if (!only.has(name)) continue;
     const group = await measure[name](session);
     if (group === null) continue;

@@ -7,6 +7,7 @@ export const GROUPS = [
   "write",
   "burst",
   "sustained",
+  "mirror",
   "access",
   "degraded",
   "handoff",

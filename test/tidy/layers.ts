@@ -32,7 +32,13 @@ const LAYERS: Record<string, readonly string[]> = {
   "shared/store": ["shared/protocol", "shared/runtime"],
   "shared/bus": ["shared/protocol", "shared/runtime"],
   "shared/records": ["shared/protocol", "shared/lifecycle", "shared/integrity", "shared/store"],
-  "shared/mirror": ["shared/protocol", "shared/integrity", "shared/records", "shared/store"],
+  "shared/mirror": [
+    "shared/protocol",
+    "shared/runtime",
+    "shared/integrity",
+    "shared/records",
+    "shared/store",
+  ],
   "shared/sdk": ["shared/protocol", "shared/runtime", "shared/integrity", "shared/prompts", "shared/bus"],
   "shared/service-host": SHARED.filter(
     (folder) => folder !== "shared/service-host" && folder !== "shared/sdk",

@@ -3,7 +3,14 @@
  * nothing else: it is logged once until the mirror works again, and counted each time.
  */
 
-import { type MirrorStep, stepMirror, storeIdentity } from "../../../shared/mirror/follower.ts";
+import { DiskSync, syncFileSystem } from "../../../shared/mirror/disk-sync.ts";
+import { MirrorThread } from "../../../shared/mirror/file-thread.ts";
+import {
+  type MirrorParts,
+  type MirrorStep,
+  stepMirror,
+  storeIdentity,
+} from "../../../shared/mirror/follower.ts";
 import { createLeaderLease, type LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
 import { wakeOnTransitions } from "../../../shared/records/outbox/outbox.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
@@ -16,6 +23,8 @@ import type { ReaderContext } from "../context.ts";
 const POLL_MS = 500;
 /** The minimum interval between two wake-ups by one key: later commits join the step. */
 const REST_MS = 50;
+/** A file must follow its commit within 200 ms, also on a busy thread. */
+const PAUSE_MS_MAX = 60;
 const RETRY_MS = 2_000;
 
 /** Stop finishes the current step and releases the lease. */
@@ -25,12 +34,18 @@ export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
   const { signal } = stopping;
   const wake = createWake();
   const leader = createLeaderLease(store, "mirror", context.instance, () => clock.now());
-  const throttle = createBackgroundThrottle(clock);
+  const throttle = createBackgroundThrottle(clock, PAUSE_MS_MAX);
   const trouble = createTrouble(context, mirror);
+  const files = new MirrorThread(mirror.path);
+  const disk = new DiskSync(
+    () => syncFileSystem(mirror.path),
+    () => clock.monotonic(),
+    (error) => trouble.note("sync", { error }),
+  );
+  const parts = { store, folder: mirror.folder, files, disk, identity: storeIdentity(context.format) };
   const takeStep = async (): Promise<MirrorStep[]> => {
     try {
-      const step = await nextStep(context, mirror, leader);
-      trouble.end();
+      const step = await nextStep(mirror, parts, leader, trouble);
       return step === null ? [] : [step];
     } catch (error) {
       trouble.note("failed", { error });
@@ -43,7 +58,7 @@ export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
     take: () => throttle.step(takeStep, signal),
     handle: async ({ committedMs, unsafe }) => {
       for (const ms of committedMs) metrics.mirrorLagMs.observe(Math.max(0, clock.now() - ms));
-      for (const { path } of unsafe) trouble.note("unsafe", { path });
+      for (const path of unsafe) trouble.note("unsafe", { path });
     },
     idle: { ms: POLL_MS, wake },
     signal,
@@ -54,25 +69,31 @@ export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
   return async () => {
     stopping.abort();
     await Promise.all([working, listening]);
+    await files.close();
     await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
-
-  async function nextStep(
-    { store, format }: ReaderContext,
-    { folder }: Mirror,
-    leader: LeaderLease,
-  ): Promise<MirrorStep | null> {
-    if ((await leader.hold()) === null) return null;
-    if (!mirror.hasRoom()) {
-      trouble.note("disk_low", {});
-      return null;
-    }
-    const parts = { store, folder, identity: storeIdentity(format) };
-    return stepMirror(parts, async () => (await leader.hold()) !== null);
-  }
 }
 
-type Cause = "failed" | "disk_low" | "unsafe";
+/** null: there is nothing to copy, or another reader copies, or there is no room. */
+async function nextStep(
+  { hasRoom }: Mirror,
+  parts: MirrorParts,
+  leader: LeaderLease,
+  trouble: Trouble,
+): Promise<MirrorStep | null> {
+  if ((await leader.hold()) === null) return null;
+  if (!hasRoom()) {
+    trouble.note("disk_low", {});
+    return null;
+  }
+  const step = await stepMirror(parts, async () => (await leader.hold()) !== null);
+  trouble.end();
+  return step;
+}
+
+type Cause = "failed" | "disk_low" | "unsafe" | "sync";
+
+type Trouble = ReturnType<typeof createTrouble>;
 
 /** One log line for each cause until the mirror works again, however often it is tried. */
 function createTrouble({ log, metrics }: ReaderContext, { path }: Mirror) {

@@ -2,7 +2,7 @@
  * Checkpoint rows: the sealed bytes of one version, inline or in chunks. A read verifies the hash before it
  * parses the body; a corrupt version is returned as a finding, never as a checkpoint.
  */
-import { CorruptBytes, open, type Sealed } from "../../integrity/seal.ts";
+import { CorruptBytes, open, type Sealed, verified } from "../../integrity/seal.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -128,8 +128,30 @@ export interface Expected {
   readonly hash?: string;
 }
 
+/** Throws CorruptBytes. `value` undefined: the row is missing although a record refers to it. */
+function rowIn(value: Bytes | undefined, expected: Expected | undefined): Row {
+  if (value === undefined) throw new CorruptBytes("the row is missing");
+  const row = decode<unknown>(value);
+  if (!isRow(row)) throw new CorruptBytes("the row cannot be decoded");
+  if (expected !== undefined && !isExpected(expected, row[0], hashOf(row)))
+    throw new CorruptBytes("the row holds another version");
+  return row;
+}
+
+function hashOf([, hash]: Row): string {
+  return Buffer.from(hash).toString("hex");
+}
+
+/** Not yet verified. Throws CorruptBytes. */
+async function sealedIn(reader: Reader, keys: TenantKeys, task: string, id: string, row: Row) {
+  const sealed: Sealed = { bytes: await bodyOf(reader, keys, task, id, row), hash: hashOf(row) };
+  // The fleet has no signing keys, so no signature can be verified, and an edit of the row has set this one.
+  if (row[5] !== null) throw new CorruptBytes("the row has a signature that cannot be verified");
+  return sealed;
+}
+
 /**
- * Verifies and opens a row that was already read; `row` undefined: the row is missing although a record
+ * Verifies and opens a row that was already read; `value` undefined: the row is missing although a record
  * refers to it.
  */
 export async function openRow(
@@ -137,33 +159,46 @@ export async function openRow(
   keys: TenantKeys,
   task: string,
   id: string,
-  row: Bytes | undefined,
+  value: Bytes | undefined,
   expected?: Expected,
 ): Promise<Opened> {
   let version = expected?.version ?? null;
   try {
-    if (row === undefined) throw new CorruptBytes("the row is missing");
-    const parsed = decode<unknown>(row);
-    if (!isRow(parsed)) throw new CorruptBytes("the row cannot be decoded");
-    const hash = Buffer.from(parsed[1]).toString("hex");
-    if (expected !== undefined && !isExpected(expected, parsed[0], hash)) {
-      throw new CorruptBytes("the row holds another version");
-    }
-    version = parsed[0];
-    const bytes = await bodyOf(reader, keys, task, id, parsed);
-    // The fleet has no signing keys, so no signature can be verified, and an edit of the row has set this one.
-    if (parsed[5] !== null) throw new CorruptBytes("the row has a signature that cannot be verified");
-    const checkpoint = open({ bytes, hash });
+    const row = rowIn(value, expected);
+    version = row[0];
+    const sealed = await sealedIn(reader, keys, task, id, row);
+    const checkpoint = open(sealed);
     // Valid bytes under a wrong key are as wrong as corrupt ones: the row was swapped or rolled back.
     const { metadata } = checkpoint;
     if (metadata.checkpoint_id !== id || metadata.task_id !== task || metadata.version !== version) {
       throw new CorruptBytes("the row holds another checkpoint");
     }
-    return { sound: true, checkpoint: migrate(checkpoint), stored: checkpoint, row, bytes: bytes.length };
+    const bytes = sealed.bytes.length;
+    return { sound: true, checkpoint: migrate(checkpoint), stored: checkpoint, row: value!, bytes };
   } catch (error) {
     const reason = corruptionIn(error);
     if (reason === null) throw error;
     return { sound: false, corrupt: { checkpoint_id: id, version, reason } };
+  }
+}
+
+/**
+ * The verified bytes of a row, which are not parsed: the hash that the order of the task names stands for their whole content. null: the row is
+ * corrupt.
+ */
+export async function readSealed(
+  reader: Reader,
+  keys: TenantKeys,
+  task: string,
+  id: string,
+  value: Bytes | undefined,
+  expected: Required<Expected>,
+): Promise<Sealed | null> {
+  try {
+    return verified(await sealedIn(reader, keys, task, id, rowIn(value, expected)));
+  } catch (error) {
+    if (corruptionIn(error) === null) throw error;
+    return null;
   }
 }
 

@@ -215,7 +215,7 @@ function storageMetrics(make: ReturnType<typeof makers>) {
     ),
     mirrorFailuresTotal: make.counter(
       "fleet_mirror_failures_total",
-      "Failed steps of the file mirror, by cause: failed, disk_low, or unsafe: a place that is not a plain file or folder.",
+      "Failed steps of the file mirror, by cause: failed, disk_low, sync, or unsafe: a place that is not a plain file or folder.",
       ["cause"],
     ),
     diskFreeBytes: make.backlog(

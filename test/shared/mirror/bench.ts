@@ -2,8 +2,15 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DiskSync } from "../../../shared/mirror/disk-sync.ts";
+import { MirrorFiles } from "../../../shared/mirror/files.ts";
 import { MirrorFolder } from "../../../shared/mirror/folder.ts";
-import { type MirrorStep, stepMirror, storeIdentity } from "../../../shared/mirror/follower.ts";
+import {
+  type MirrorParts,
+  type MirrorStep,
+  stepMirror,
+  storeIdentity,
+} from "../../../shared/mirror/follower.ts";
 import type { Restored } from "../../../shared/records/corruption/restore.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { type Engine, openTestRecords, type TestRecords } from "../../harness/records/records.ts";
@@ -11,6 +18,7 @@ import { type Engine, openTestRecords, type TestRecords } from "../../harness/re
 export interface MirrorBench extends TestRecords {
   readonly path: string;
   readonly folder: MirrorFolder;
+  readonly parts: MirrorParts;
   readonly restored: Restored[];
   /** Follows the feed to its end; returns the steps. */
   follow(): Promise<MirrorStep[]>;
@@ -30,12 +38,23 @@ export async function openMirrorBench(engine: Engine, path?: string): Promise<Mi
     copies: { read: (tenant, task, id) => folder.read({ tenant, task }, id) },
     onRestored: (_task, one) => restored.push(one),
   });
-  const parts = { store: records.store, folder, identity: storeIdentity(records.format) };
+  const parts: MirrorParts = {
+    store: records.store,
+    folder,
+    files: new MirrorFiles(home),
+    disk: new DiskSync(
+      async () => {},
+      () => 0,
+      () => {},
+    ),
+    identity: storeIdentity(records.format),
+  };
   return {
     ...records,
     repository,
     path: home,
     folder,
+    parts,
     restored,
     async follow() {
       const steps: MirrorStep[] = [];

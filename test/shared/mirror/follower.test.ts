@@ -18,7 +18,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createChainVerifier } from "../../../shared/integrity/chain.ts";
 import { hashOf } from "../../../shared/integrity/seal.ts";
+import { MirrorFiles } from "../../../shared/mirror/files.ts";
 import { MirrorFolder } from "../../../shared/mirror/folder.ts";
+import { stepMirror } from "../../../shared/mirror/follower.ts";
 import { create, ENGINES, finalize, send } from "../../harness/records/records.ts";
 import { flip } from "../records/search/corpus.ts";
 import { type MirrorBench, openMirrorBench } from "./bench.ts";
@@ -97,14 +99,14 @@ describe.each(ENGINES)("the mirror of a store on %s", (engine) => {
   test.each([["../up"], ["a/b"], [".."], [""], ["a.b"], ["=x"]])(
     "the task name %j becomes no path",
     async (task) => {
-      await expect(bench.folder.makeTask({ tenant: "default", task })).rejects.toMatchObject({
-        code: "INVALID",
-      });
-      await expect(bench.folder.makeTask({ tenant: task, task: "task-1" })).rejects.toMatchObject({
-        code: "INVALID",
-      });
-      await bench.folder.prepare();
-      await bench.folder.makeTask({ tenant: "default", task: "task-1" });
+      const files = new MirrorFiles(bench.path);
+      files.prepare();
+      for (const place of [
+        { tenant: "default", task },
+        { tenant: task, task: "task-1" },
+      ])
+        expect(() => files.trailEnds([place])).toThrow("the input is not valid");
+      files.trailEnds([{ tenant: "default", task: "task-1" }]);
       await expect(bench.folder.read({ tenant: "default", task: "task-1" }, task)).rejects.toMatchObject({
         code: "INVALID",
       });
@@ -118,7 +120,7 @@ describe.each(ENGINES)("the mirror of a store on %s", (engine) => {
     await create(bench.repository, { task: "task-1" });
     const { checkpoint_id: id } = await create(bench.repository, { task: "task-2" });
     const steps = await bench.follow();
-    expect(steps.flatMap(({ unsafe }) => unsafe.map(({ path }) => path))).toEqual([at("task-1")]);
+    expect(steps.flatMap(({ unsafe }) => unsafe)).toEqual([at("task-1")]);
     expect(readdirSync(outside)).toEqual([]);
     expect(read("task-2", "latest.json").metadata.checkpoint_id).toBe(id);
     rmSync(outside, { recursive: true });
@@ -154,9 +156,7 @@ describe.each(ENGINES)("the mirror of a store on %s", (engine) => {
 
   test("a step whose lease was lost leaves the position for the leader", async () => {
     const { checkpoint_id: id } = await create(bench.repository);
-    const { stepMirror, storeIdentity } = await import("../../../shared/mirror/follower.ts");
-    const parts = { store: bench.store, folder: bench.folder, identity: storeIdentity(bench.format) };
-    await stepMirror(parts, async () => false);
+    await stepMirror(bench.parts, async () => false);
     await expect(bench.folder.position()).resolves.toBeNull();
     await bench.follow();
     expect(read("task-1", "latest.json").metadata.checkpoint_id).toBe(id);

@@ -1,0 +1,24 @@
+/** Program of the thread that writes the files of the mirror: answers each call with its result or its error, in order. */
+import { parentPort, workerData } from "node:worker_threads";
+import { MirrorFiles } from "./files.ts";
+
+export interface FileCall {
+  readonly method: keyof MirrorFiles;
+  readonly args: unknown[];
+}
+
+export type FileAnswer = { readonly result: unknown } | { readonly error: unknown };
+
+const files = new MirrorFiles(workerData as string);
+
+parentPort!.on("message", ({ method, args }: FileCall) => {
+  parentPort!.postMessage(answerTo(method, args));
+});
+
+function answerTo(method: keyof MirrorFiles, args: unknown[]): FileAnswer {
+  try {
+    return { result: (files[method] as (...args: unknown[]) => unknown).apply(files, args) };
+  } catch (error) {
+    return { error };
+  }
+}

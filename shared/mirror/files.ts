@@ -1,0 +1,115 @@
+/** Writes the files of the mirror. Its calls block, so a thread of its own runs it ({@link MirrorThread}). */
+import { randomUUID } from "node:crypto";
+import { readdirSync, readlinkSync, rmSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { appendTrail, endOfTrail, setTrailAside, type TrailEnd } from "./audit-file.ts";
+import {
+  AUDIT_FILE,
+  fileName,
+  foldersOf,
+  LATEST_FILE,
+  type MirroredTask,
+  POSITION_FILE,
+  rootOf,
+} from "./place.ts";
+import type { MirrorPosition } from "./position.ts";
+import { makeFolder, replace, replaceFile, UnsafePlace } from "./private-file.ts";
+
+/** New content of the folder of a task. */
+export interface TaskFiles extends MirroredTask {
+  /** Entries that follow the end of the trail that {@link MirrorFiles.trailEnds} returned. */
+  readonly trail: { readonly end: TrailEnd; readonly entries: readonly string[] };
+  readonly checkpoints: readonly { readonly id: string; readonly content: Uint8Array }[];
+  /** The ids of checkpoints whose files are removed. */
+  readonly removed: readonly string[];
+  /** The id of the newest checkpoint; null: leave the link. */
+  readonly latest: string | null;
+}
+
+export type EndOrUnsafe = TrailEnd | { readonly unsafe: string };
+
+const PART = ".part";
+
+export class MirrorFiles {
+  readonly #root: string;
+  readonly #part: string;
+  #isClean = false;
+
+  /** `folder` is the one that operators name; the files are in `checkpoints` below it. */
+  constructor(folder: string) {
+    this.#root = rootOf(folder);
+    // Two writers, one of them without its lease, never write to the same part. No task has a dot in its name.
+    this.#part = join(this.#root, randomUUID() + PART);
+  }
+
+  /** Creates the root; the folder above it must exist. Throws UnsafePlace. */
+  prepare(): void {
+    makeFolder(this.#root);
+    if (this.#isClean) return;
+    // Left over from killed writers.
+    for (const name of readdirSync(this.#root))
+      if (name.endsWith(PART)) rmSync(join(this.#root, name), { force: true });
+    this.#isClean = true;
+  }
+
+  /** Creates the folders. A place that is not a plain file or folder is named instead of an end. */
+  trailEnds(places: readonly MirroredTask[]): EndOrUnsafe[] {
+    return places.map((place) => {
+      try {
+        for (const folder of foldersOf(this.#root, place)) makeFolder(folder);
+        return endOfTrail(this.#path(place, AUDIT_FILE));
+      } catch (error) {
+        if (error instanceof UnsafePlace) return { unsafe: error.path };
+        throw error;
+      }
+    });
+  }
+
+  /** The end of the new, empty trail. */
+  setTrailAside(place: MirroredTask, end: TrailEnd): TrailEnd {
+    return setTrailAside(this.#path(place, AUDIT_FILE), end);
+  }
+
+  /** The trail first: it names the hash of every file that follows it. Returns the places that are not plain files or folders. */
+  write(tasks: readonly TaskFiles[]): string[] {
+    const unsafe: string[] = [];
+    for (const task of tasks) {
+      try {
+        this.#write(task);
+      } catch (error) {
+        if (!(error instanceof UnsafePlace)) throw error;
+        unsafe.push(error.path);
+      }
+    }
+    return unsafe;
+  }
+
+  #write({ trail, checkpoints, removed, latest, ...place }: TaskFiles): void {
+    appendTrail(this.#path(place, AUDIT_FILE), trail.end, trail.entries);
+    for (const { id, content } of checkpoints)
+      replaceFile(this.#path(place, fileName(id)), content, this.#part);
+    for (const id of removed) rmSync(this.#path(place, fileName(id)), { force: true });
+    if (latest !== null) this.#setLatest(this.#path(place, LATEST_FILE), fileName(latest));
+  }
+
+  #setLatest(path: string, target: string): void {
+    if (linkIn(path) !== target) replace(path, this.#part, () => symlinkSync(target, this.#part));
+  }
+
+  setPosition(position: MirrorPosition): void {
+    const content = Buffer.from(`${JSON.stringify(position)}\n`);
+    replaceFile(join(this.#root, POSITION_FILE), content, this.#part);
+  }
+
+  #path(place: MirroredTask, name: string): string {
+    return join(foldersOf(this.#root, place).at(-1)!, name);
+  }
+}
+
+function linkIn(path: string): string | null {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return null; // absent, or no link
+  }
+}

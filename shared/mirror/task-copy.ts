@@ -1,0 +1,105 @@
+/** Copies tasks as they are in the store now: the new entries of their trails, and the current versions of some of their checkpoints. */
+
+import { readAudit } from "../records/audit/audit.ts";
+import { type CurrentBytes, readCurrentBytes } from "../records/checkpoint/current-bytes.ts";
+import { readTask } from "../records/checkpoint/lookup.ts";
+import { tenantKeys } from "../records/kv/keyspace.ts";
+import type { Reader, Store } from "../store/store.ts";
+import type { TrailEnd } from "./audit-file.ts";
+import { fileContent } from "./checkpoint-file.ts";
+import type { MirrorWriter } from "./file-thread.ts";
+import type { TaskFiles } from "./files.ts";
+import type { MirroredTask } from "./place.ts";
+
+export const READ_DEADLINE_MS = 3_000;
+/** Entries of one trail in one read. */
+const TRAIL_SLICE = 256;
+
+export interface WantedTask extends MirroredTask {
+  readonly ids: readonly string[];
+}
+
+export interface Copied {
+  readonly committedMs: number[];
+  readonly unsafe: string[];
+}
+
+interface Slice {
+  /** The entries after the end; null: the end is no entry of this trail. */
+  readonly entries: readonly string[] | null;
+  readonly more: boolean;
+}
+
+/** The trail of a task is complete before the first of its files is written. */
+export async function copyTasks(
+  store: Store,
+  files: MirrorWriter,
+  tasks: readonly WantedTask[],
+): Promise<Copied> {
+  const committedMs: number[] = [];
+  const unsafe: string[] = [];
+  for (let left = tasks; left.length > 0; ) {
+    const ends = await files.trailEnds(left);
+    const sound: { task: WantedTask; end: TrailEnd }[] = [];
+    for (const [i, task] of left.entries()) {
+      const end = ends[i]!;
+      if ("unsafe" in end) unsafe.push(end.unsafe);
+      else sound.push({ task, end });
+    }
+    const read = await store.read({ label: "mirror_tasks", deadlineMs: READ_DEADLINE_MS }, (reader) =>
+      Promise.all(sound.map(({ task, end }) => readChange(reader, task, end))),
+    );
+    const again: WantedTask[] = [];
+    const changes: TaskFiles[] = [];
+    for (const [i, { slice, change }] of read.entries()) {
+      const { task, end } = sound[i]!;
+      if (slice.entries === null) await files.setTrailAside(task, end);
+      else {
+        changes.push(change);
+        committedMs.push(...slice.entries.map(timeOf));
+      }
+      if (slice.entries === null || slice.more) again.push(task);
+    }
+    unsafe.push(...(await files.write(changes)));
+    left = again;
+  }
+  return { committedMs, unsafe };
+}
+
+async function readChange(
+  reader: Reader,
+  { ids, ...place }: WantedTask,
+  end: TrailEnd,
+): Promise<{ slice: Slice; change: TaskFiles }> {
+  const slice = await readSlice(reader, place, end);
+  const trail = { end, entries: slice.entries ?? [] };
+  const isLast = slice.entries !== null && !slice.more && ids.length > 0;
+  if (!isLast) return { slice, change: { ...place, trail, checkpoints: [], removed: [], latest: null } };
+  const [current, head] = await Promise.all([
+    readCurrentBytes(reader, place.tenant, place.task, ids),
+    readTask(reader, place.tenant, place.task),
+  ]);
+  const newest = head?.latest_id ?? null;
+  const latest = newest !== null && current.sound.has(newest) ? newest : null;
+  return {
+    slice,
+    change: { ...place, trail, checkpoints: contentsOf(current), removed: current.removed, latest },
+  };
+}
+
+function contentsOf({ sound }: CurrentBytes): TaskFiles["checkpoints"] {
+  return [...sound].map(([id, sealed]) => ({ id, content: fileContent(sealed) }));
+}
+
+async function readSlice(reader: Reader, { tenant, task }: MirroredTask, end: TrailEnd): Promise<Slice> {
+  if (end.seq === null) return { entries: null, more: true };
+  const from = Math.max(1, end.seq);
+  const { entries, more } = await readAudit(reader, tenantKeys(tenant), task, from, TRAIL_SLICE);
+  const texts = entries.map(({ entry }) => entry);
+  if (end.seq === 0) return { entries: texts, more };
+  return texts[0] === end.entry ? { entries: texts.slice(1), more } : { entries: null, more: true };
+}
+
+function timeOf(entry: string): number {
+  return Date.parse((JSON.parse(entry) as { at: string }).at);
+}
