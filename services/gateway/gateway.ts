@@ -10,6 +10,7 @@ import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts
 import { ApiKeyIdentities } from "./callers/api-key-identity.ts";
 import { Authentication } from "./callers/authentication.ts";
 import { Buckets } from "./callers/bucket.ts";
+import { OpenCounts } from "./callers/open-count.ts";
 import { CallerPool } from "./callers/pool.ts";
 import { type CredentialsOfToken, TokenIdentities } from "./callers/token-identity.ts";
 import { type GatewaySettings, readIssuersFile } from "./config.ts";
@@ -17,6 +18,10 @@ import { createApp } from "./http/app.ts";
 import { hostCheck } from "./http/host-check.ts";
 import { type HttpListener, readHttpListener } from "./http/listener.ts";
 import { serveHttps } from "./http/server.ts";
+
+/** Of one caller. A page or a program needs one stream; a caller with many open requests would only queue them in the fleet. */
+const OPEN_REQUESTS_MAX = 256;
+const STREAMS_MAX = 32;
 
 export interface GatewayOptions {
   readonly settings: GatewaySettings;
@@ -67,6 +72,8 @@ export async function start(
       authentication,
       pool,
       rates,
+      requests: new OpenCounts(OPEN_REQUESTS_MAX),
+      streams: new OpenCounts(STREAMS_MAX),
       checkHost,
       stopping: stopping.signal,
     });

@@ -54,6 +54,7 @@ const SHAPES: readonly Shape[] = [
   },
   { name: "bot token", pattern: /\b\d{8,10}:AA[\w-]{30,}/g },
   { name: "JSON web token", pattern: /\beyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?/g },
+  { name: "Fleet key", pattern: /\bfleet_[a-z2-7]{16}_[\w-]{20,}/g },
   { name: "NATS seed", pattern: /\bS[UAOCNX][A-Z2-7]{56}\b/g },
   { name: "age key", pattern: /\bAGE-SECRET-KEY-1[A-Z0-9]{40,}/g },
   {
@@ -73,7 +74,7 @@ const SHAPES: readonly Shape[] = [
 
 /** Matches the beginnings of all shapes. Nearly every text has none of them and needs no further pattern. */
 const SUSPECT =
-  /-----BEGIN|A[A-Z]{3}[A-Z0-9]{16}|gh[pousr]_|github_pat_|gl[a-z]{2,4}-|xox|xapp|hooks\.|webhooks|sk-|AIza|ya29|GOCSPX|[rs]k_|whsec|npm_|pypi-|dckr_|hf_|gsk_|r8_|SG\.|key-|_v1_|hv[bsr]\.|dapi|lin_|sbp_|:AA|eyJ|S[UAOCNX][A-Z2-7]{56}|AGE-|bearer|basic|token|:\/\/|pass|pwd|secret|key/i;
+  /-----BEGIN|A[A-Z]{3}[A-Z0-9]{16}|gh[pousr]_|github_pat_|gl[a-z]{2,4}-|xox|xapp|hooks\.|webhooks|sk-|AIza|ya29|GOCSPX|[rs]k_|whsec|npm_|pypi-|dckr_|hf_|gsk_|r8_|SG\.|key-|_v1_|hv[bsr]\.|dapi|lin_|sbp_|:AA|eyJ|fleet_[a-z2-7]{16}_|S[UAOCNX][A-Z2-7]{56}|AGE-|bearer|basic|token|:\/\/|pass|pwd|secret|key/i;
 
 export interface Redacted {
   readonly text: string;

@@ -4,7 +4,7 @@ import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
 import { FleetError, invalid } from "../../../shared/protocol/errors.ts";
 import { recoverCheckpointSchema, recoveryChoices } from "../../../shared/protocol/rest/bodies.ts";
 import { missionMembers } from "../../../shared/protocol/rest/mission-checkpoint.ts";
-import type { RestAct, RestRoute } from "../../../shared/protocol/rest/route.ts";
+import { isVersioned, type RestAct, type RestRoute } from "../../../shared/protocol/rest/route.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
 import type { Members } from "../http/body.ts";
 import {
@@ -30,6 +30,7 @@ type ActOf<Kind extends RestAct["kind"]> = Extract<RestAct, { readonly kind: Kin
 
 export async function act(route: RestRoute, context: ActContext): Promise<ActAnswer> {
   const { act: what } = route;
+  if (route.method !== "GET" && !isVersioned(route)) requireNoVersion(context);
   switch (what.kind) {
     case "query":
       return query(what, route.method !== "GET", context);
@@ -50,6 +51,12 @@ export async function act(route: RestRoute, context: ActContext): Promise<ActAns
     case "caller":
       return caller(context);
   }
+}
+
+/** A condition that the operation cannot keep must not be ignored (RFC 9110, 13.1.1). */
+function requireNoVersion({ headers }: ActContext): void {
+  if (wantedVersion(headers.get("if-match")) === undefined) return;
+  throw notMatched(new FleetError("CONFLICT", "the operation changes no version that `If-Match` could name"));
 }
 
 async function query(

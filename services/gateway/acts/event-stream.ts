@@ -21,6 +21,8 @@ export interface EventStreamOptions {
   readonly signal: AbortSignal;
   /** False: the credentials of the caller are no longer valid. */
   readonly isAdmitted: () => Promise<boolean>;
+  /** Called when the stream has ended by itself, such as after a revocation. */
+  readonly ended: () => void;
 }
 
 /** Throws FleetError before the first byte. */
@@ -33,7 +35,17 @@ export async function eventStream(options: EventStreamOptions): Promise<Readable
   const stopListening = await bus.subscribe(SUBJECTS.eventsIn({ tenant, task }), () => wake.notify());
   options.signal.addEventListener("abort", () => void stopListening(), { once: true });
   const first = await fleet.ask("events", members);
-  return ReadableStream.from(texts(options, wake, first)).pipeThrough(new TextEncoderStream());
+  return ReadableStream.from(untilEnd(texts(options, wake, first), options.ended)).pipeThrough(
+    new TextEncoderStream(),
+  );
+}
+
+async function* untilEnd(all: AsyncIterable<string>, ended: () => void): AsyncGenerator<string> {
+  try {
+    yield* all;
+  } finally {
+    ended();
+  }
 }
 
 async function* texts(

@@ -32,7 +32,7 @@ export const PROBLEM: JsonSchema = {
 
 const STATUS_MEANINGS: Readonly<Record<string, string>> = {
   "406": "Only JSON is answered.",
-  "412": "`If-Match` names another version.",
+  "412": "`If-Match` names another version, or the operation changes no version.",
   "415": "The body is not JSON.",
   "421": "The `Host` is not this server.",
   "429": "Too many requests.",
@@ -69,7 +69,7 @@ export function statuses({ method, act }: RestRoute): number[] {
   if (act.kind === "command" || act.kind === "recover_checkpoint" || act.kind === "agent_request")
     all.push(409, 410);
   if (act.kind === "query" && method !== "GET") all.push(409);
-  if (act.kind === "command" && ["update", "finalize", "link"].includes(act.op)) all.push(412);
+  if (method !== "GET") all.push(412);
   if (method === "POST" || method === "PATCH") all.push(413, 415);
   return all;
 }

@@ -10,7 +10,7 @@ import {
   recoveredSchema,
 } from "../rest/bodies.ts";
 import { createMissionCheckpointSchema, missionCheckpointPageSchema } from "../rest/mission-checkpoint.ts";
-import { pathParameters, REST_BASE, REST_TAGS, type RestRoute } from "../rest/route.ts";
+import { isVersioned, pathParameters, REST_BASE, REST_TAGS, type RestRoute } from "../rest/route.ts";
 import { REST_ROUTES } from "../rest/routes.ts";
 import { scopeOf } from "../rest/scopes.ts";
 import type { CommandOp } from "../subjects.ts";
@@ -200,8 +200,9 @@ function headerParameters({ act }: RestRoute): JsonSchema[] {
     return [header("Last-Event-ID", "The id of the last event that the client has; like `after`.")];
   if (act.kind !== "command" && act.kind !== "recover_checkpoint") return [];
   const key = header("Idempotency-Key", "A UUIDv7, or a text of up to 255 characters; see the README.");
-  const changes = act.kind === "command" && ["update", "finalize", "link"].includes(act.op);
-  return changes ? [key, header("If-Match", "The ETag of the version to change; otherwise 412.")] : [key];
+  return isVersioned({ act })
+    ? [key, header("If-Match", "The ETag of the version to change; otherwise 412.")]
+    : [key];
 }
 
 const hasNoBody = ({ method, act }: RestRoute): boolean =>

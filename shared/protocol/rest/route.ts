@@ -89,6 +89,11 @@ export const changeRoute = (
   method: RestMethod = "POST",
 ): RestRoute => ({ id, method, path, tag, summary, act });
 
+/** Whether the operation changes one version of a checkpoint, which `If-Match` can name. */
+export function isVersioned({ act }: Pick<RestRoute, "act">): boolean {
+  return act.kind === "command" && ["update", "finalize", "link"].includes(act.op);
+}
+
 /** The names of the parameters in a path. */
 export function pathParameters(path: string): string[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);

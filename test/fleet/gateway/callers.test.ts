@@ -2,6 +2,7 @@
 import { execFile } from "node:child_process";
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -219,6 +220,27 @@ test("a caller that sends too many requests gets 429 with the time of the next o
   expect(answers.some(({ status }) => status === 200)).toBe(true);
 });
 
+test("a caller has a limited number of open requests, also of those whose bodies never come", async () => {
+  const caller = await newRestClient(fleet, { name: "endless" });
+  const { hostname, port, host } = new URL(fleet.gatewayUrl());
+  const begun =
+    `POST /api/v1/checkpoints HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${caller.key}\r\n` +
+    "Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{";
+  const sockets = Array.from({ length: 256 }, () =>
+    connect({ host: hostname, port: Number(port) }, function (this: Socket) {
+      this.write(begun);
+    }),
+  );
+  for (const socket of sockets) socket.on("error", () => {});
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  await expect.poll(async () => (await caller.get("/caller")).status).toBe(429);
+  expect((await operator.get("/caller")).status).toBe(200);
+  for (const socket of sockets) socket.destroy();
+  await expect.poll(async () => (await caller.get("/caller")).status).toBe(200);
+});
+
 test("the bus away is 503 with Retry-After; afterwards the same caller is served again", async () => {
   await fleet.killNats();
   const statuses = new Set<number>();
@@ -245,6 +267,9 @@ test("the document and its page need no key, and the page loads nothing from els
 
 test("each request is a line of the log with its caller, and a number of the metrics; the key is in neither", async () => {
   await operator.get("/tasks/logged-1");
+  // Sent by mistake where it does not belong.
+  expect((await operator.get(`/handoffs/${operator.key}`)).status).toBe(400);
+  await expect.poll(() => fleet.output()).toContain("[redacted: Fleet key]");
   await expect.poll(() => fleet.output()).toMatch(/"operation":"getTask","status":404[^\n]*"caller":"human=/);
   const metrics = await (await fetch(`${fleet.opsUrl()}/metrics`)).text();
   expect(metrics).toMatch(/fleet_gateway_requests_total\{[^}]*op="getTask"[^}]*\} [1-9]/);

@@ -117,6 +117,19 @@ test("a tenant gets no event of another one, and a runner gets none", async () =
   expect((await new EventReader().open(runner)).status).toBe(403);
 });
 
+test("a caller has a limited number of streams, and one that it leaves makes room", async () => {
+  const caller = await newRestClient(fleet, { name: "greedy", role: "observer" });
+  const readers = Array.from({ length: 32 }, () => new EventReader());
+  for (const reader of readers) expect((await reader.open(caller)).status).toBe(200);
+  const refused = await new EventReader().open(caller);
+  expect(refused.status).toBe(429);
+  expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+  expect((await caller.get("/events")).status).toBe(200);
+  expect((await new EventReader().open(operator)).status).toBe(200);
+  readers[0]?.leave();
+  await expect.poll(async () => (await new EventReader().open(caller)).status).toBe(200);
+});
+
 test("the stop of the fleet ends a stream; the client resumes at the next start", async () => {
   const reader = new EventReader();
   await reader.open(operator, "?task_id=stop-1");

@@ -32,6 +32,7 @@ export const SECRETS: Readonly<Record<string, string>> = {
   "vault token": join("hv", "s.", fill(24)),
   "bot token": join("1234567890", ":AA", fill(33)),
   "JSON web token": join("ey", "J", fill(20), ".ey", "J", fill(40), ".", fill(43)),
+  "Fleet key": join("fle", "et_", "q2z7vq2z7vq2z7vq", "_", fill(42), "A"),
   "NATS seed": join("S", "U", base32(56)),
   "age key": join("AGE-SECRET", "-KEY-1", upper(58)),
   "bearer token": `Authorization: Bearer ${fill(40)}`,

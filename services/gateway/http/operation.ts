@@ -1,0 +1,134 @@
+/** Answers one request of an operation: who calls, whether it may, what it sends, and what the fleet answers. */
+import type { HttpBindings } from "@hono/node-server";
+import type { Context } from "hono";
+import { FleetError } from "../../../shared/protocol/errors.ts";
+import type { RestRoute } from "../../../shared/protocol/rest/route.ts";
+import { isInScope, scopeOf } from "../../../shared/protocol/rest/scopes.ts";
+import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
+import { act } from "../acts/act.ts";
+import type { ActAnswer } from "../acts/act-context.ts";
+import { eventStream } from "../acts/event-stream.ts";
+import { FleetRequests } from "../acts/fleet-requests.ts";
+import type { IdempotencyKeys } from "../acts/idempotency-key.ts";
+import type { TaskLookup } from "../acts/task-lookup.ts";
+import { type Authentication, TooManyRequests } from "../callers/authentication.ts";
+import type { Buckets } from "../callers/bucket.ts";
+import type { CallerIdentity } from "../callers/identity.ts";
+import type { OpenCounts } from "../callers/open-count.ts";
+import type { CallerPool } from "../callers/pool.ts";
+import { type Members, readMembers } from "./body.ts";
+import type { UrlReader } from "./document.ts";
+import type { HttpAnswer } from "./http-answer.ts";
+import type { RequestFacts } from "./request-recorder.ts";
+
+export type Env = { Bindings: HttpBindings };
+
+export interface OperationParts extends Pick<ServiceContext, "clock"> {
+  readonly authentication: Authentication;
+  readonly pool: CallerPool;
+  /** The requests of one caller, in a time. */
+  readonly rates: Buckets;
+  /** The open requests of one caller, and its streams of events. */
+  readonly requests: OpenCounts;
+  readonly streams: OpenCounts;
+  /** Aborted when the gateway stops: streams of events end. */
+  readonly stopping: AbortSignal;
+}
+
+/** Until one of many open requests has ended, probably. */
+const BUSY_MS = 1_000;
+const NO_QUERY = new URLSearchParams();
+const EVENT_STREAM = "text/event-stream";
+export const COMMON_HEADERS = { "x-content-type-options": "nosniff", "referrer-policy": "no-referrer" };
+const STREAM_HEADERS = {
+  ...COMMON_HEADERS,
+  "content-type": EVENT_STREAM,
+  "cache-control": "no-store",
+  "x-accel-buffering": "no",
+};
+export const JSON_HEADERS = {
+  ...COMMON_HEADERS,
+  "content-type": "application/json",
+  "cache-control": "no-store",
+};
+
+export async function answerOperation(
+  parts: OperationParts,
+  shared: { readonly tasks: TaskLookup; readonly keys: IdempotencyKeys },
+  { route, readUrl }: { readonly route: RestRoute; readonly readUrl: UrlReader },
+  c: Context<Env>,
+  facts: RequestFacts,
+): Promise<HttpAnswer> {
+  const { raw } = c.req;
+  const { authentication, pool, rates, clock } = parts;
+  const identity = await authentication.identify(c.req.header("authorization"), addressOf(c));
+  const inPath = c.req.param() as Record<string, string>;
+  Object.assign(facts, { tenant: identity.tenant, caller: identity.name, ...inPath });
+  const name = `${identity.tenant} ${identity.name}`;
+  const waitMs = rates.take(name);
+  if (waitMs > 0) throw new TooManyRequests("the caller sends too many requests", waitMs);
+  if (!isInScope(route, identity.scopes)) throw outOfScope(route, identity);
+  const search = raw.url.indexOf("?");
+  const query = search === -1 ? NO_QUERY : new URL(raw.url).searchParams;
+  const url = readUrl(inPath, query);
+  if (route.act.kind === "events" && raw.headers.get("accept")?.includes(EVENT_STREAM) === true)
+    return answerEvents(parts, identity, raw, url);
+  const close = parts.requests.open(name);
+  if (close === undefined) throw new TooManyRequests("the caller has too many open requests", BUSY_MS);
+  try {
+    const body = route.method === "GET" || route.method === "DELETE" ? {} : await readMembers(raw);
+    return await pool.use(identity, async (caller) => {
+      const fleet = new FleetRequests(caller, { clock, signal: raw.signal });
+      return answerOf(await act(route, { ...shared, fleet, headers: raw.headers, url, body }));
+    });
+  } finally {
+    close();
+  }
+}
+
+function outOfScope(route: RestRoute, { scopes }: CallerIdentity): FleetError {
+  return new FleetError("FORBIDDEN", "the credentials are not for this operation", {
+    details: { scopes, needed: [scopeOf(route), route.id] },
+  });
+}
+
+async function answerEvents(
+  { authentication, pool, clock, stopping, streams }: OperationParts,
+  identity: CallerIdentity,
+  request: Request,
+  url: Members,
+): Promise<HttpAnswer> {
+  const close = streams.open(`${identity.tenant} ${identity.name}`);
+  if (close === undefined) throw new TooManyRequests("the caller has too many streams of events", BUSY_MS);
+  const left = new AbortController();
+  left.signal.addEventListener("abort", close, { once: true });
+  try {
+    const { caller, release } = await pool.hold(identity);
+    left.signal.addEventListener("abort", release, { once: true });
+    const signal = AbortSignal.any([request.signal, caller.ended, stopping, left.signal]);
+    const end = (): void => left.abort();
+    signal.addEventListener("abort", end, { once: true });
+    if (signal.aborted) end();
+    const after = request.headers.get("last-event-id");
+    const body = await eventStream({
+      fleet: new FleetRequests(caller, { clock, signal }),
+      clock,
+      members: { ...url, ...(after && { after }) },
+      signal,
+      isAdmitted: () => authentication.isAdmitted(request.headers.get("authorization") ?? undefined),
+      ended: end,
+    });
+    return { status: 200, headers: STREAM_HEADERS, body };
+  } catch (error) {
+    left.abort();
+    throw error;
+  }
+}
+
+const addressOf = ({ env }: Context<Env>): string => env?.incoming?.socket?.remoteAddress ?? "unknown";
+
+function answerOf({ status, body, json, headers }: ActAnswer): HttpAnswer {
+  const content = json ?? (body === undefined ? undefined : JSON.stringify(body));
+  const own = content === undefined ? COMMON_HEADERS : JSON_HEADERS;
+  return { status, headers: { ...own, ...headers }, body: content };
+}
