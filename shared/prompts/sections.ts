@@ -173,7 +173,7 @@ function timeOf({ metadata, fleet: mission }: Checkpoint): string[] {
 }
 
 /** "1 h 5 min", rounded down to minutes, or to seconds below one. */
-function durationText(ms: number): string {
+export function durationText(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1_000));
   if (seconds < 60) return `${seconds} s`;
   const [hours, minutes] = [Math.floor(seconds / 3_600), Math.floor((seconds % 3_600) / 60)];

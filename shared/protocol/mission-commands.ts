@@ -152,7 +152,10 @@ export const resumptionAnswerSchema = z.looseObject({
 export const resumePreviewSchema = z.looseObject({
   mission_id: z.string(),
   checkpoint_id: z.string(),
+  /** Of the checkpoint. */
   progress_percent: z.int(),
+  completed_sorties: z.int(),
+  total_sorties: z.int(),
   restored: restoredSchema,
   /** The sorties whose records would change. `status_from` null: the record is lost. */
   changes: z.array(

@@ -2,9 +2,9 @@
 
 /** A new id for a command that may be sent again: under the same id it has one effect. */
 export { uuidv7 as newCommandId } from "uuidv7";
-
 export { continuationPrompt } from "../prompts/continuation.ts";
 export type { Prompt, PromptInput } from "../prompts/prompt.ts";
+export { type RecoveryPrompt, recoveryPrompt } from "../prompts/recovery-prompt.ts";
 export type { AcknowledgedAlert, AlertPage, AlertState } from "../protocol/alert-queries.ts";
 export type { ReceivedAlert } from "../protocol/alerts.ts";
 export type {
@@ -53,6 +53,7 @@ export type { Fallback } from "./delivery/command-delivery.ts";
 export type { HeartbeatSender, HeartbeatState } from "./heartbeat.ts";
 export type { MissionCheckpoint, MissionHandle, MissionResult, Resumption } from "./mission/mission.ts";
 export type { AvailableRecovery, RecoveryCheck } from "./mission/mission-directory.ts";
+export type { AssignmentWork, Specialist } from "./mission/specialist.ts";
 export type { ReceivedOffer } from "./offers.ts";
 export type { PendingCommands } from "./spool/spool.ts";
 export { type Money, type Segment, type Spending, spendingBy, taskSegments } from "./task-cost.ts";

@@ -163,10 +163,15 @@ export async function previewResumption(
   nowMs: number,
 ): Promise<ResumePreview> {
   const mission = await requireMission(reader, tenantKeys(tenant), mission_id);
-  const { restoration, checkpoint, recoveryContext, passedOver } = await planOf(reader, tenant, mission, {
-    named,
-    nowMs,
-  });
+  const { restoration, checkpoint, snapshot, recoveryContext, passedOver } = await planOf(
+    reader,
+    tenant,
+    mission,
+    {
+      named,
+      nowMs,
+    },
+  );
   const before = new Map(
     (await readSorties(reader, tenantKeys(tenant), mission_id)).map(({ sortie_id, status }) => [
       sortie_id,
@@ -176,7 +181,9 @@ export async function previewResumption(
   return {
     mission_id,
     checkpoint_id: checkpoint.metadata.checkpoint_id,
-    progress_percent: checkpoint.fleet?.progress_percent ?? 0,
+    progress_percent: snapshot.progress_percent,
+    total_sorties: snapshot.sorties.length,
+    completed_sorties: snapshot.sorties.filter(({ status }) => status === "completed").length,
     restored: { sorties: restoration.restored, locks: 0, messages: 0 },
     changes: restoration.changed.map(({ sortie_id, status }) => ({
       sortie_id,

@@ -5,10 +5,7 @@ import type { QueryInput } from "../../protocol/queries.ts";
 import type { Camel } from "../case-convert.ts";
 import type { CallOptions } from "../request/request.ts";
 import { MissionHandle, type MissionParts, type Resumption } from "./mission.ts";
-
-export interface DirectoryParts extends MissionParts {
-  readonly agentId: string;
-}
+import { Specialist } from "./specialist.ts";
 
 /** A silent mission and the checkpoint from which it can be resumed. */
 export interface AvailableRecovery {
@@ -27,10 +24,16 @@ export interface RecoveryCheck {
 }
 
 export class MissionDirectory {
-  readonly #parts: DirectoryParts;
+  readonly #parts: MissionParts;
 
-  constructor(parts: DirectoryParts) {
+  constructor(parts: MissionParts) {
     this.#parts = parts;
+  }
+
+  /** The work of this agent as a specialist of a mission. */
+  specialist(missionId: string): Specialist {
+    const mission = new MissionHandle(this.#parts, missionId, undefined);
+    return new Specialist(mission, this.#parts.agentId);
   }
 
   /** Ordered by their ids, in pages. `active`: only those that have not ended. */

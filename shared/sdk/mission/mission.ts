@@ -3,6 +3,7 @@
  * without a fence is a specialist's, which changes its own sorties.
  */
 
+import { type RecoveryPrompt, recoveryPrompt } from "../../prompts/recovery-prompt.ts";
 import type { CommandBodyInput } from "../../protocol/commands.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import type { Mission, RecoveryContext } from "../../protocol/mission.ts";
@@ -13,6 +14,7 @@ import type {
   ResumptionAnswer,
 } from "../../protocol/mission-commands.ts";
 import type { ResumePreview, SortiePage } from "../../protocol/mission-queries.ts";
+import type { PromptBudget } from "../../protocol/prompt.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import { resultOf } from "../client/outcome.ts";
@@ -21,6 +23,7 @@ import type { QuerySender } from "../request/query-sender.ts";
 import type { CallOptions } from "../request/request.ts";
 
 export interface MissionParts {
+  readonly agentId: string;
   readonly delivery: CommandDelivery;
   readonly queries: QuerySender;
 }
@@ -114,6 +117,24 @@ export class MissionHandle {
   ): Promise<RecoveryContext | null> {
     const named = { ...query, missionId: this.id };
     return (await this.#parts.queries.send("recovery_context", named)).recovery_context;
+  }
+
+  /**
+   * The recovery context as a prompt of at most `budget`, by default 2,000 tokens. Text of agents in it is quoted data.
+   * null: the specialist has no sortie.
+   */
+  async recoveryPrompt({
+    budget,
+    ...query
+  }: {
+    readonly agentId?: string | undefined;
+    readonly checkpointId?: string | undefined;
+    readonly budget?: PromptBudget | undefined;
+  } & CallOptions = {}): Promise<RecoveryPrompt | null> {
+    const context = await this.recoveryContext(query);
+    const mission = await this.state(query);
+    if (context === null || mission === null) return null;
+    return recoveryPrompt({ context, progressPercent: mission.progress_percent, budget });
   }
 
   /** null: there is no such mission. */

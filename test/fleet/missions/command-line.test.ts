@@ -75,7 +75,7 @@ describe("a mission", { timeout: CALLS_MS }, () => {
       /^Resuming from checkpoint: chk-\S+\nMission: msn-auth - "Implement user authentication"\n/,
     );
     expect(preview).toContain(
-      '- Last action: specialist-2 was editing src/part-2.ts for "part 2": half done\n- Progress: 25%\n',
+      '- Last action: specialist-2 was editing src/part-2.ts for "part 2": half done\n- Progress: 25% (1/4 sorties complete)\n',
     );
     expect(preview).toContain("Nothing was changed.");
     expect(await refused("resume", "msn-auth", "--checkpoint", id)).toContain("give --yes");

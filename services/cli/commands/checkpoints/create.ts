@@ -38,7 +38,7 @@ export function addCreate(group: Command, action: ActionFactory): void {
     .command("create")
     .summary("Write a checkpoint of a task.")
     .description(
-      "Write a checkpoint of a task: completed work, decisions, the next action.\n" +
+      "Write a checkpoint of a task: completed work, decisions, the next action. Without a task, the current mission is recorded.\n" +
         "A checkpoint is complete in itself: items that it leaves out are not copied from the previous one. To change a checkpoint, use `checkpoint update`.\n" +
         "A whole checkpoint can be given as JSON, with --file or through a pipe. Options win over it.",
     )
@@ -92,6 +92,10 @@ async function create(session: Session, flags: Flags): Promise<void> {
     return recordMission(session, flags);
   }
   const file = await fileOf(session, flags);
+  if (file === undefined && isBare(flags) && (await hasMission(session))) {
+    const { recordMission } = await import("../missions/mission-checkpoint.ts");
+    return recordMission(session, { ...flags, mission: true });
+  }
   const document = await completeDocument(session, flags, file);
   if (flags.workspace !== undefined) await recordWorkspace(document.checkpoint, flags.workspace);
   await lint(session, document.checkpoint, flags.lint ?? false);
@@ -112,6 +116,20 @@ async function create(session: Session, flags: Flags): Promise<void> {
     quiet: flags.quiet,
     more: renderWritten(document.checkpoint),
   });
+}
+
+/** The options that a checkpoint of a mission has too (seed 002, `fleet checkpoint`), and the global ones. */
+const OF_MISSION: ReadonlySet<string> = new Set([
+  ...["note", "quiet", "fence", "commandId", "autoResume"],
+  ...["url", "tenant", "person", "agent", "timeout", "json", "color"],
+]);
+
+/** Whether the call says nothing about a task, so that the current mission is meant. */
+const isBare = (flags: Flags): boolean => Object.keys(flags).every((name) => OF_MISSION.has(name));
+
+async function hasMission(session: Session): Promise<boolean> {
+  const client = await session.client();
+  return (await client.missions.current(session.deadline)) !== null;
 }
 
 /** Refuses a next action that says nothing to another agent. With `--lint` it also advises; advice goes to standard error. */

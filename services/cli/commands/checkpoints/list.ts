@@ -6,6 +6,8 @@ import { CURSOR, limitOption, limitRange, requireLimit } from "../../input/limit
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
+import { autoResumeOption } from "../missions/available-recovery.ts";
+import type { NamedMission } from "../missions/named-mission.ts";
 import { showCheckpoints, warnAbout } from "./print-page.ts";
 
 interface Flags {
@@ -13,6 +15,8 @@ interface Flags {
   /** true: the current mission. */
   readonly mission?: string | true;
   readonly agent?: string;
+  readonly all?: true;
+  readonly autoResume?: true | undefined;
   readonly limit?: number;
   readonly cursor?: string;
 }
@@ -23,25 +27,30 @@ const RANGE = `${limitRange(LIMITS.search_limit_default, LIMITS.search_limit_max
 export function addList(group: Command, action: ActionFactory): void {
   const command = group
     .command("list")
-    .description("List checkpoints of one task, one agent or all tasks, newest first.")
+    .description(
+      "List checkpoints of one task, one agent or the current mission, newest first; without a mission, those of all tasks.",
+    )
     .option("-t, --task <id>", "only those of this task")
     .option("--mission [id]", "those of this mission (else the current one), with their sorties")
     .option("--agent <id>", "only those of this agent")
+    .option("--all", "those of all tasks, also while a mission is active")
+    .addOption(autoResumeOption())
     .addOption(limitOption(LIMITS.history_limit_default, LIMITS.history_limit_max, RANGE))
     .option("--cursor <cursor>", CURSOR)
     .action(action(list));
   withExamples(command, (fleet) => ({
-    "The newest checkpoints of all tasks": `${fleet} checkpoint list`,
-    "The checkpoints of the current mission": `${fleet} checkpoint list --mission`,
+    "The newest checkpoints of all tasks": `${fleet} checkpoint list --all`,
+    "The checkpoints of the current mission": `${fleet} checkpoints list`,
     "The checkpoints of one task": `${fleet} checkpoint list --task auth --limit 50`,
   }));
 }
 
 async function list(session: Session, flags: Flags): Promise<void> {
   const { task, agent, limit, cursor } = flags;
-  if (flags.mission !== undefined) return listOfMission(session, flags);
   const ofOneTask = task !== undefined && agent === undefined;
-  if (!ofOneTask) requireLimit(limit, LIMITS.search_limit_max, RANGE);
+  if (!ofOneTask && flags.mission === undefined) requireLimit(limit, LIMITS.search_limit_max, RANGE);
+  const mission = await missionOf(session, flags);
+  if (mission !== null) return listOfMission(session, mission, flags);
   const client = await session.client();
   const options = { limit, cursor, ...session.deadline };
   // The history of a task is always current. The search index, which answers all other queries, follows a moment later.
@@ -57,10 +66,26 @@ async function list(session: Session, flags: Flags): Promise<void> {
   });
 }
 
+/** Seed 002: without a task or an agent, those of the current mission. null: those of tasks. */
+async function missionOf(
+  session: Session,
+  { task, agent, all, mission, autoResume }: Flags,
+): Promise<NamedMission | null> {
+  const { recoveredMission } = await import("../missions/available-recovery.ts");
+  if (mission !== undefined) {
+    return recoveredMission(session, mission === true ? undefined : mission, { autoResume });
+  }
+  if (task !== undefined || agent !== undefined || all === true) return null;
+  const current = await (await session.client()).missions.current(session.deadline);
+  return current === null ? null : recoveredMission(session, current.mission_id, { autoResume });
+}
+
 /** In the shape of seed 002; as JSON an array. */
-async function listOfMission(session: Session, { mission: id, limit = 10, cursor }: Flags): Promise<void> {
-  const { namedMission } = await import("../missions/named-mission.ts");
-  const { client, mission } = await namedMission(session, id === true ? undefined : id);
+async function listOfMission(
+  session: Session,
+  { client, mission }: NamedMission,
+  { limit = 10, cursor }: Flags,
+): Promise<void> {
   const options = { limit, cursor, ...session.deadline, order: "newest" } as const;
   const page = await client.getCheckpointHistory(mission.mission_id, options);
   warnAbout(session, page);

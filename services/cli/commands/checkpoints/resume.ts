@@ -40,7 +40,7 @@ export function addResume(program: Command, action: ActionFactory): void {
         "The workspace is compared with its state in the checkpoint. The task is not taken, and no file is changed.\n" +
         "A mission is restored instead: its sorties get their states in the newest checkpoint with a snapshot, or in --checkpoint.",
     )
-    .argument("[task]", "the task; without one, the current mission")
+    .argument("[task]", "the task; without one, that of --checkpoint, or the current mission")
     .option("--mission <id>", "restore this mission")
     .option("-y, --yes", "restore the mission without a question")
     .addOption(fenceOption())
@@ -77,10 +77,22 @@ export function addResume(program: Command, action: ActionFactory): void {
 async function resume(session: Session, task: string | undefined, flags: Flags): Promise<void> {
   const folder = await workspaceFolder(flags.workspace);
   const missions = await import("../missions/mission-resume.ts");
-  if (flags.mission !== undefined || task === undefined) return missions.restoreMission(session, flags);
-  const mission = await missions.activeMission(session, task);
-  if (mission !== null) return missions.restoreMission(session, { ...flags, mission: task });
-  return resumeTask(session, task, flags, folder);
+  if (flags.mission !== undefined) return missions.restoreMission(session, flags);
+  const named = task ?? (await taskOfCheckpoint(session, flags.checkpoint));
+  if (named === undefined) return missions.restoreMission(session, flags);
+  const mission = await missions.activeMission(session, named);
+  if (mission !== null) return missions.restoreMission(session, { ...flags, mission: named });
+  return resumeTask(session, named, flags, folder);
+}
+
+/** A checkpoint names its task. Throws NOT_FOUND without such a checkpoint. */
+async function taskOfCheckpoint(session: Session, id: string | undefined): Promise<string | undefined> {
+  if (id === undefined) return undefined;
+  const client = await session.client();
+  const checkpoint = await client.getCheckpoint(id, session.deadline);
+  if (checkpoint !== null) return checkpoint.metadata.task_id;
+  const { FleetError } = await import("../../../../shared/protocol/errors.ts");
+  throw new FleetError("NOT_FOUND", "there is no such checkpoint", { details: { checkpoint_id: id } });
 }
 
 async function resumeTask(

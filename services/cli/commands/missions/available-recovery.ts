@@ -5,7 +5,7 @@ import type { Session } from "../../runtime/session.ts";
 import { type NamedMission, namedMission } from "./named-mission.ts";
 
 export interface RecoveryFlags {
-  readonly autoResume?: true;
+  readonly autoResume?: true | undefined;
   readonly fence?: number;
 }
 

@@ -1,6 +1,7 @@
 // `fleet resume` of a mission: restores its sorties from a checkpoint, after a confirmation (US-305).
 
-import type { Mission } from "../../../../shared/sdk/sdk.ts";
+import type { PromptBudget } from "../../../../shared/protocol/prompt.ts";
+import type { Mission, MissionHandle, Resumption } from "../../../../shared/sdk/sdk.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 import { namedMission } from "./named-mission.ts";
@@ -11,6 +12,9 @@ export interface MissionResumeFlags {
   readonly dryRun?: boolean;
   readonly yes?: true;
   readonly fence?: number;
+  readonly budget?: PromptBudget;
+  /** The file for the prompt of the coordinator. */
+  readonly out?: string;
 }
 
 /** A mission that has not ended; null: the task is none. */
@@ -23,17 +27,34 @@ export async function activeMission(session: Session, task: string): Promise<Mis
 }
 
 export async function restoreMission(session: Session, flags: MissionResumeFlags): Promise<void> {
-  const { mission: id, checkpoint: checkpointId, dryRun, yes, fence } = flags;
+  const { mission: id, checkpoint: checkpointId, dryRun, yes, fence, budget, out } = flags;
   const { handle, mission } = await namedMission(session, id, { fence });
   const preview = await handle.previewResume({ ...session.deadline, checkpointId });
-  const { renderResumePreview, renderResumption } = await import("../../rendering/missions/resume.ts");
-  const before = () => renderResumePreview(mission, preview, session.view);
-  if (dryRun === true) return session.show(preview, () => `${before()}\n\nNothing was changed.`);
-  if (yes !== true) await confirm(session, before);
+  const rendering = await import("../../rendering/missions/resume.ts");
+  const point = () => rendering.renderResumePoint(mission, preview, session.view);
+  const plan = () => `${point()}\n\n${rendering.renderResumePlan(preview)}`;
+  if (dryRun === true) return session.show(preview, () => `${plan()}\n\nNothing was changed.`);
+  if (yes !== true) await confirm(session, plan);
   const resumption = await handle.resume({ ...session.deadline, checkpointId });
-  await session.show(resumption, () =>
-    yes === true ? `${before()}\n\n${renderResumption(resumption)}` : renderResumption(resumption),
-  );
+  const prompt = await promptOf(handle, resumption, budget);
+  if (out !== undefined) await (await import("../../runtime/output.ts")).writePrivateFile(out, prompt);
+  await session.show({ ...resumption, prompt }, () => {
+    const done = rendering.renderResumption(resumption);
+    return yes === true ? `${point()}\n\n${done}` : done;
+  });
+}
+
+/** The prompt from which the coordinator continues. */
+async function promptOf(
+  handle: MissionHandle,
+  { recoveryContext, progressPercent }: Resumption,
+  budget: PromptBudget | undefined,
+): Promise<string> {
+  // The answer of a writer that could not read it.
+  const context = recoveryContext ?? (await handle.recoveryContext());
+  if (context === null) return "";
+  const { recoveryPrompt } = await import("../../../../shared/prompts/recovery-prompt.ts");
+  return recoveryPrompt({ context, progressPercent, budget }).text;
 }
 
 /** Throws UsageError if there is no terminal, or if the answer is no. */

@@ -45,20 +45,34 @@ export function renderMission(mission: Mission, view: View): string[] {
     "",
     `${colors.dim("Mission:")} ${plain(mission.mission_id)}`,
     ...part("Sorties", sorties),
-    ...part("Active locks", locks),
-    ...part("Pending messages", messages),
+    ...part("Active Locks", locks),
+    ...part("Pending Messages", messages),
     ...recoveryContext(mission.recovery_context, view),
   ];
 }
 
+/** In the order and the form of seed 002. */
+const CONTEXT = ["last_action", "next_steps", "blockers", "files_modified"] as const;
+
 function recoveryContext(context: Part | undefined, { colors }: View): string[] {
   if (context === undefined) return [];
-  const lines = Object.entries(context).map(([name, value]) => {
-    const text = Array.isArray(value) ? value.map(short).join(", ") || "none" : short(value);
-    return `  ${plain(name.replaceAll("_", " "))}: ${text}`;
-  });
-  return ["", colors.dim("Recovery context:"), ...lines];
+  const others = Object.keys(context).filter((name) => !(CONTEXT as readonly string[]).includes(name));
+  const lines = [...CONTEXT.filter((name) => name in context), ...others].flatMap((name) =>
+    contextLines(name, context[name]),
+  );
+  return ["", colors.dim("Recovery Context:"), ...lines];
 }
+
+function contextLines(name: string, value: unknown): string[] {
+  const title = plain(name.split("_").map(capitalized).join(" "));
+  if (!Array.isArray(value)) return [`  ${title}: ${short(value)}`];
+  const texts = value.map(short);
+  return name === "next_steps" && texts.length > 0
+    ? [`  ${title}:`, ...texts.map((text) => `    - ${text}`)]
+    : [`  ${title}: ${texts.join(", ") || "None"}`];
+}
+
+const capitalized = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1);
 
 function first(part: Part, ...names: readonly string[]): string {
   const found = names.map((name) => part[name]).find((value) => value !== undefined && value !== null);

@@ -5,8 +5,10 @@ import type { Mission, Resumption } from "../../../../shared/sdk/sdk.ts";
 import { counted, plain, shownId } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
 
-export function renderResumePreview(mission: Mission, preview: ResumePreview, { colors }: View): string {
+/** The checkpoint and the context that it brings back. */
+export function renderResumePoint(mission: Mission, preview: ResumePreview, { colors }: View): string {
   const { last_action, next_steps, blockers, files_modified } = preview.recovery_context;
+  const sorties = `${preview.completed_sorties}/${preview.total_sorties} sorties complete`;
   const bullets = (texts: readonly string[]) =>
     texts.length === 0 ? ["- None"] : texts.map((text) => `- ${plain(text)}`);
   return [
@@ -15,7 +17,7 @@ export function renderResumePreview(mission: Mission, preview: ResumePreview, { 
     "",
     "Recovery Context:",
     `- Last action: ${plain(last_action)}`,
-    `- Progress: ${preview.progress_percent}%`,
+    `- Progress: ${preview.progress_percent}% (${sorties})`,
     "",
     "Next Steps:",
     ...(next_steps.length === 0 ? ["- None"] : next_steps.map((step, i) => `${i + 1}. ${plain(step)}`)),
@@ -25,11 +27,13 @@ export function renderResumePreview(mission: Mission, preview: ResumePreview, { 
     "",
     "Files Modified:",
     ...bullets(files_modified),
-    "",
-    "Would restore:",
-    ...partsOf(preview.restored).map((part) => `- ${part}`),
-    ...keptLines(preview.kept_sorties),
   ].join("\n");
+}
+
+export function renderResumePlan({ restored, kept_sorties }: ResumePreview): string {
+  return ["Would restore:", ...partsOf(restored).map((part) => `- ${part}`), ...keptLines(kept_sorties)].join(
+    "\n",
+  );
 }
 
 export function renderResumption({ restored, keptSorties }: Resumption): string {

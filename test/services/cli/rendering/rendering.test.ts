@@ -239,8 +239,8 @@ describe("one checkpoint", () => {
       "  srt-1  pending  -  a.ts, b.ts",
       "  src/a.ts  S-1  acquired 5m ago",
       "  From: Dispatch  To: S-2  Subject: Review",
-      "  last action: editing",
-      "  blockers: none",
+      "  Last Action: editing",
+      "  Blockers: None",
     ]) {
       expect(lines).toContain(line);
     }
