@@ -64,7 +64,8 @@ function missionHandlers({
     recovery_context: async (tenant, query) => ({
       recovery_context: await missions.recoveryContext(tenant, query),
     }),
-    resume_preview: (tenant, query) => missions.previewResumption(tenant, query),
+    locks: (tenant, query) => missions.locks(tenant, query),
+    resume_preview: (tenant, query, caller) => missions.previewResumption(tenant, caller, query),
   };
 }
 

@@ -68,7 +68,8 @@ async function withRecoveryContext(
     const now = kept_sorties.length === 0 ? recorded : await missions.recoveryContext(tenant, { mission_id });
     if (recorded === null || now === null) return answer;
     const { next_steps, files_modified } = now;
-    const blockers = [...recorded.blockers, ...passed_over.map(passedOverText)];
+    const found = answer.blockers ?? [];
+    const blockers = [...recorded.blockers, ...passed_over.map(passedOverText), ...found];
     return { ...answer, recovery_context: { ...recorded, next_steps, files_modified, blockers } };
   } catch {
     return answer;
@@ -135,6 +136,9 @@ function handlersOf(repository: CheckpointRepository): Handlers {
     mission_checkpoint: { apply: (by, command) => missions.checkpoint(by, command) },
     sortie_add: { apply: (by, command) => missions.addSorties(by, command) },
     sortie_update: { apply: (by, command) => missions.updateSortie(by, command) },
+    lock_acquire: { apply: (by, command) => missions.acquireLock(by, command) },
+    lock_renew: { apply: (by, command) => missions.renewLock(by, command) },
+    lock_release: { apply: (by, command) => missions.releaseLock(by, command) },
   };
 }
 

@@ -1,7 +1,7 @@
 /**
  * The writer: applies commands, each in one transaction, queues them while the store is unavailable and
- * consumes the queue afterwards, publishes the events of the transactions, finalizes superseded drafts, and
- * removes old checkpoints.
+ * consumes the queue afterwards, publishes the events of the transactions, finalizes superseded drafts, ends
+ * locks of missions, and removes old checkpoints.
  */
 import { serveEndpoint } from "../../shared/bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
@@ -21,6 +21,7 @@ import { startQueueConsumer } from "./queue-consumer.ts";
 import { startRelay } from "./relay.ts";
 import { storeBreaker } from "./store-breaker.ts";
 import { startDraftFinalizer } from "./sweeps/draft-finalizer.ts";
+import { startMissionSweep } from "./sweeps/missions.ts";
 import { startRetention } from "./sweeps/retention.ts";
 
 export async function start(context: WriterContext): Promise<Stop> {
@@ -62,6 +63,7 @@ export async function start(context: WriterContext): Promise<Stop> {
   const stopExpiry = startExpiry(context);
   const stopFinalizer = startDraftFinalizer(context);
   const stopRetention = startRetention(context);
+  const stopMissionSweep = startMissionSweep(context);
   log.info({ instance: context.instance }, "writer started");
   return async () => {
     await stopServing();
@@ -75,6 +77,7 @@ export async function start(context: WriterContext): Promise<Stop> {
         stopExpiry,
         stopFinalizer,
         stopRetention,
+        stopMissionSweep,
       ].map((stop) => stop()),
     );
     await breaker.stop();

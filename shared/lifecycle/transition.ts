@@ -21,6 +21,11 @@ export const MISSION_AUDIT_OPS = [
   "sortie_add",
   "sortie_update",
   "sortie_restore",
+  "lock_acquire",
+  "lock_renew",
+  "lock_release",
+  "lock_wait",
+  "lock_timeout",
 ] as const;
 
 export const AUDIT_OPS = [

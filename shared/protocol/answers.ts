@@ -5,6 +5,7 @@ import { checkpointSchema, firedTriggerSchema, forkedFromSchema } from "./checkp
 import { ERROR_CODES } from "./errors.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
 import type { MissionAnswer, MissionCheckpointAnswer, ResumptionAnswer } from "./mission-commands.ts";
+import type { LockAnswer } from "./mission-locks.ts";
 import { RECOVERY_STATES } from "./recovery-states.ts";
 import type { CommandOp } from "./subjects.ts";
 
@@ -171,5 +172,8 @@ export interface CommandAnswers {
   readonly mission_resume: ResumptionAnswer;
   readonly sortie_add: MissionAnswer;
   readonly sortie_update: MissionAnswer;
+  readonly lock_acquire: LockAnswer;
+  readonly lock_renew: LockAnswer;
+  readonly lock_release: LockAnswer;
 }
 export type CommandAnswer = CommandAnswers[CommandOp];

@@ -170,6 +170,14 @@ export const LIMITS = {
   specialist_active_ms: 300_000,
   /** All sorties of a mission as JSON, so that its snapshot fits into a checkpoint, and its resumption into one transaction. */
   mission_bytes_max: 450_000,
+  /** The locks of a mission are one value of the store. */
+  mission_locks_bytes_max: 50_000,
+  lock_waiters_count_max: 16,
+  lock_purpose_chars_max: 300,
+  lock_timeout_ms_min: 1_000,
+  lock_timeout_ms_default: 300_000,
+  lock_timeout_ms_max: 86_400_000,
+  lock_wait_ms_max: 3_600_000,
   recoveries_scan_count_max: 2_000,
   /** Ancestors, and their bytes, that are verified before a checkpoint is handed over. */
   chain_count_max: 500,

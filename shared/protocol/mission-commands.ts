@@ -13,6 +13,7 @@ import {
   sortieCountsSchema,
   sortieStatusSchema,
 } from "./mission.ts";
+import { LOCK_COMMAND_SCHEMAS } from "./mission-locks.ts";
 import { redact } from "./redaction.ts";
 
 const envelope = {
@@ -145,6 +146,8 @@ export const resumptionAnswerSchema = z.looseObject({
   kept_sorties: z.array(z.string()),
   /** Newer checkpoints that are corrupt. */
   passed_over: z.array(z.string()),
+  /** What the resumption found: locks that have expired, and those that another agent holds. */
+  blockers: z.array(z.string()).exactOptional(),
   /** For the prompt of the coordinator. Absent if it cannot be read now. */
   recovery_context: recoveryContextSchema.exactOptional(),
 });
@@ -177,6 +180,7 @@ export const MISSION_COMMAND_SCHEMAS = {
   mission_resume: missionResumeCommandSchema,
   sortie_add: sortieAddCommandSchema,
   sortie_update: sortieUpdateCommandSchema,
+  ...LOCK_COMMAND_SCHEMAS,
 } as const;
 
 export type MissionOp = keyof typeof MISSION_COMMAND_SCHEMAS;

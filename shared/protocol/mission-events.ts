@@ -1,9 +1,18 @@
 /** The data of the events of missions, with the names of seed 002, which are those of its checkpoints. */
 import { z } from "zod";
 import { MISSION_STATUSES, SORTIE_STATUSES } from "./mission.ts";
+import { LOCK_RELEASES } from "./mission-locks.ts";
 
 const status = z.enum(MISSION_STATUSES);
 const sortieStatus = z.enum(SORTIE_STATUSES);
+
+const lock = {
+  mission_id: z.string(),
+  path: z.string(),
+  lock_id: z.string(),
+  agent_id: z.string(),
+  sortie_id: z.string().nullable(),
+};
 
 export const MISSION_EVENT_DATA = {
   mission_started: z.object({ mission_id: z.string(), agent_id: z.string(), status }),
@@ -27,6 +36,12 @@ export const MISSION_EVENT_DATA = {
     assigned_to: z.string().nullable(),
     progress_percent: z.int(),
   }),
+  /** An agent holds a file. `fence` grows with every acquisition of the file. */
+  lock_acquired: z.object({ ...lock, fence: z.int(), expires_at: z.string() }),
+  lock_renewed: z.object({ ...lock, fence: z.int(), expires_at: z.string() }),
+  lock_released: z.object({ ...lock, fence: z.int(), reason: z.enum(LOCK_RELEASES) }),
+  lock_waiting: z.object({ ...lock, held_by: z.string(), deadline: z.string() }),
+  lock_timed_out: z.object({ ...lock, held_by: z.string() }),
   /** A checkpoint with the snapshot of a mission. */
   fleet_checkpointed: z.object({
     checkpoint_id: z.string(),

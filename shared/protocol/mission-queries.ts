@@ -13,6 +13,7 @@ import {
   sortieStatusSchema,
 } from "./mission.ts";
 import type { resumePreviewSchema } from "./mission-commands.ts";
+import { type LockList, locksQuerySchema } from "./mission-locks.ts";
 import { pageLimit } from "./page-limit.ts";
 
 const cursor = z.string().max(1_024).optional();
@@ -78,6 +79,7 @@ export const MISSION_QUERY_SCHEMAS = {
   sorties: sortiesQuerySchema,
   recovery_context: recoveryContextQuerySchema,
   resume_preview: resumePreviewQuerySchema,
+  locks: locksQuerySchema,
 } as const;
 
 export interface MissionQueryResults {
@@ -87,6 +89,7 @@ export interface MissionQueryResults {
   /** null: the specialist has no sortie in the mission. */
   recovery_context: { recovery_context: RecoveryContext | null };
   resume_preview: ResumePreview;
+  locks: LockList;
 }
 
 export const recoveryContextResultSchema = z.looseObject({

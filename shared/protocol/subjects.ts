@@ -27,6 +27,9 @@ export const COMMAND_OPS = [
   "mission_resume",
   "sortie_add",
   "sortie_update",
+  "lock_acquire",
+  "lock_renew",
+  "lock_release",
 ] as const;
 export type CommandOp = (typeof COMMAND_OPS)[number];
 
@@ -68,6 +71,7 @@ export const MISSION_QUERY_OPS = [
   "sorties",
   "recovery_context",
   "resume_preview",
+  "locks",
 ] as const;
 
 /** Queries by which clients take offers. */

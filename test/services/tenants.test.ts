@@ -126,6 +126,7 @@ function bodies(own: string, other: string): Readonly<Record<AnsweredOp, readonl
     mission: [{ mission_id: task_id }, {}],
     sorties: [{ mission_id: task_id }],
     recovery_context: [{ mission_id: task_id }],
+    locks: [{ mission_id: task_id }],
     resume_preview: [{ mission_id: task_id, checkpoint_id: checkpoint }],
     turn_event: [
       {

@@ -67,7 +67,7 @@ const HOMES: Record<string, readonly string[]> = {
   foundationdb: ["shared/store/foundationdb", "shared/store/drivers/foundationdb"],
   "fdb-tuple": ["shared/records/kv/key-elements.ts", "shared/records/kv/keyspace.ts"],
   msgpackr: ["shared/integrity/", "shared/records/", "shared/bus/", "shared/sdk/"],
-  uuidv7: ["shared/sdk/", "services/gateway/", "services/watchdog/"],
+  uuidv7: ["shared/sdk/", "services/gateway/", "services/watchdog/", "services/writer/sweeps/"],
   pino: ["shared/runtime/"],
   "prom-client": ["shared/runtime/"],
   "@opentelemetry/*": ["shared/runtime/"],

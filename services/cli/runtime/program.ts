@@ -11,6 +11,7 @@ import { addResume } from "../commands/checkpoints/resume.ts";
 import { addFence } from "../commands/handoff/fence.ts";
 import { addHandoffs } from "../commands/handoff/handoffs.ts";
 import { addHook } from "../commands/hooks/hook.ts";
+import { addLock } from "../commands/missions/lock.ts";
 import { addMission } from "../commands/missions/mission.ts";
 import { addSortie } from "../commands/missions/sortie.ts";
 import { addAgents } from "../commands/operations/agents.ts";
@@ -58,7 +59,7 @@ const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
     addHook,
     addMcp,
   ],
-  Missions: [addMission, addSortie],
+  Missions: [addMission, addSortie, addLock],
   "Failures and alerts": [addRecovery, addAlerts],
   "Store and bus": [addAccess, addAudit, addScrub, addSearchIndex, addQueue, addSpool, addEvents, addExport],
 };

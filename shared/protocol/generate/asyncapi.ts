@@ -303,6 +303,9 @@ const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
   mission_resume: "resumption",
   sortie_add: "mission_state",
   sortie_update: "mission_state",
+  lock_acquire: "lock",
+  lock_renew: "lock",
+  lock_release: "lock",
 };
 
 /** The answers to a command that was not refused. */

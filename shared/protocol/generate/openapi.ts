@@ -245,6 +245,9 @@ const ANSWER_KIND: Readonly<Partial<Record<CommandOp, string>>> = {
   mission_update: "mission_state",
   sortie_add: "mission_state",
   sortie_update: "mission_state",
+  lock_acquire: "lock",
+  lock_renew: "lock",
+  lock_release: "lock",
   mission_checkpoint: "mission_snapshot",
   mission_resume: "resumption",
 };

@@ -9,6 +9,7 @@ import { ERROR_CODES } from "../errors.ts";
 import { eventPageSchema } from "../event-queries.ts";
 import { handoffSchema } from "../handoff-record.ts";
 import { resumePreviewSchema } from "../mission-commands.ts";
+import { lockListSchema } from "../mission-locks.ts";
 import {
   missionPageSchema,
   missionResultSchema,
@@ -228,4 +229,5 @@ export const RESULT_SCHEMAS = {
   sorties: sortiePageSchema,
   recovery_context: recoveryContextResultSchema,
   resume_preview: resumePreviewSchema,
+  locks: lockListSchema,
 } as const satisfies { [Op in AnsweredOp]: z.ZodType<QueryResults[Op]> };

@@ -30,6 +30,7 @@ import {
   missionCheckpointAnswerSchema,
   resumptionAnswerSchema,
 } from "../mission-commands.ts";
+import { lockAnswerSchema } from "../mission-locks.ts";
 import { offerSchema } from "../offer.ts";
 import { QUERY_SCHEMAS } from "../queries.ts";
 import { RETENTION_PATTERN, retentionSchema } from "../retention.ts";
@@ -176,6 +177,7 @@ const APPLIED: readonly SchemaRow[] = [
     missionCheckpointAnswerSchema,
     "output",
   ],
+  [SCHEMA_FILES.answer("lock"), "Answer to a command of a lock", lockAnswerSchema, "output"],
 ];
 
 const AGENT_CREDENTIALS: readonly SchemaRow[] = [

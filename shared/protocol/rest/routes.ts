@@ -3,6 +3,7 @@
  * `openapi.json` follow. Names of members are those of the commands and queries.
  */
 import type { AnsweredOp, CommandOp } from "../subjects.ts";
+import { MISSIONS } from "./mission-routes.ts";
 import { changeRoute, type RestAct, type RestRoute, readRoute } from "./route.ts";
 
 const CHECKPOINTS: readonly RestRoute[] = [
@@ -124,76 +125,6 @@ const TASKS: readonly RestRoute[] = [
     command("retain"),
   ),
   changeRoute("releaseTask", "/tasks/{task_id}/release", "tasks", "Release a task.", command("release")),
-];
-
-const ofMission = (op: CommandOp): RestAct => ({ kind: "command", op, taskOf: "mission_id" });
-
-const MISSIONS: readonly RestRoute[] = [
-  readRoute("listMissions", "/missions", "missions", "List missions by their ids.", "missions"),
-  readRoute("getMission", "/missions/{mission_id}", "missions", "Get a mission.", "mission", "mission"),
-  readRoute(
-    "listSorties",
-    "/missions/{mission_id}/sorties",
-    "missions",
-    "The sorties of a mission.",
-    "sorties",
-  ),
-  changeRoute(
-    "startMission",
-    "/missions/{mission_id}/start",
-    "missions",
-    "Start a mission, as its coordinator.",
-    ofMission("mission_start"),
-  ),
-  changeRoute(
-    "updateMission",
-    "/missions/{mission_id}/update",
-    "missions",
-    "Change a mission, or end it.",
-    ofMission("mission_update"),
-  ),
-  changeRoute(
-    "addSorties",
-    "/missions/{mission_id}/sorties",
-    "missions",
-    "Divide a mission into sorties.",
-    ofMission("sortie_add"),
-  ),
-  changeRoute(
-    "updateSortie",
-    "/missions/{mission_id}/sorties/{sortie_id}",
-    "missions",
-    "Change a sortie.",
-    ofMission("sortie_update"),
-  ),
-  changeRoute(
-    "checkpointMission",
-    "/missions/{mission_id}/checkpoints",
-    "missions",
-    "Write a checkpoint of a mission and its sorties.",
-    ofMission("mission_checkpoint"),
-  ),
-  changeRoute(
-    "resumeMission",
-    "/missions/{mission_id}/resume",
-    "missions",
-    "Restore the sorties of a mission from a checkpoint.",
-    ofMission("mission_resume"),
-  ),
-  readRoute(
-    "previewResumption",
-    "/missions/{mission_id}/resume",
-    "missions",
-    "What a resume would restore.",
-    "resume_preview",
-  ),
-  readRoute(
-    "getRecoveryContext",
-    "/missions/{mission_id}/recovery-context",
-    "missions",
-    "How a mission, or one specialist of it, continues, in sentences for a model.",
-    "recovery_context",
-  ),
 ];
 
 const HANDOFFS: readonly RestRoute[] = [

@@ -4,7 +4,7 @@
  * test compares them with the library.
  */
 import tuple from "fdb-tuple";
-import type { Bytes } from "../../store/store.ts";
+import type { Bytes, KeyRange } from "../../store/store.ts";
 
 type Element = string | number | Uint8Array;
 
@@ -93,3 +93,14 @@ export function formatUuid(bytes: Bytes): string {
   const hex = Buffer.from(bytes).toString("hex");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
+
+/** The keys below a key. */
+export function children(base: Buffer): KeyRange {
+  return {
+    begin: Buffer.concat([base, Buffer.from([0x00])]),
+    end: Buffer.concat([base, Buffer.from([0xff])]),
+  };
+}
+
+/** All elements of a key. */
+export const elementsOf = (key: Bytes): unknown[] => tuple.unpack(Buffer.from(key)) as unknown[];

@@ -31,6 +31,8 @@
  * | `missions`, task                                  | a mission                                | its transitions       |
  * | `active_missions`, task                           | empty; one for each mission in progress  | its transitions       |
  * | `sorties`, task, sortie                           | a part of a mission                      | its transitions       |
+ * | `mission_locks`, task                             | the held files of a mission              | its transitions       |
+ * | `agent_locks`, agent, task                        | empty; an agent holds or waits for files | its transitions       |
  * | `idem`, command                                   | request hash, answer, check, commit stamp| every command         |
  * | `ix`, name, value, time, checkpoint               | the fields that a search filters by      | the indexer           |
  * | `text`, word, step                                | the entries of the step that add the word| the indexer           |
@@ -53,6 +55,7 @@
  * | `alert_ack_expiry`, day, tenant, alert            | empty; expiring acknowledgements         | alert_ack             |
  * | `session_expiry`, day, tenant, agent, session     | empty; expiring sessions                 | turn_event            |
  * | `handoff_due`, time, tenant, handoff              | empty; one for each open handoff         | its transitions       |
+ * | `mission_due`, time, tenant, task, agent          | empty; locks end, or those of the agent  | its transitions       |
  * | `scrub`, tenant, task, finding                    | a finding                                | the scrubber          |
  * | `lease`, job                                      | holder, fence, end                       | background jobs       |
  * | `count`, name                                     | counter                                  | transitions, relay    |
@@ -60,7 +63,18 @@
 import tuple from "fdb-tuple";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { type Bytes, type KeyRange, STAMP_BYTES } from "../../store/store.ts";
-import { cached, element, formatUuid, name, number, parseTexts, UUID_BYTES, uuid } from "./key-elements.ts";
+import {
+  cached,
+  children,
+  element,
+  formatUuid,
+  name,
+  number,
+  parseTexts,
+  UUID_BYTES,
+  uuid,
+} from "./key-elements.ts";
+import { missionKeys } from "./mission-keys.ts";
 
 const TENANT_SUBSPACES = [
   "checkpoints",
@@ -84,6 +98,8 @@ const TENANT_SUBSPACES = [
   "missions",
   "active_missions",
   "sorties",
+  "mission_locks",
+  "agent_locks",
   "idem",
   "ix",
   "text",
@@ -102,6 +118,7 @@ const SYSTEM_SUBSPACES = [
   "handoff_due",
   "recovery_due",
   "agent_lease",
+  "mission_due",
   "scrub",
   "lease",
   "count",
@@ -119,13 +136,6 @@ const tenantRoot = cached<string>((tenant) =>
 );
 const systemRoot = tuple.pack([ROOT, "s"]) as Buffer;
 
-function children(base: Buffer): KeyRange {
-  return {
-    begin: Buffer.concat([base, Buffer.from([0x00])]),
-    end: Buffer.concat([base, Buffer.from([0xff])]),
-  };
-}
-
 /** More than these are made again when they are needed. */
 const TENANTS_MAX = 10_000;
 const tenants = new Map<string, TenantKeys>();
@@ -138,17 +148,6 @@ export function tenantKeys(tenant: string): TenantKeys {
   const keys = keysUnder(tenantRoot(tenant));
   tenants.set(tenant, keys);
   return keys;
-}
-
-function missionKeys(at: (subspace: TenantSubspace, ...parts: Buffer[]) => Buffer) {
-  return {
-    mission: (task: string): Bytes => at("missions", name(task)),
-    missions: (): KeyRange => children(at("missions")),
-    activeMission: (task: string): Bytes => at("active_missions", name(task)),
-    activeMissions: (): KeyRange => children(at("active_missions")),
-    sortie: (task: string, sortie: string): Bytes => at("sorties", name(task), element(sortie)),
-    sorties: (task: string): KeyRange => children(at("sorties", name(task))),
-  };
 }
 
 function keysUnder(root: Buffer) {
@@ -225,6 +224,12 @@ export type TenantKeys = ReturnType<typeof keysUnder>;
 const at = (subspace: SystemSubspace, ...parts: Buffer[]): Buffer =>
   Buffer.concat([systemRoot, name(subspace), ...parts]);
 
+/** The keys of a subspace that begins with a time. */
+const before = (subspace: SystemSubspace, timeMs: number): KeyRange => ({
+  begin: children(at(subspace)).begin,
+  end: at(subspace, element(timeMs)),
+});
+
 /** The keys of system-wide data. */
 export const systemKeys = {
   meta: (name: string): Bytes => at("meta", element(name)),
@@ -257,16 +262,14 @@ export const systemKeys = {
   }),
   handoffDue: (dueMs: number, tenant: string, id: string): Bytes =>
     at("handoff_due", element(dueMs), name(tenant), uuid(id)),
-  handoffsDueBefore: (dueMs: number): KeyRange => ({
-    begin: children(at("handoff_due")).begin,
-    end: at("handoff_due", element(dueMs)),
-  }),
+  handoffsDueBefore: (dueMs: number): KeyRange => before("handoff_due", dueMs),
   recoveryDue: (dueMs: number, tenant: string, task: string): Bytes =>
     at("recovery_due", element(dueMs), name(tenant), name(task)),
-  recoveriesDueBefore: (dueMs: number): KeyRange => ({
-    begin: children(at("recovery_due")).begin,
-    end: at("recovery_due", element(dueMs)),
-  }),
+  recoveriesDueBefore: (dueMs: number): KeyRange => before("recovery_due", dueMs),
+  /** `agent` empty: a time that the mission itself has set. */
+  missionDue: (dueMs: number, tenant: string, task: string, agent: string): Bytes =>
+    at("mission_due", element(dueMs), name(tenant), name(task), element(agent)),
+  missionsDueBefore: (dueMs: number): KeyRange => before("mission_due", dueMs),
   agentLease: (tenant: string, task: string, fence: number): Bytes =>
     at("agent_lease", name(tenant), name(task), number(fence)),
   agentLeases: (): KeyRange => children(at("agent_lease")),

@@ -52,6 +52,10 @@ export async function updateMission(
   const event = { type: "mission_changed", data: { mission_id, agent_id, ...statuses } } as const;
   work.add("mission_update", event, statuses, { mission });
   const end = endOfMission(mission.status);
+  if (end !== null) {
+    (await work.locks()).releaseWhere(() => true, "mission_ended");
+    work.writeLocks();
+  }
   if (end === null) return work.complete(missionAnswer(mission, work.at));
   tx.clear(work.keys.activeMission(mission_id));
   const details = `Mission ${end}`;

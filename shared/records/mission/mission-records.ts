@@ -1,4 +1,5 @@
 /** Reads of the records of one mission. */
+import { type LockTable, NO_LOCKS } from "../../lifecycle/mission/locks.ts";
 import type { MissionRecord } from "../../lifecycle/mission/mission.ts";
 import type { SortieRecord } from "../../lifecycle/mission/sortie.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -27,6 +28,12 @@ export async function readSortie(
   return value === undefined
     ? null
     : decodeRecord<SortieRecord>(value, { mission_id: task, sortie_id: sortie });
+}
+
+/** Throws CORRUPT. */
+export async function readLocks(reader: Reader, keys: TenantKeys, task: string): Promise<LockTable> {
+  const value = await reader.get(keys.missionLocks(task));
+  return value === undefined ? NO_LOCKS : decodeRecord<LockTable>(value, { mission_id: task });
 }
 
 /** All sorties of a mission, ordered by their ids. Throws CORRUPT. */

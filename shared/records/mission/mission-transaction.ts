@@ -5,6 +5,7 @@
  */
 import { checkpointCreated, settleEnd } from "../../lifecycle/checkpoints.ts";
 import { Decision } from "../../lifecycle/decision.ts";
+import { type LockChange, LockChanges, type LockTable, lockSnapshot } from "../../lifecycle/mission/locks.ts";
 import { FINAL_STATUS_OF, type MissionEnd, type MissionRecord } from "../../lifecycle/mission/mission.ts";
 import { type SnapshotTrigger, snapshotCheckpoint } from "../../lifecycle/mission/snapshot.ts";
 import type { SortieRecord } from "../../lifecycle/mission/sortie.ts";
@@ -16,7 +17,7 @@ import type { Tx } from "../../store/store.ts";
 import { appendCheckpoint, finalizeHandedOver, versionAnswer } from "../checkpoint/create.ts";
 import { finalizeDraft } from "../checkpoint/finalize.ts";
 import { readOpenHandoff } from "../handoff/record.ts";
-import type { TenantKeys } from "../kv/keyspace.ts";
+import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import {
   type Begun,
   begin,
@@ -24,11 +25,16 @@ import {
   circumstancesOf,
   complete,
   type Replay,
+  readNewestHead,
 } from "../task/command-transaction.ts";
 import type { RememberedAnswer, RememberedCheckpoint } from "../task/idempotency.ts";
-import { readMission, readSorties } from "./mission-records.ts";
+import { writeTransitions } from "../task/transitions.ts";
+import { statedChange } from "./lock-facts.ts";
+import { indexLocks } from "./mission-due.ts";
+import { readLocks, readMission, readSorties } from "./mission-records.ts";
 import {
   encodeRecord,
+  LOCKS_NAME,
   MISSION_NAME,
   type NamedRecord,
   recordHash,
@@ -41,12 +47,22 @@ export interface WrittenSnapshot {
   readonly fleet: MissionSnapshot;
 }
 
+export interface WrittenRecords {
+  readonly mission?: MissionRecord;
+  readonly sorties?: readonly SortieRecord[];
+  readonly locks?: LockTable;
+}
+
 export class MissionTransaction {
   readonly tx: Tx;
   readonly context: CommandContext;
   readonly #begun: Begun;
   readonly #decision: Decision;
+  readonly #isService: boolean;
   #mission: MissionRecord | null;
+  #locks: LockChanges | null = null;
+  /** The table as it was found. */
+  #locksBefore: LockTable | null = null;
 
   private constructor(
     tx: Tx,
@@ -54,12 +70,14 @@ export class MissionTransaction {
     begun: Begun,
     decision: Decision,
     mission: MissionRecord | null,
+    isService = false,
   ) {
     this.tx = tx;
     this.context = context;
     this.#begun = begun;
     this.#decision = decision;
     this.#mission = mission;
+    this.#isService = isService;
   }
 
   /** `specialist`: the command needs no fence. The caller of this method says what such an agent may do. */
@@ -76,12 +94,29 @@ export class MissionTransaction {
     return new MissionTransaction(tx, context, begun, decision, mission);
   }
 
+  /** For a service, which acts on what is due. null: there is no such mission. */
+  static async observe(tx: Tx, context: CommandContext): Promise<MissionTransaction | null> {
+    const { tenant, task } = context.actor;
+    const keys = tenantKeys(tenant);
+    const mission = await readMission(tx, keys, task);
+    const head = await readNewestHead(tx, keys, task);
+    if (mission === null || head === null) return null;
+    const handoff = await readOpenHandoff(tx, keys, head);
+    const decision = new Decision(circumstancesOf(context), { task: head, handoff });
+    return new MissionTransaction(tx, context, { keys, head, values: [] }, decision, mission, true);
+  }
+
   get keys(): TenantKeys {
     return this.#begun.keys;
   }
 
   get at(): string {
     return this.#decision.at;
+  }
+
+  /** The owner of the task, or the caller if it has none. */
+  get coordinator(): string {
+    return this.#begun.head?.owner ?? this.context.actor.agent;
   }
 
   /** The mission as it is now. Throws NOT_FOUND. */
@@ -119,12 +154,7 @@ export class MissionTransaction {
   }
 
   /** One transition, with the records that it writes. */
-  add(
-    op: AuditOp,
-    event: EventFact,
-    facts: AuditFacts,
-    written: { readonly mission?: MissionRecord; readonly sorties?: readonly SortieRecord[] },
-  ): void {
+  add(op: AuditOp, event: EventFact, facts: AuditFacts, written: WrittenRecords): void {
     const seq = this.#auditSeq + 1;
     const records = this.#named(written).map(({ name, key, value }) => {
       const bytes = encodeRecord(value, seq);
@@ -133,6 +163,33 @@ export class MissionTransaction {
     });
     this.#decision.add(op, { facts: { ...facts, records }, event });
     if (written.mission !== undefined) this.#mission = written.mission;
+  }
+
+  /** The locks, without those whose time is over. {@link writeLocks} makes the changes. */
+  async locks(): Promise<LockChanges> {
+    if (this.#locks !== null) return this.#locks;
+    const { task } = this.context.actor;
+    const before = await readLocks(this.tx, this.keys, task);
+    const changes = new LockChanges(before, { nowMs: this.context.nowMs, firstSeq: this.#auditSeq + 1 });
+    this.#locksBefore = before;
+    this.#locks = changes.expire();
+    return changes;
+  }
+
+  /** One transition for each change of the locks. No other transition may come between {@link locks} and this. */
+  writeLocks(): readonly LockChange[] {
+    const changes = this.#locks?.changes ?? [];
+    for (const change of changes) {
+      const { event, facts } = statedChange(this.context.actor.task, change);
+      this.add(change.op, event, facts, { locks: change.after });
+    }
+    const { tenant, task } = this.context.actor;
+    const before = this.#locksBefore;
+    const after = changes.at(-1)?.after;
+    if (before !== null && after !== undefined)
+      indexLocks(this.tx, this.keys, { tenant, task }, { before, after });
+    this.#locks = null;
+    return changes;
   }
 
   /** Writes the snapshot of the mission as it is now as a checkpoint, under the id of the command. */
@@ -144,7 +201,9 @@ export class MissionTransaction {
     const decision = this.#decision;
     const { commandId: id, nowMs, actor } = context;
     const sorties = await readSorties(tx, keys, actor.task);
-    const whole = { mission: this.mission, sorties, locks: [], messages: [], blockers, nowMs };
+    const { locks } = await readLocks(tx, keys, actor.task);
+    const held = locks.filter(({ expires_at }) => Date.parse(expires_at) > nowMs).map(lockSnapshot);
+    const whole = { mission: this.mission, sorties, locks: held, messages: [], blockers, nowMs };
     const draft = snapshotCheckpoint(whole, trigger, end === null ? "implementing" : "complete");
     const fleet = draft.fleet as MissionSnapshot;
     const { handoff: open, task: head } = decision;
@@ -155,7 +214,7 @@ export class MissionTransaction {
       hash: sealed.hash,
       options: undefined,
       fence: context.fence,
-      isOfSpecialist: head.owner !== null && context.fence === undefined,
+      isOfSpecialist: this.#isService || (head.owner !== null && context.fence === undefined),
     });
     await finalizeHandedOver(tx, context, keys, decision, open);
     const named = { checkpoint_id: id, mission_id: actor.task, trigger: trigger.reason };
@@ -188,17 +247,23 @@ export class MissionTransaction {
     return complete(this.tx, this.context, this.#begun, { transitions, answer });
   }
 
+  /** The transitions of a service, which gets no answer. */
+  finish(): void {
+    const { tx, keys, context } = this;
+    const { actor, nowMs, incarnation, traceparent } = context;
+    const { transitions } = this.#decision;
+    if (transitions.length === 0) return;
+    const { tenant, task, agent } = actor;
+    const by = { id: agent, type: "service" } as const;
+    const author = { tenant, task, actor: by, commandId: null, nowMs, incarnation, traceparent };
+    writeTransitions(tx, keys, author, this.#begun.head, transitions);
+  }
+
   get #auditSeq(): number {
     return (this.#begun.head?.audit_seq ?? 0) + this.#decision.transitions.length;
   }
 
-  #named({
-    mission,
-    sorties = [],
-  }: {
-    mission?: MissionRecord;
-    sorties?: readonly SortieRecord[];
-  }): NamedRecord[] {
+  #named({ mission, sorties = [], locks }: WrittenRecords): NamedRecord[] {
     const { keys } = this;
     const { task } = this.context.actor;
     return [
@@ -208,6 +273,7 @@ export class MissionTransaction {
         key: keys.sortie(task, sortie.sortie_id),
         value: sortie,
       })),
+      ...(locks === undefined ? [] : [{ name: LOCKS_NAME, key: keys.missionLocks(task), value: locks }]),
     ];
   }
 }

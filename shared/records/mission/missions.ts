@@ -12,10 +12,18 @@ import type {
   SortieAddCommand,
   SortieUpdateCommand,
 } from "../../protocol/mission-commands.ts";
+import type {
+  LockAcquireCommand,
+  LockAnswer,
+  LockList,
+  LockReleaseCommand,
+  LockRenewCommand,
+} from "../../protocol/mission-locks.ts";
 import type { MissionPage, ResumePreview, SortiePage } from "../../protocol/mission-queries.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import type { Caller, CommandRunner } from "../task/command-runner.ts";
+import { acquireLock, listLocks, releaseLock, renewLock } from "./lock-commands.ts";
 import { checkpointMission, startMission, updateMission } from "./mission-commands.ts";
 import { findMission, listMissions, listSorties } from "./mission-lists.ts";
 import { previewResumption, readRecoveryContext, resumeMission } from "./resumption.ts";
@@ -58,6 +66,23 @@ export class Missions {
     return this.#commands.run("sortie_update", caller, (tx, context) => updateSortie(tx, context, command));
   }
 
+  acquireLock(caller: Caller, command: LockAcquireCommand): Promise<LockAnswer> {
+    return this.#commands.run("lock_acquire", caller, (tx, context) => acquireLock(tx, context, command));
+  }
+
+  renewLock(caller: Caller, command: LockRenewCommand): Promise<LockAnswer> {
+    return this.#commands.run("lock_renew", caller, (tx, context) => renewLock(tx, context, command));
+  }
+
+  releaseLock(caller: Caller, command: LockReleaseCommand): Promise<LockAnswer> {
+    return this.#commands.run("lock_release", caller, (tx, context) => releaseLock(tx, context, command));
+  }
+
+  /** Throws NOT_FOUND without such a mission. */
+  locks(tenant: string, query: QueryParams<"locks">): Promise<LockList> {
+    return this.#transactions.read("locks", (reader) => listLocks(reader, tenant, query, this.#now()));
+  }
+
   list(tenant: string, query: QueryParams<"missions">): Promise<MissionPage> {
     return this.#transactions.read("missions", (reader) => listMissions(reader, tenant, query));
   }
@@ -74,9 +99,13 @@ export class Missions {
     );
   }
 
-  previewResumption(tenant: string, query: QueryParams<"resume_preview">): Promise<ResumePreview> {
+  previewResumption(
+    tenant: string,
+    caller: string,
+    query: QueryParams<"resume_preview">,
+  ): Promise<ResumePreview> {
     return this.#transactions.read("resume_preview", (reader) =>
-      previewResumption(reader, tenant, query, this.#now()),
+      previewResumption(reader, tenant, caller, query, this.#now()),
     );
   }
 

@@ -1,5 +1,7 @@
 /** The checkpoint from which a mission resumes, what it would restore, and the restoration itself, in one transaction. */
 
+import { type LockRestorationInput, restoreLocks } from "../../lifecycle/mission/lock-restoration.ts";
+import { LockChanges } from "../../lifecycle/mission/locks.ts";
 import type { MissionRecord } from "../../lifecycle/mission/mission.ts";
 import { requireActive } from "../../lifecycle/mission/mission.ts";
 import { recoveryContextOf, specialistContext } from "../../lifecycle/mission/recovery-context.ts";
@@ -19,7 +21,7 @@ import type { CommandContext, Replay } from "../task/command-transaction.ts";
 import type { RememberedResumption } from "../task/idempotency.ts";
 import { missionAnswer } from "./mission-commands.ts";
 import { requireMission } from "./mission-lists.ts";
-import { readSorties } from "./mission-records.ts";
+import { readLocks, readSorties } from "./mission-records.ts";
 import { MissionTransaction } from "./mission-transaction.ts";
 
 /** The number of checkpoints that are read at once. */
@@ -142,36 +144,50 @@ export async function resumeMission(
     const data = { mission_id, checkpoint_id, sortie_ids: sorties.map(({ sortie_id }) => sortie_id) };
     work.add("sortie_restore", { type: "sorties_restored", data }, { snapshot: checkpoint_id }, { sorties });
   }
-  const counts = { recovered_sorties: restoration.restored, recovered_locks: 0, requeued_messages: 0 };
+  const locks = restoreLocks(await work.locks(), lockInput(plan, work.coordinator, context.nowMs));
+  work.writeLocks();
+  const counts = {
+    recovered_sorties: restoration.restored,
+    recovered_locks: locks.reacquired,
+    requeued_messages: 0,
+  };
   const recovery_duration_ms = Math.round(performance.now() - beganAt);
   const data = { checkpoint_id, mission_id, ...counts, recovery_duration_ms };
   work.add("mission_resume", { type: "fleet_recovered", data }, { snapshot: checkpoint_id }, { mission });
   return work.complete({
     ...missionAnswer(mission, work.at),
     checkpoint_id,
-    restored: { sorties: restoration.restored, locks: 0, messages: 0 },
+    restored: { sorties: restoration.restored, locks: locks.reacquired, messages: 0 },
     kept_sorties: [...restoration.kept],
     passed_over: plan.passedOver.map(nameOf),
+    blockers: [...locks.blockers],
   });
+}
+
+function lockInput(
+  { snapshot, restoration }: Plan,
+  coordinator: string,
+  nowMs: number,
+): LockRestorationInput {
+  const { sorties, kept } = restoration;
+  return { snapshots: snapshot.active_locks, sorties, kept, coordinator, nowMs };
 }
 
 /** What a resumption would do now. */
 export async function previewResumption(
   reader: Reader,
   tenant: string,
+  caller: string,
   { mission_id, checkpoint_id: named }: QueryParams<"resume_preview">,
   nowMs: number,
 ): Promise<ResumePreview> {
   const mission = await requireMission(reader, tenantKeys(tenant), mission_id);
-  const { restoration, checkpoint, snapshot, recoveryContext, passedOver } = await planOf(
-    reader,
-    tenant,
-    mission,
-    {
-      named,
-      nowMs,
-    },
-  );
+  const keys = tenantKeys(tenant);
+  const plan = await planOf(reader, tenant, mission, { named, nowMs });
+  const { restoration, checkpoint, snapshot, recoveryContext, passedOver } = plan;
+  const head = await readTask(reader, tenant, mission_id);
+  const found = new LockChanges(await readLocks(reader, keys, mission_id), { nowMs, firstSeq: 0 });
+  const locks = restoreLocks(found.expire(), lockInput(plan, head?.owner ?? caller, nowMs));
   const before = new Map(
     (await readSorties(reader, tenantKeys(tenant), mission_id)).map(({ sortie_id, status }) => [
       sortie_id,
@@ -184,7 +200,7 @@ export async function previewResumption(
     progress_percent: snapshot.progress_percent,
     total_sorties: snapshot.sorties.length,
     completed_sorties: snapshot.sorties.filter(({ status }) => status === "completed").length,
-    restored: { sorties: restoration.restored, locks: 0, messages: 0 },
+    restored: { sorties: restoration.restored, locks: locks.reacquired, messages: 0 },
     changes: restoration.changed.map(({ sortie_id, status }) => ({
       sortie_id,
       status_from: before.get(sortie_id) ?? null,
@@ -192,7 +208,10 @@ export async function previewResumption(
     })),
     kept_sorties: [...restoration.kept],
     passed_over: passedOver.map(nameOf),
-    recovery_context: recoveryContext,
+    recovery_context: {
+      ...recoveryContext,
+      blockers: [...recoveryContext.blockers, ...locks.blockers],
+    },
   };
 }
 

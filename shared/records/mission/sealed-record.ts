@@ -17,11 +17,13 @@ export interface NamedRecord {
 }
 
 export const MISSION_NAME = "mission";
+export const LOCKS_NAME = "locks";
 export const sortieName = (sortie: string): string => `sortie/${sortie}`;
 
 /** The key of a record by its name; null: no record has this name. */
 export function recordKeyOf(keys: TenantKeys, task: string, name: string): Bytes | null {
   if (name === MISSION_NAME) return keys.mission(task);
+  if (name === LOCKS_NAME) return keys.missionLocks(task);
   const [, sortie] = /^sortie\/(.+)$/s.exec(name) ?? [];
   return sortie === undefined ? null : keys.sortie(task, sortie);
 }

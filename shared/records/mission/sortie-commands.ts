@@ -8,7 +8,12 @@ import {
   totalSorties,
 } from "../../lifecycle/mission/mission.ts";
 import { sortieSnapshot } from "../../lifecycle/mission/snapshot.ts";
-import { changedSortie, newSortie, type SortieRecord } from "../../lifecycle/mission/sortie.ts";
+import {
+  changedSortie,
+  isEndedSortie,
+  newSortie,
+  type SortieRecord,
+} from "../../lifecycle/mission/sortie.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { SortieAddCommand, SortieUpdateCommand } from "../../protocol/mission-commands.ts";
@@ -71,6 +76,10 @@ export async function updateSortie(
     { sortie_id, ...statuses, assigned_to },
     written,
   );
+  if (isEndedSortie(sortie.status) || assigned_to !== before.assigned_to) {
+    (await work.locks()).releaseWhere((claim) => claim.sortie_id === sortie_id, "sortie_ended");
+    work.writeLocks();
+  }
   const answer = { ...missionAnswer(mission, at), sortie_ids: [sortie_id] };
   if (!isReached) return work.complete(answer);
   const details = `Reached ${milestone}% milestone`;

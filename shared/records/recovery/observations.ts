@@ -12,7 +12,7 @@ import type { FailureSignal } from "../../protocol/recovery-states.ts";
 import type { Reader, Tx } from "../../store/store.ts";
 import { readOpenHandoff } from "../handoff/record.ts";
 import { decode } from "../kv/codec.ts";
-import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
+import { endingName, systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { readNewestHead } from "../task/command-transaction.ts";
 import { writeTransitions } from "../task/transitions.ts";
 import { aliveUntil, clearLease, readLease } from "./leases.ts";
@@ -75,7 +75,25 @@ export async function recordFailure(
     return { applied: false, why, ...(untilMs !== undefined && { untilMs }) };
   }
   clearLease(tx, lease);
+  await releaseLocksOf(tx, keys, by, failure.agent_id);
   return { applied: true, head: write(tx, by, keys, task, decision.transitions) };
+}
+
+/** The missions in which one agent holds files; the sweep finds the others when the locks expire. */
+const MISSIONS_MAX = 100;
+
+/** The sweep of missions releases the files of the failed agent, in all its missions. */
+async function releaseLocksOf(
+  tx: Tx,
+  keys: TenantKeys,
+  { tenant, nowMs }: RecoveryObserver,
+  agent: string | null,
+): Promise<void> {
+  if (agent === null) return;
+  const { rows } = await tx.getRange(keys.agentLocksOf(agent), { limit: MISSIONS_MAX });
+  for (const { key } of rows) {
+    tx.set(systemKeys.missionDue(nowMs, tenant, endingName(key), agent), new Uint8Array(0));
+  }
 }
 
 const WRITES: ReadonlySet<unknown> = new Set(["create", "update", "finalize", "link"] satisfies AuditOp[]);

@@ -17,7 +17,7 @@ import type { Policies } from "../../protocol/policy.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
 import { principalActor } from "../audit/audit.ts";
 import type { ThresholdsOf } from "../checkpoint/triggers.ts";
-import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
+import { systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { forgottenKey, requireRemembered } from "./expiry.ts";
 import { decodeHead } from "./head.ts";
 import { type RememberedAnswer, recall, remember } from "./idempotency.ts";
@@ -143,6 +143,7 @@ export async function complete<A extends RememberedAnswer>(
   outcome: CommandOutcome<A>,
 ): Promise<A> {
   await requireNewHandoffs(tx, begun, outcome.transitions);
+  await releaseLocksOfPreviousOwner(tx, context, begun, outcome.transitions);
   const { tenant, task, agent } = context.actor;
   const { commandId, requestHash, nowMs, incarnation, traceparent } = context;
   const actor = principalActor(agent);
@@ -152,6 +153,19 @@ export async function complete<A extends RememberedAnswer>(
   const { answer } = outcome;
   remember(tx, begun.keys, { tenant, command: commandId, requestHash, answer, auditSeq, nowMs });
   return answer;
+}
+
+/** The owner was superseded: the sweep of missions releases the files that it holds in this one. */
+async function releaseLocksOfPreviousOwner(
+  tx: Tx,
+  { actor: { tenant, task }, nowMs }: CommandContext,
+  { keys, head }: Begun,
+  transitions: readonly Transition[],
+): Promise<void> {
+  const owner = head?.owner ?? null;
+  if (owner === null || transitions.at(-1)?.task.fence === head?.fence) return;
+  if ((await tx.get(keys.agentLocks(owner, task))) === undefined) return;
+  tx.set(systemKeys.missionDue(nowMs, tenant, task, owner), new Uint8Array(0));
 }
 
 /** A handoff has the id of its command. A command under the id of an existing handoff must not replace its record. */

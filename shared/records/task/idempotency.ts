@@ -8,6 +8,7 @@ import type { FiredTrigger, ForkedFrom } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { HandoffState } from "../../protocol/handoff-states.ts";
 import type { MissionStatus, SortieCounts } from "../../protocol/mission.ts";
+import type { LOCK_STATES } from "../../protocol/mission-locks.ts";
 import type { RecoveryState } from "../../protocol/recovery-states.ts";
 import { type Bytes, STAMP_BYTES, type Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
@@ -24,7 +25,8 @@ export type RememberedAnswer =
   | RememberedRetention
   | RememberedMission
   | RememberedSnapshot
-  | RememberedResumption;
+  | RememberedResumption
+  | RememberedLock;
 
 /** The answer to a command that wrote a version of a checkpoint. */
 export type RememberedCheckpoint = {
@@ -112,6 +114,21 @@ export type RememberedResumption = RememberedMission & {
   readonly restored: { readonly sorties: number; readonly locks: number; readonly messages: number };
   readonly kept_sorties: string[];
   readonly passed_over: string[];
+  /** Absent in answers of earlier versions. */
+  readonly blockers?: string[];
+};
+
+/** The answer to a command of a lock. */
+export type RememberedLock = {
+  readonly task_id: string;
+  readonly committed_at: string;
+  readonly path: string;
+  readonly state: (typeof LOCK_STATES)[number];
+  readonly lock_id: string;
+  readonly held_by: string | null;
+  readonly fence?: number;
+  readonly until?: string;
+  readonly checkpoint_id?: string;
 };
 
 interface Remembered {

@@ -76,6 +76,7 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "fleet_drafts_finalized_total",
       "Drafts finalized because a newer checkpoint of their task had followed.",
     ),
+    ...missionMetrics(make),
     ...retentionMetrics(make),
     storeConflictsTotal: make.counter(
       "fleet_store_conflicts_total",
@@ -142,6 +143,15 @@ function handoffMetrics(make: ReturnType<typeof makers>) {
     handoffDurationMs: make.durations(
       "fleet_handoff_duration_ms",
       "Time from the request of a handoff to its acceptance, in milliseconds.",
+    ),
+  };
+}
+
+function missionMetrics(make: ReturnType<typeof makers>) {
+  return {
+    missionLocksSweptTotal: make.counter(
+      "fleet_mission_locks_swept_total",
+      "Locks and waits that ended by time, or because their agent was lost.",
     ),
   };
 }

@@ -13,20 +13,32 @@ import type {
   MissionOp,
   ResumptionAnswer,
 } from "../../protocol/mission-commands.ts";
+import type { LOCK_COMMAND_SCHEMAS, Lock } from "../../protocol/mission-locks.ts";
 import type { ResumePreview, SortiePage } from "../../protocol/mission-queries.ts";
 import type { PromptBudget } from "../../protocol/prompt.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
+import type { Clock } from "../../runtime/clock.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import { resultOf } from "../client/outcome.ts";
 import type { CommandDelivery, CommandOptions } from "../delivery/command-delivery.ts";
 import type { QuerySender } from "../request/query-sender.ts";
 import type { CallOptions } from "../request/request.ts";
+import {
+  acquireFileLock,
+  type FileLock,
+  type LockOptions,
+  type LockResult,
+  type LockTerms,
+} from "./file-lock.ts";
 
 export interface MissionParts {
   readonly agentId: string;
   readonly delivery: CommandDelivery;
   readonly queries: QuerySender;
+  readonly clock: Clock;
 }
+
+type LockOp = keyof typeof LOCK_COMMAND_SCHEMAS;
 
 type Options = Omit<CommandOptions, "expectedVersion" | "fallback">;
 type Body<Op extends MissionOp> = Omit<Camel<CommandBodyInput<Op>>, "commandId" | "fence">;
@@ -148,8 +160,53 @@ export class MissionHandle {
     return this.#parts.queries.send("sorties", { ...query, missionId: this.id });
   }
 
+  /**
+   * Holds a file until the lock is released or disposed, and renews it meanwhile. `waitMs`: how long to wait while another agent holds
+   * the file. Throws CONFLICT if it is still held then, which the mission records as an error (US-302).
+   */
+  lock(path: string, options: LockOptions = {}): Promise<FileLock> {
+    return acquireFileLock(this.#parts, { mission: this.id, fence: this.fence }, path, options);
+  }
+
+  /** `force`: that of another agent; for the coordinator and for people. */
+  async releaseLock(
+    path: string,
+    { force = false, ...options }: Options & { readonly force?: boolean } = {},
+  ): Promise<LockResult> {
+    const { delivery } = this.#parts;
+    return resultOf(
+      await delivery.deliverNow("lock_release", this.id, { path, force }, this.#fenced(options)),
+    );
+  }
+
+  async renewLock(
+    path: string,
+    { timeoutMs, ...options }: Options & { readonly timeoutMs?: number | undefined } = {},
+  ): Promise<LockResult> {
+    const { delivery } = this.#parts;
+    const body = toSnake({ path, timeoutMs });
+    return resultOf(await delivery.deliverNow("lock_renew", this.id, body, this.#fenced(options)));
+  }
+
+  /** One request, without renewal. It may answer that the agent waits. */
+  async requestLock(
+    path: string,
+    { purpose, sortieId, timeoutMs, waitMs, ...options }: Options & LockTerms = {},
+  ): Promise<LockResult> {
+    const { delivery } = this.#parts;
+    const body = toSnake({ path, purpose, sortieId, timeoutMs, waitMs });
+    return resultOf(await delivery.deliverNow("lock_acquire", this.id, body, this.#fenced(options)));
+  }
+
+  /** Those that are held now, ordered by their paths. */
+  async locks(
+    query: Omit<Camel<QueryInput<"locks">>, "missionId"> & CallOptions = {},
+  ): Promise<readonly Lock[]> {
+    return (await this.#parts.queries.send("locks", { ...query, missionId: this.id })).locks;
+  }
+
   async #change(
-    op: Exclude<MissionOp, "mission_checkpoint" | "mission_resume">,
+    op: Exclude<MissionOp, "mission_checkpoint" | "mission_resume" | LockOp>,
     body: object,
     options: Options,
   ): Promise<MissionResult> {

@@ -90,6 +90,9 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     mission_resume: { note: text },
     sortie_add: { sorties: [{ title: text }] },
     sortie_update: { sortie_id: "srt-001", progress_notes: text },
+    lock_acquire: { path: "src/new.ts", purpose: text },
+    lock_renew: { path: "src/held.ts", note: text },
+    lock_release: { path: "src/held.ts", note: text },
   })[op];
 
 /** The audit entries of the prepared tasks, where they are not those of two checkpoints. */
@@ -103,6 +106,9 @@ const ENTRIES_BEFORE: Partial<Record<CommandOp, number>> = {
   mission_resume: 7,
   sortie_add: 7,
   sortie_update: 7,
+  lock_acquire: 8,
+  lock_renew: 8,
+  lock_release: 8,
 };
 
 /** The number of audit entries of commands that make several transitions. */
@@ -124,7 +130,8 @@ async function prepare(op: CommandOp): Promise<PreparedCommand & { readonly othe
   if (op === "remove") await client.createCheckpoint({ taskId: task, checkpoint: input(), ...options });
   if (op === "release") await client.takeTask(task, options);
   if (op === "cancel_handoff") await openHandoff(task);
-  if (ENTRIES_BEFORE[op] === 7) await startMission(task);
+  if ((ENTRIES_BEFORE[op] ?? 0) >= 7) await startMission(task);
+  if (op.startsWith("lock_")) await lock(task);
   const commandId = uuidv7();
   const command = (text: string): RawCommand => ({
     subject: SUBJECTS.command("default", AGENT, task, op),
@@ -150,6 +157,13 @@ async function startMission(task: string): Promise<void> {
   await mission.start({ title: "a mission" }, options);
   await mission.addSorties([{ title: "a part" }], options);
   await mission.checkpoint(options);
+}
+
+async function lock(task: string): Promise<void> {
+  const [nats] = connections as [NatsConnection];
+  const subject = SUBJECTS.command("default", AGENT, task, "lock_acquire");
+  const body = JSON.stringify({ command_id: uuidv7(), path: "src/held.ts" });
+  expect(await sendUntilSettled(nats, { subject, body })).toMatchObject({ status: "committed" });
 }
 
 async function openHandoff(task: string): Promise<void> {

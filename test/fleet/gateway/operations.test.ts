@@ -206,6 +206,17 @@ test("startMission to resumeMission; listMissions, getMission, listSorties, prev
   expect(await post("/resume", {})).toMatchObject({ status: 200, body: { progress_percent: 50 } });
 });
 
+test("acquireLock, renewLock, listLocks and releaseLock", async () => {
+  const coordinator = await newRestClient(fleet, { name: "dispatch-2" });
+  const post = (path: string, body: Json) => coordinator.post(`/missions/msn-2${path}`, body);
+  expect(await post("/start", { title: "Sign out" })).toMatchObject({ status: 200 });
+  const file = { path: "src/form.ts" };
+  expect(await post("/locks", file)).toMatchObject({ status: 200, body: { state: "held" } });
+  expect(await post("/locks/renew", file)).toMatchObject({ status: 200, body: { state: "held" } });
+  expect((await operator.get("/missions/msn-2/locks")).body.locks).toMatchObject([file]);
+  expect(await post("/locks/release", file)).toMatchObject({ status: 200, body: { state: "released" } });
+});
+
 describe("handoffs", () => {
   test("handOffTask, getHandoff, getHandoffOfTask, listHandoffs and cancelHandoff", async () => {
     await write("handoff-1");

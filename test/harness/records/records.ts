@@ -103,6 +103,9 @@ const MISSION_METHODS = {
   mission_resume: "resume",
   sortie_add: "addSorties",
   sortie_update: "updateSortie",
+  lock_acquire: "acquireLock",
+  lock_renew: "renewLock",
+  lock_release: "releaseLock",
 } as const satisfies Partial<Record<CommandOp, keyof CheckpointRepository["missions"]>>;
 type MissionMethods = typeof MISSION_METHODS;
 

@@ -125,6 +125,7 @@ const OTHERS = [
   "sorties",
   "recovery_context",
   "resume_preview",
+  "locks",
 ] as const;
 
 describe("queries", () => {

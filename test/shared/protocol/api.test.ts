@@ -30,6 +30,7 @@ import {
   missionCheckpointAnswerSchema,
   resumptionAnswerSchema,
 } from "../../../shared/protocol/mission-commands.ts";
+import { lockAnswerSchema } from "../../../shared/protocol/mission-locks.ts";
 import { type Offer, offerSchema } from "../../../shared/protocol/offer.ts";
 import { QUERY_SCHEMAS, type QueryResults } from "../../../shared/protocol/queries.ts";
 import { COMMAND_OPS, isAnsweredOp, QUERY_OPS, type QueryOp } from "../../../shared/protocol/subjects.ts";
@@ -57,6 +58,7 @@ const schemas = new Map<string, z.ZodType>([
   ["mission-state-answer", missionAnswerSchema],
   ["mission-snapshot-answer", missionCheckpointAnswerSchema],
   ["resumption-answer", resumptionAnswerSchema],
+  ["lock-answer", lockAnswerSchema],
   ["queued-answer", queuedAnswerSchema],
   ["error-answer", errorAnswerSchema],
   ...COMMAND_OPS.map((op): [string, z.ZodType] => [`${op}-request`, COMMAND_SCHEMAS[op]]),

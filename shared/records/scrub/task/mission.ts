@@ -6,6 +6,7 @@ import { endOfMission, type MissionRecord } from "../../../lifecycle/mission/mis
 import type { Bytes } from "../../../store/store.ts";
 import { after, endingName } from "../../kv/keyspace.ts";
 import {
+  LOCKS_NAME,
   MISSION_NAME,
   openRecord,
   recordHash,
@@ -42,7 +43,12 @@ export async function verifyMission(scrub: TaskScrub, from: LinksAt): Promise<Li
 
 async function verifyMissionRecord(scrub: TaskScrub): Promise<void> {
   const { reader, keys, task } = scrub;
-  const [value, active] = await reader.getMany([keys.mission(task), keys.activeMission(task)]);
+  const [value, active, locks] = await reader.getMany([
+    keys.mission(task),
+    keys.activeMission(task),
+    keys.missionLocks(task),
+  ]);
+  if (locks !== undefined) await verifyStated(scrub, [{ name: LOCKS_NAME, value: locks }]);
   if (value === undefined) return;
   await verifyStated(scrub, [{ name: MISSION_NAME, value }]);
   const mission = readable(() => openRecord<MissionRecord>(value).value);

@@ -140,7 +140,9 @@ describe.each(ENGINES)("a mission on %s", (engine) => {
     await completeSortie(bench.repository, 2);
     const newest = await bench.repository.latest("default", MISSION);
     await corrupt(newest.checkpoint!.metadata.checkpoint_id);
-    const preview = await bench.repository.missions.previewResumption("default", { mission_id: MISSION });
+    const preview = await bench.repository.missions.previewResumption("default", "dispatch", {
+      mission_id: MISSION,
+    });
     expect(preview).toMatchObject({
       checkpoint_id,
       kept_sorties: ["srt-002"],
@@ -167,7 +169,7 @@ describe.each(ENGINES)("a mission on %s", (engine) => {
     await report(bench.repository, 1, { status: "in_progress" });
     const damaged = await snapshot();
     await corrupt(damaged);
-    const preview = await bench.repository.missions.previewResumption("default", {
+    const preview = await bench.repository.missions.previewResumption("default", "dispatch", {
       mission_id: MISSION,
       checkpoint_id: damaged,
     });
@@ -227,7 +229,7 @@ describe.each(ENGINES)("a mission on %s", (engine) => {
     await completeSortie(bench.repository, 1);
     const before = await audited();
     const query = { mission_id: MISSION, checkpoint_id };
-    const preview = await bench.repository.missions.previewResumption("default", query);
+    const preview = await bench.repository.missions.previewResumption("default", "dispatch", query);
     expect(preview).toMatchObject({ checkpoint_id, restored: { sorties: 4, locks: 0, messages: 0 } });
     expect(await audited()).toBe(before);
   });

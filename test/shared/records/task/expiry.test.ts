@@ -80,11 +80,14 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
       // A recovery would need the last two.
       if (op === "remove") await create(bench.repository, { task, commandId: idAt(now) });
       if (op === "release") await send(bench.repository, "take", {}, { task, commandId: idAt(now) });
-      if ((op.startsWith("mission") && op !== "mission_start") || op.startsWith("sortie")) {
+      if ((op.startsWith("mission") && op !== "mission_start") || /^(sortie|lock)_/.test(op)) {
         await send(bench.repository, "mission_start", { title: "a mission" }, { task, commandId: idAt(now) });
         const sorties = [{ title: "a part" }];
         await send(bench.repository, "sortie_add", { sorties }, { task, commandId: idAt(now) });
         await send(bench.repository, "mission_checkpoint", {}, { task, commandId: idAt(now) });
+      }
+      if (op.startsWith("lock_")) {
+        await send(bench.repository, "lock_acquire", { path: "held.ts" }, { task, commandId: idAt(now) });
       }
       const handoff_id = idAt(now);
       if (op === "cancel_handoff" || op === "acknowledge") {
@@ -117,6 +120,9 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         mission_resume: {},
         sortie_add: { sorties: [{ title: "another part" }] },
         sortie_update: { sortie_id: "srt-001", progress_notes: "half done" },
+        lock_acquire: { path: "new.ts" },
+        lock_renew: { path: "held.ts" },
+        lock_release: { path: "held.ts" },
       }[op];
       const commandId = idAt(now);
       const target = op === "fork" ? `${task}-new` : task;

@@ -1,0 +1,99 @@
+// `fleet lock`: holds, renews and releases the files of a mission.
+
+import type { Command } from "commander";
+import { wholeNumber } from "../../input/number.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import { fenceOption } from "./mission.ts";
+import { namedMission } from "./named-mission.ts";
+
+const OF_MISSION = "the mission (else the current one)";
+
+interface Flags {
+  readonly mission?: string;
+  readonly purpose?: string;
+  readonly sortie?: string;
+  /** Seconds. */
+  readonly expires?: number;
+  readonly wait?: number;
+  readonly force?: true;
+  readonly fence?: number;
+}
+
+export function addLock(program: Command, action: ActionFactory): void {
+  const group = program.command("lock").description("Hold, renew, release and list the files of a mission.");
+  const acquisition = group
+    .command("acquire")
+    .description("Hold a file, so that no other agent of the mission does.")
+    .argument("<path>", "the file, relative to the workspace")
+    .option("--mission <id>", OF_MISSION)
+    .option("--purpose <text>", "what the file is changed for")
+    .option("--sortie <id>", "the sortie with which the lock ends")
+    .option("--expires <seconds>", "the end of the lock, if it is not renewed (else 300)", wholeNumber(1))
+    .option("--wait <seconds>", "wait while another agent holds the file", wholeNumber(0))
+    .addOption(fenceOption())
+    .action(action(acquire));
+  withExamples(acquisition, (fleet) => ({
+    "A specialist holds a file": `${fleet} lock acquire src/auth.ts --purpose "login route" --wait 60 --agent specialist-1`,
+  }));
+  group
+    .command("renew")
+    .description("Hold a file longer.")
+    .argument("<path>", "the file")
+    .option("--mission <id>", OF_MISSION)
+    .option("--expires <seconds>", "the end of the lock from now on", wholeNumber(1))
+    .addOption(fenceOption())
+    .action(action(renew));
+  const releasing = group
+    .command("release")
+    .description("Release a file. The agent that waits longest gets it.")
+    .argument("<path>", "the file")
+    .option("--mission <id>", OF_MISSION)
+    .option("--force", "release the lock of another agent; for the coordinator and for people")
+    .addOption(fenceOption())
+    .action(action(release));
+  withExamples(releasing, (fleet) => ({
+    "An operator releases a forgotten lock": `${fleet} lock release src/auth.ts --force`,
+  }));
+  group
+    .command("list")
+    .description("List the files that agents hold, and the agents that wait for them.")
+    .option("--mission <id>", OF_MISSION)
+    .action(action(list));
+}
+
+const milliseconds = (seconds: number | undefined) => (seconds === undefined ? undefined : seconds * 1_000);
+
+async function acquire(session: Session, path: string, flags: Flags): Promise<void> {
+  const { mission: id, purpose, sortie: sortieId, expires, wait = 0, fence } = flags;
+  const { handle } = await namedMission(session, id, { fence });
+  const { waitForLock } = await import("./lock-wait.ts");
+  const terms = { purpose, sortieId, timeoutMs: milliseconds(expires) };
+  const result = await waitForLock(handle, path, { ...terms, waitMs: wait * 1_000 }, session);
+  await session.show(result, () => `Locked: ${result.path}\nFence: ${result.fence}\nUntil: ${result.until}`);
+}
+
+async function renew(session: Session, path: string, flags: Flags): Promise<void> {
+  const { mission: id, expires, fence } = flags;
+  const { handle } = await namedMission(session, id, { fence });
+  const result = await handle.renewLock(path, { ...session.deadline, timeoutMs: milliseconds(expires) });
+  await session.show(result, () => `Renewed: ${result.path}\nUntil: ${result.until}`);
+}
+
+async function release(session: Session, path: string, flags: Flags): Promise<void> {
+  const { mission: id, force = false, fence } = flags;
+  const { handle } = await namedMission(session, id, { fence });
+  const result = await handle.releaseLock(path, { ...session.deadline, force });
+  await session.show(result, () =>
+    result.heldBy === null
+      ? `Released: ${result.path}`
+      : `Released: ${result.path}\nNow held by: ${result.heldBy}`,
+  );
+}
+
+async function list(session: Session, flags: Flags): Promise<void> {
+  const { handle, mission } = await namedMission(session, flags.mission);
+  const locks = await handle.locks(session.deadline);
+  const { renderLocks } = await import("../../rendering/missions/locks.ts");
+  await session.show({ locks }, () => renderLocks(mission, locks, session.view));
+}

@@ -1,0 +1,25 @@
+/** The keys of missions. The table in `keyspace.ts` says what they hold. */
+import type { Bytes, KeyRange } from "../../store/store.ts";
+import { children, element, elementsOf, name } from "./key-elements.ts";
+
+type MissionSubspace = "missions" | "active_missions" | "sorties" | "mission_locks" | "agent_locks";
+
+export function missionKeys(at: (subspace: MissionSubspace, ...parts: Buffer[]) => Buffer) {
+  return {
+    mission: (task: string): Bytes => at("missions", name(task)),
+    missions: (): KeyRange => children(at("missions")),
+    activeMission: (task: string): Bytes => at("active_missions", name(task)),
+    activeMissions: (): KeyRange => children(at("active_missions")),
+    sortie: (task: string, sortie: string): Bytes => at("sorties", name(task), element(sortie)),
+    sorties: (task: string): KeyRange => children(at("sorties", name(task))),
+    missionLocks: (task: string): Bytes => at("mission_locks", name(task)),
+    agentLocks: (agent: string, task: string): Bytes => at("agent_locks", element(agent), name(task)),
+    agentLocksOf: (agent: string): KeyRange => children(at("agent_locks", element(agent))),
+  };
+}
+
+/** Reads time, tenant, task and agent out of a `mission_due` key. */
+export function parseMissionDue(key: Bytes): { dueMs: number; tenant: string; task: string; agent: string } {
+  const [dueMs, tenant, task, agent] = elementsOf(key).slice(3);
+  return { dueMs, tenant, task, agent } as ReturnType<typeof parseMissionDue>;
+}
