@@ -4,8 +4,7 @@ import type { Command } from "commander";
 import { wholeNumber } from "../../input/number.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
-import { fenceOption } from "./mission.ts";
-import { namedMission } from "./named-mission.ts";
+import { fenceOption, namedMission } from "./named-mission.ts";
 
 const OF_MISSION = "the mission (else the current one)";
 
