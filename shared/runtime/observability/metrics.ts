@@ -76,8 +76,7 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "fleet_drafts_finalized_total",
       "Drafts finalized because a newer checkpoint of their task had followed.",
     ),
-    ...missionMetrics(make),
-    ...retentionMetrics(make),
+    ...sweepMetrics(make),
     storeConflictsTotal: make.counter(
       "fleet_store_conflicts_total",
       "Transactions that lost a race and ran again.",
@@ -147,17 +146,12 @@ function handoffMetrics(make: ReturnType<typeof makers>) {
   };
 }
 
-function missionMetrics(make: ReturnType<typeof makers>) {
+function sweepMetrics(make: ReturnType<typeof makers>) {
   return {
     missionLocksSweptTotal: make.counter(
       "fleet_mission_locks_swept_total",
       "Locks and waits that ended by time, or because their agent was lost.",
     ),
-  };
-}
-
-function retentionMetrics(make: ReturnType<typeof makers>) {
-  return {
     retentionRemovedTotal: make.counter("fleet_retention_removed_total", "Checkpoints removed by retention."),
     retentionFreedBytesTotal: make.counter(
       "fleet_retention_freed_bytes_total",
