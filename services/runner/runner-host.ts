@@ -2,7 +2,7 @@
 import { type Bus, BusError } from "../../shared/bus/bus.ts";
 import { type BusCredentials, connectBus } from "../../shared/bus/connection.ts";
 import { SUBJECTS } from "../../shared/protocol/subjects.ts";
-import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
+import { type Health, serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import { startTracing } from "../../shared/runtime/observability/tracing.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { type Closers, createClosers } from "../../shared/runtime/process/shutdown.ts";
@@ -49,7 +49,7 @@ export async function openRunnerHost(
       port: config.opsPort,
       metrics: metrics.registry,
       log,
-      checks: { bus: () => bus.health({ timeoutMs: CHECK_MS }) },
+      checks: { fleet: () => fleetHealth(bus, config) },
       takenHint: SECOND_RUNNER_HINT,
     });
     closers.add("operations port", () => ops.stop());
@@ -104,6 +104,16 @@ async function connected(
       cause: error,
     });
   }
+}
+
+/**
+ * A reader answers, which the runner asks about an offer before it starts an agent. Any answer will do. The role has no rights to ask the
+ * bus itself.
+ */
+async function fleetHealth(bus: Bus, { tenant, runnerName }: RunnerConfig): Promise<Health> {
+  const subject = SUBJECTS.query(tenant, `runner-${runnerName}`, "task");
+  await bus.request(subject, { body: Buffer.from("{}") }, { timeoutMs: CHECK_MS });
+  return { ok: true, detail: "a reader answers" };
 }
 
 /** A runner with the credentials of another role would accept no offer, and its agents would send no heartbeat. */
