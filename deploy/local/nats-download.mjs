@@ -7,7 +7,7 @@
 import { createHash } from "node:crypto";
 import { chmodSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { fetchWithApt } from "./apt.mjs";
+import { fetchWithApt } from "./apt/apt.mjs";
 import { ownNatsPath, probe } from "./nats-binary.mjs";
 import { Problem } from "./problem.mjs";
 import { OLDEST_NATS } from "./versions.mjs";

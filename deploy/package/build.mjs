@@ -16,6 +16,7 @@ const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
 /** Files that the compiled code reads or imports, and that the compiler does not copy. */
 const ASSETS = [
   ...names("deploy/local", ".mjs"),
+  ...names("deploy/local/apt", ".mjs"),
   ...names("deploy/hook", ".mjs"),
   "deploy/nats/nats.conf",
   ...names("shared/protocol/schemas", ".json"),

@@ -1,7 +1,7 @@
 // The system's mirrors are found in both formats of apt's lists, and precede the archives of other vendors.
 
 import { expect, test } from "vitest";
-import { mirrorsOf, parseSources } from "../../../deploy/local/apt-sources.mjs";
+import { mirrorsOf, parseSources } from "../../../deploy/local/apt/apt-sources.mjs";
 
 const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
