@@ -8,8 +8,8 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { mirrorsOf, parseSources } from "./apt-sources.mjs";
 import { reasonIn } from "../problem.mjs";
+import { mirrorsOf, parseSources } from "./apt-sources.mjs";
 
 // The suites, newest first. Their servers run with the libc of Debian 12 and Ubuntu 22.04.
 const FAMILIES = {
