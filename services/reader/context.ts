@@ -1,6 +1,7 @@
 /** The context of a reader. */
 import type { Bus } from "../../shared/bus/bus.ts";
 import type { DiskSpace } from "../../shared/runtime/disk-space.ts";
+import type { ArtifactHolding } from "../../shared/service-host/artifacts.ts";
 import type { RepositoryContext } from "../../shared/service-host/repository.ts";
 import type { ReaderConfig } from "./config.ts";
 
@@ -10,4 +11,5 @@ export interface ReaderContext extends RepositoryContext {
   readonly instance: string;
   readonly config: ReaderConfig;
   readonly disk: DiskSpace;
+  readonly artifacts?: ArtifactHolding | undefined;
 }

@@ -28,6 +28,7 @@ import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import { recordAccess } from "./access-acts.ts";
 import type { AgentsQuery } from "./agents.ts";
 import type { AlertQueries } from "./alerts.ts";
+import type { ArtifactQueries } from "./artifacts/artifact-queries.ts";
 import type { OfferQueries } from "./offers.ts";
 import type { QueueQueries } from "./queue.ts";
 import type { RecoveryQueries } from "./recoveries.ts";
@@ -77,7 +78,7 @@ export function createQueries(
   alerts: AlertQueries,
   recoveries: RecoveryQueries,
   offers: OfferQueries,
-  direct: Pick<Handlers, "turn_event" | "events">,
+  direct: Pick<Handlers, "turn_event" | "events" | keyof ArtifactQueries>,
 ): Queries {
   const handlers: Handlers = {
     get: (tenant, { checkpoint_id: id, version, as_stored }) =>

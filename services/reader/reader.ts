@@ -7,6 +7,8 @@ import { subscribeHeartbeats } from "../../shared/service-host/heartbeat-subscri
 import { openRepository } from "../../shared/service-host/repository.ts";
 import { createAgentsQuery } from "./agents.ts";
 import { createAlertQueries } from "./alerts.ts";
+import { createArtifactQueries } from "./artifacts/artifact-queries.ts";
+import { startArtifactSweep } from "./artifacts/artifact-sweep.ts";
 import type { ReaderContext } from "./context.ts";
 import { startIndexer } from "./followers/index-leader.ts";
 import { startMirror } from "./followers/mirror.ts";
@@ -30,7 +32,11 @@ export async function start(context: ReaderContext): Promise<Stop> {
     createAlertQueries(context),
     createRecoveryQueries(repository, config),
     createOfferQueries(context),
-    { turn_event: createTurnQuery(context, repository), events: createEventQuery(context) },
+    {
+      turn_event: createTurnQuery(context, repository),
+      events: createEventQuery(context),
+      ...createArtifactQueries(context, repository),
+    },
   );
   const stopServing = await serveEndpoint(
     {
@@ -54,10 +60,11 @@ export async function start(context: ReaderContext): Promise<Stop> {
   );
   const stopIndexer = startIndexer(context, repository);
   const stopMirror = context.mirror && startMirror(context, context.mirror);
+  const stopSweep = context.artifacts && startArtifactSweep(context, context.artifacts);
   log.info({ instance: context.instance }, "reader started");
   return async () => {
     await stopServing();
-    await Promise.all([stopIndexer(), stopMirror?.()]);
+    await Promise.all([stopIndexer(), stopMirror?.(), stopSweep?.()]);
     await heartbeats.stop();
     log.info("reader stopped");
   };

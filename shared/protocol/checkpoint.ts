@@ -8,6 +8,7 @@
  * (resume pointer).
  */
 import { z } from "zod";
+import { artifactReferenceSchema } from "./artifacts.ts";
 import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import {
@@ -260,6 +261,8 @@ const schemaVersion = z.string().regex(/^\d+\.\d+$/, 'a version such as "1.0"');
 const parentIds = z.array(checkpointIdSchema).max(LIMITS.parent_count_max);
 
 const sections = {
+  /** Files that the checkpoint needs and that are too large for it. Each must be stored when it is written. */
+  artifacts: z.array(artifactReferenceSchema).max(LIMITS.artifact_count_max).optional(),
   execution_state: executionStateSchema,
   context_summary: contextSummarySchema.prefault({}),
   metrics: metricsSchema.prefault({}),

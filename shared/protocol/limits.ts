@@ -28,6 +28,14 @@ export const LIMITS = {
   id_chars_max: 64,
   label_count_max: 64,
   array_items_max: 10_000,
+  /** One artifact, and the part of it that one message carries as Base64. */
+  artifact_bytes_max: 1_073_741_824,
+  artifact_part_bytes: 1_048_576,
+  artifact_name_chars_max: 255,
+  /** References of one checkpoint. */
+  artifact_count_max: 64,
+  artifacts_limit_max: 100,
+  artifacts_limit_default: 20,
   parent_count_max: 32,
   /** A hundred years. */
   retention_days_max: 36_600,
@@ -302,6 +310,10 @@ const relations: [holds: boolean, why: string][] = [
     "one checkpoint of the largest size must fit into a line of an export",
   ],
   [LIMITS.reply_bytes_max < LIMITS.payload_bytes_max, "a reply must fit into one message"],
+  [
+    (LIMITS.artifact_part_bytes * 4) / 3 + 1_000 <= LIMITS.reply_bytes_max,
+    "one part of an artifact must fit into a reply",
+  ],
   [
     LIMITS.payload_bytes_max + LIMITS.queue_headers_bytes_max <= LIMITS.message_bytes_max,
     "the largest body must leave room for headers",

@@ -55,8 +55,13 @@ const READ_OPS: readonly QueryOp[] = [
   "handoff",
   "handoffs",
   "recovery_point",
+  "artifact",
+  "artifact_read",
+  "artifacts",
   ...MISSION_QUERY_OPS,
 ];
+/** Queries that store an artifact. */
+const UPLOAD_OPS: readonly QueryOp[] = ["artifact_begin", "artifact_part", "artifact_commit"];
 const OVERVIEW_OPS: readonly QueryOp[] = [
   "tasks",
   "recoveries",
@@ -99,7 +104,7 @@ function queryRow(op: QueryOp): PermissionRow {
 }
 
 function queryRoles(op: QueryOp): readonly ClientRole[] {
-  if (op === "turn_event") return ACTING;
+  if (op === "turn_event" || UPLOAD_OPS.includes(op)) return ACTING;
   // Those that may subscribe to them.
   if (op === "events") return ["agent", ...WATCHING];
   if (op === "offer_next" || op === "offer_settle") return [...ACTING, "runner"];

@@ -10,6 +10,7 @@ import {
   alertQuerySchema,
   alertsQuerySchema,
 } from "./alert-queries.ts";
+import { ARTIFACT_QUERY_SCHEMAS, type ArtifactQueryResults } from "./artifacts.ts";
 import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from "./checkpoint.ts";
 import type { ErrorBody } from "./errors.ts";
 import { type EventsPage, eventsQuerySchema } from "./event-queries.ts";
@@ -195,6 +196,7 @@ export const QUERY_SCHEMAS = {
   turn_event: turnEventQuerySchema,
   prunable: prunableQuerySchema,
   ...MISSION_QUERY_SCHEMAS,
+  ...ARTIFACT_QUERY_SCHEMAS,
   queue_status: emptyQuerySchema,
   dead_list: deadListQuerySchema,
   dead_retry: deadLetterQuerySchema,
@@ -359,7 +361,7 @@ export interface FleetStatus {
   readonly uptime_ms: number;
 }
 
-export interface QueryResults extends MissionQueryResults {
+export interface QueryResults extends MissionQueryResults, ArtifactQueryResults {
   get: { readonly checkpoint: Checkpoint; readonly restored?: readonly CorruptCheckpoint[] };
   latest: LatestResult;
   history: CheckpointPage;
@@ -395,5 +397,4 @@ export interface QueryResults extends MissionQueryResults {
   offer_settle: SettledOffer;
 }
 
-export type { AuditRecord };
-export { PHASES };
+export { type AuditRecord, PHASES };

@@ -20,6 +20,7 @@ export const SCRUB_KINDS = [
   "index",
   "event",
   "mission",
+  "artifact",
   "record",
 ] as const;
 export type ScrubKind = (typeof SCRUB_KINDS)[number];

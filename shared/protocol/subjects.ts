@@ -74,6 +74,16 @@ export const MISSION_QUERY_OPS = [
   "locks",
 ] as const;
 
+/** Queries that carry and name artifacts. The first three write. */
+export const ARTIFACT_OPS = [
+  "artifact_begin",
+  "artifact_part",
+  "artifact_commit",
+  "artifact",
+  "artifact_read",
+  "artifacts",
+] as const;
+
 /** Queries by which clients take offers. */
 export const OFFER_OPS = ["offer_next", "offer_settle"] as const;
 
@@ -100,6 +110,7 @@ export const QUERY_OPS = [
   "turn_event",
   "prunable",
   ...MISSION_QUERY_OPS,
+  ...ARTIFACT_OPS,
   ...SCRUB_OPS,
   ...QUEUE_OPS,
   ...ALERT_OPS,

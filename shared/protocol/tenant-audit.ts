@@ -9,6 +9,7 @@ export const TENANT_ACTS = [
   "credentials_issue",
   "credentials_revoke",
   "policy_change",
+  "artifact_remove",
 ] as const;
 export type TenantAct = (typeof TENANT_ACTS)[number];
 

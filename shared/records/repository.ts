@@ -45,6 +45,7 @@ import type { PrunablePage } from "../protocol/retention-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "../protocol/scrub.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Store, Tx } from "../store/store.ts";
+import { ArtifactRecords } from "./artifacts/artifacts.ts";
 import { readAudit } from "./audit/audit.ts";
 import { TenantActs } from "./audit/tenant-acts.ts";
 import { actAudited, type TenantCaller } from "./audit/tenant-audit.ts";
@@ -114,6 +115,7 @@ export class CheckpointRepository {
   readonly sessions: Sessions;
   readonly applied: AppliedCommands;
   readonly missions: Missions;
+  readonly artifacts: ArtifactRecords;
   readonly reads: VerifiedReads;
 
   constructor(options: RepositoryOptions) {
@@ -134,6 +136,7 @@ export class CheckpointRepository {
     this.#options = options;
     this.#commands = new CommandRunner(parts);
     this.missions = new Missions(transactions, this.#commands, now);
+    this.artifacts = new ArtifactRecords(transactions, now);
   }
 
   create(caller: Caller, command: CreateCommand): Promise<CommittedAnswer> {

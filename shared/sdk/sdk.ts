@@ -7,6 +7,7 @@ export type { Prompt, PromptInput } from "../prompts/prompt.ts";
 export { type RecoveryPrompt, recoveryPrompt } from "../prompts/recovery-prompt.ts";
 export type { AcknowledgedAlert, AlertPage, AlertState } from "../protocol/alert-queries.ts";
 export type { ReceivedAlert } from "../protocol/alerts.ts";
+export type { Artifact, ArtifactReference } from "../protocol/artifacts.ts";
 export type {
   Checkpoint,
   CheckpointInput,
@@ -29,6 +30,7 @@ export type { AgentRun } from "./agent/run.ts";
 export { RunEnded } from "./agent/run-ended.ts";
 export type { SideEffect } from "./agent/side-effects.ts";
 export type { Usage } from "./agent/triggers/usage.ts";
+export type { ArtifactOptions, ArtifactSource } from "./artifacts/artifacts.ts";
 export {
   type CheckpointTool,
   type CheckpointToolOptions,

@@ -20,6 +20,7 @@ import { exitCodes, StartupError } from "../runtime/process/startup.ts";
 import type { ConfigOf } from "../runtime/settings/config.ts";
 import { openStore } from "../store/open.ts";
 import { type Store, StoreError } from "../store/store.ts";
+import { type ArtifactHolding, openArtifacts } from "./artifacts.ts";
 import { type Mirror, openMirror } from "./mirror.ts";
 import {
   absoluteStoreUrl,
@@ -69,6 +70,8 @@ export interface Platform extends ServiceContext {
   readonly disk: DiskSpace;
   /** undefined: there is no file mirror. */
   readonly mirror?: Mirror | undefined;
+  /** undefined: the fleet stores no artifacts. */
+  readonly artifacts?: ArtifactHolding | undefined;
   readonly closers: Closers;
   /** Closes everything that was opened and added, in reverse order. */
   readonly stop: Stop;
@@ -125,6 +128,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     return {
       ...context,
       mirror,
+      artifacts: openArtifacts(options, format, context.clock),
       store,
       bus,
       backgroundBus,

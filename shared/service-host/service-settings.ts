@@ -4,7 +4,7 @@
  */
 import { isAbsolute, resolve } from "node:path";
 import { tlsFields } from "../bus/tls-settings.ts";
-import { bytes, oneOf, optional, text, url } from "../runtime/settings/config.ts";
+import { bytes, duration, oneOf, optional, text, url } from "../runtime/settings/config.ts";
 import { processFields } from "../runtime/settings/process-settings.ts";
 
 /** The checks of /readyz. */
@@ -27,6 +27,24 @@ export const platformFields = {
       defaultNote: "`FLEET_HOME` in the standalone fleet, else `off`",
     }),
   ),
+  artifactsDir: optional(
+    text("FLEET_ARTIFACTS", {
+      description:
+        "Folder of the artifacts, which readers store and serve and watchdogs verify; processes on several machines need a shared one; `off`: none",
+      defaultNote: "`<FLEET_HOME>/artifacts` in the standalone fleet, else `off`",
+    }),
+  ),
+  artifactsGrace: duration("FLEET_ARTIFACTS_GRACE", {
+    default: "48h",
+    min: "1s",
+    description:
+      "Time for which an artifact without a reference stays; less than a day could remove what a queued checkpoint references",
+  }),
+  artifactsBytes: bytes("FLEET_ARTIFACTS_BYTES", {
+    default: 10 * 1024 ** 3,
+    defaultNote: "10GiB",
+    description: "Limit of the artifacts and open uploads of one tenant",
+  }),
 } as const;
 
 export const clusterFields = {

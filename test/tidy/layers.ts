@@ -12,6 +12,7 @@ const SHARED = [
   "lifecycle",
   "records",
   "mirror",
+  "artifacts",
   "prompts",
   "transfer",
   "sdk",
@@ -39,6 +40,7 @@ const LAYERS: Record<string, readonly string[]> = {
     "shared/records",
     "shared/store",
   ],
+  "shared/artifacts": ["shared/protocol"],
   "shared/sdk": ["shared/protocol", "shared/runtime", "shared/integrity", "shared/prompts", "shared/bus"],
   "shared/service-host": SHARED.filter(
     (folder) => folder !== "shared/service-host" && folder !== "shared/sdk",

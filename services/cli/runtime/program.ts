@@ -6,6 +6,7 @@ import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import { packageVersion } from "../../../shared/runtime/process/installation.ts";
 import { exitCodes } from "../../../shared/runtime/process/startup.ts";
 import { addAccess } from "../commands/access/access.ts";
+import { addArtifacts } from "../commands/artifacts/artifact.ts";
 import { addCheckpoints } from "../commands/checkpoints/checkpoints.ts";
 import { addResume } from "../commands/checkpoints/resume.ts";
 import { addFence } from "../commands/handoff/fence.ts";
@@ -48,7 +49,7 @@ type AddCommand = (program: Command, action: ActionFactory) => void;
 /** The commands, by their headings in the help. The first is the default heading, which the help command has too. */
 const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
   Commands: [addUp, addProjectInit, addStatus, addWatch, addVersion, addCompletion],
-  Checkpoints: [addCheckpoints, addResume],
+  Checkpoints: [addCheckpoints, addResume, addArtifacts],
   "Tasks, agents and handoffs": [
     addTask,
     addFork,

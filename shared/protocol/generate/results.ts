@@ -4,6 +4,7 @@ import { z } from "zod";
 import { agentSchema } from "../agents.ts";
 import { acknowledgedAlertsSchema, alertPageSchema, alertStateSchema } from "../alert-queries.ts";
 import { errorBodySchema } from "../answers.ts";
+import { ARTIFACT_RESULT_SCHEMAS } from "../artifacts.ts";
 import { checkpointSchema } from "../checkpoint.ts";
 import { ERROR_CODES } from "../errors.ts";
 import { eventPageSchema } from "../event-queries.ts";
@@ -211,6 +212,7 @@ export const RESULT_SCHEMAS = {
   access_record: z.looseObject({ recorded: z.int() }),
   turn_event: turnResultSchema,
   prunable: prunablePageSchema,
+  ...ARTIFACT_RESULT_SCHEMAS,
   queue_status: queueSchema,
   dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),
   dead_retry: z.looseObject({

@@ -10,6 +10,7 @@ import type { Checkpoint, FinalStatus, UnsealedCheckpoint } from "../../protocol
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Tx } from "../../store/store.ts";
+import { writeReferences } from "../artifacts/references.ts";
 import { readOpenHandoff } from "../handoff/record.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
 import {
@@ -157,6 +158,7 @@ export function writeNextVersion(
   const sealed = seal(next, allowance);
   tx.set(keys.version(task, id, before), row);
   writeRow(tx, keys, task, id, version, sealed);
+  writeReferences(tx, keys, next);
   const fallback = next.recovery.last_successful_state ?? null;
   const retention = next.compliance.retention_policy;
   writeOrder(tx, keys, task, seq, { id, fallback, version, hash: sealed.hash, retention });

@@ -14,6 +14,7 @@ import { migrate, requireSupported } from "../../protocol/migrations.ts";
 import { policyOf } from "../../protocol/policy.ts";
 import { DEFAULT_RETENTION } from "../../protocol/retention.ts";
 import type { Tx } from "../../store/store.ts";
+import { requireArtifacts, writeReferences } from "../artifacts/references.ts";
 import { readOpenHandoff } from "../handoff/record.ts";
 import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
 import {
@@ -71,6 +72,7 @@ export async function appendCheckpoint(
   open: Handoff | null,
   command: Pick<CreateCommand, "command_id" | "checkpoint">,
 ): Promise<NewVersion> {
+  await requireArtifacts(tx, begun.keys, command.checkpoint.artifacts, "checkpoint.artifacts");
   const links = await linksOf(tx, context, begun, command, open);
   const retention = retentionOf(context, command, begun);
   const composition = composed(context, command, begun, { ...links, retention });
@@ -125,14 +127,16 @@ export function checkNewCheckpoint(
   seal(composed(context, command, { head: null }, links));
 }
 
-/** Writes the records of a new checkpoint: its row, its location, its place in the order and its links. */
+/** Writes the records of a new checkpoint: its row, its location, its place in the order, its links and its references to artifacts. */
 export function writeFirstVersion(
   tx: Tx,
   { keys, head }: Pick<Begun, "keys" | "head">,
-  { metadata: { checkpoint_id: id, task_id: task, seq, parent_ids }, compliance }: UnsealedCheckpoint,
+  checkpoint: UnsealedCheckpoint,
   sealed: Sealed,
   fallback: string | null,
 ): void {
+  const { metadata, compliance } = checkpoint;
+  const { checkpoint_id: id, task_id: task, seq, parent_ids } = metadata;
   writeRow(tx, keys, task, id, 1, sealed);
   writePlace(tx, keys, id, { task, seq });
   writeOrder(tx, keys, task, seq, {
@@ -140,6 +144,7 @@ export function writeFirstVersion(
     retention: compliance.retention_policy,
   });
   for (const parent of parent_ids) tx.set(keys.child(task, parent, id), new Uint8Array(0));
+  writeReferences(tx, keys, checkpoint);
   tx.addI64(systemKeys.count("checkpoints"), 1n);
   if (head === null) tx.addI64(systemKeys.count("tasks"), 1n);
 }

@@ -6,6 +6,7 @@ import { type FieldProblem, FleetError } from "../../protocol/errors.ts";
 import { requireSupported } from "../../protocol/migrations.ts";
 import { validate } from "../../protocol/validation.ts";
 import type { Tx } from "../../store/store.ts";
+import { requireArtifacts } from "../artifacts/references.ts";
 import type { CommandContext, Replay } from "../task/command-transaction.ts";
 import type { RememberedCheckpoint } from "../task/idempotency.ts";
 import { change, current } from "./change.ts";
@@ -64,6 +65,8 @@ export async function updateCheckpoint(
   const patched = validate(unsealedCheckpointSchema, mergePatch(now.checkpoint, command.patch), "patch");
   const next = withTriggers(patched, context.thresholdsOf);
   requireSupported(next.schema_version);
+  if (fields.some((field) => field.startsWith("artifacts")))
+    await requireArtifacts(tx, now.begun.keys, next.artifacts, "patch.artifacts");
   const fallback = next.recovery.last_successful_state;
   if (fallback !== undefined && fallback !== now.checkpoint.recovery.last_successful_state) {
     const { task } = context.actor;

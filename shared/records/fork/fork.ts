@@ -16,6 +16,7 @@ import { LIMITS } from "../../protocol/limits.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 import { workPhaseOf } from "../../protocol/work-phase.ts";
 import type { Tx } from "../../store/store.ts";
+import { requireArtifacts } from "../artifacts/references.ts";
 import { principalActor } from "../audit/audit.ts";
 import { requireNew, withoutOutcome, withoutWriterFields, writeFirstVersion } from "../checkpoint/create.ts";
 import { findLatest, removedError, soundInTask } from "../checkpoint/lookup.ts";
@@ -57,6 +58,7 @@ export async function forkTask(
     entry: head.audit_seq + 1,
   };
   const checkpoint = forkedCheckpoint(context, command, source, origin);
+  await requireArtifacts(tx, begun.keys, checkpoint.artifacts, "checkpoint.artifacts");
   // A fork of a checkpoint of the largest size must not fail because of the bytes that name its origin.
   const sealed = seal(checkpoint, LIMITS.writer_bytes_max);
   writeFirstVersion(tx, begun, checkpoint, sealed, null);

@@ -33,6 +33,11 @@
  * | `sorties`, task, sortie                           | a part of a mission                      | its transitions       |
  * | `mission_locks`, task                             | the held files of a mission              | its transitions       |
  * | `agent_locks`, agent, task                        | empty; an agent holds or waits for files | its transitions       |
+ * | `artifacts`, hash                                 | size, upload and times of an artifact    | artifact_commit       |
+ * | `artifact_uploads`, upload                        | hash, size and state of an upload        | artifact_begin, commit|
+ * | `artifact_references`, hash, task, checkpoint     | empty; keeps the artifact                | every command         |
+ * | `checkpoint_artifacts`, task, checkpoint, hash    | empty; the same, by checkpoint           | every command         |
+ * | `artifact_bytes`                                  | bytes of all artifacts and open uploads  | artifact_begin        |
  * | `idem`, command                                   | request hash, answer, check, commit stamp| every command         |
  * | `ix`, name, value, time, checkpoint               | the fields that a search filters by      | the indexer           |
  * | `text`, word, step                                | the entries of the step that add the word| the indexer           |
@@ -63,6 +68,8 @@
 import tuple from "fdb-tuple";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { type Bytes, type KeyRange, STAMP_BYTES } from "../../store/store.ts";
+import { artifactKeys } from "./artifact-keys.ts";
+import { indexKeys } from "./index-keys.ts";
 import {
   cached,
   children,
@@ -100,6 +107,11 @@ const TENANT_SUBSPACES = [
   "sorties",
   "mission_locks",
   "agent_locks",
+  "artifacts",
+  "artifact_uploads",
+  "artifact_references",
+  "checkpoint_artifacts",
+  "artifact_bytes",
   "idem",
   "ix",
   "text",
@@ -200,22 +212,10 @@ function keysUnder(root: Buffer) {
     sessionFolders: (): KeyRange => children(at("session_folders")),
     sessionFolder: (hash: string): Bytes => at("session_folders", element(hash)),
     ...missionKeys(at),
+    ...artifactKeys(at),
     command: (id: string): Bytes => at("idem", uuid(id)),
     commands: (): KeyRange => children(at("idem")),
-    index: (name: string, value: string, timeMs: number, id: string): Bytes =>
-      at("ix", element(name), element(value), element(timeMs), uuid(id)),
-    indexRange: (name: string, value: string): KeyRange => children(at("ix", element(name), element(value))),
-    /** The first possible key of an index at `timeMs` or later. */
-    indexFrom: (name: string, value: string, timeMs: number): Bytes =>
-      at("ix", element(name), element(value), element(timeMs)),
-    indexes: (): KeyRange => children(at("ix")),
-    word: (word: string, step: number): Bytes => at("text", element(word), element(step)),
-    wordRange: (word: string): KeyRange => children(at("text", element(word))),
-    words: (): KeyRange => children(at("text")),
-    posted: (step: number): Bytes => at("posted", element(step)),
-    postedSteps: (): KeyRange => children(at("posted")),
-    dropped: (id: string): Bytes => at("dropped", uuid(id)),
-    droppedWords: (): KeyRange => children(at("dropped")),
+    ...indexKeys(at),
   };
 }
 

@@ -6,6 +6,7 @@ import type { Decision } from "../../lifecycle/decision.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import type { RemovalReason } from "../../protocol/retention.ts";
 import type { KeyRange, Reader, Tx } from "../../store/store.ts";
+import { clearReferences } from "../artifacts/references.ts";
 import { decodePlace } from "../checkpoint/checkpoint-location.ts";
 import type { OrderEntry } from "../checkpoint/order.ts";
 import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
@@ -33,6 +34,7 @@ export async function clearCheckpoint(
   const { checkpoint_id: id, seq, parent_ids } = checkpoint.metadata;
   const { retention_policy: policy, retain_until } = checkpoint.compliance;
   const fallback = await livingFallback(tx, keys, entry.fallback);
+  await clearReferences(tx, keys, { task, id }, Date.parse(decision.at));
   tx.clear(keys.checkpoint(task, id));
   tx.clearRange(keys.versions(task, id));
   tx.clearRange(keys.chunks(task, id));

@@ -157,6 +157,10 @@ function sweepMetrics(make: ReturnType<typeof makers>) {
       "fleet_retention_freed_bytes_total",
       "Bytes that the removed checkpoints took in the store.",
     ),
+    artifactsRemovedTotal: make.counter(
+      "fleet_artifacts_removed_total",
+      "Artifacts removed because no checkpoint references them.",
+    ),
     retentionLastRun: make.gauge(
       "fleet_retention_last_run_timestamp_seconds",
       "End of the last pass of retention by this process, in seconds since the epoch; 0: there was none.",

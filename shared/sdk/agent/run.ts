@@ -26,7 +26,7 @@ import { reasonText, triggerOf } from "./messages.ts";
 import { filesOfItem, type ItemWithoutFiles } from "./missing-files.ts";
 import { RunEnded } from "./run-ended.ts";
 import { performOnce, type SideEffect } from "./side-effects.ts";
-import { sameItem, type WorkItem, type WorkState } from "./state.ts";
+import { attachArtifact, sameItem, type WorkItem, type WorkState } from "./state.ts";
 import { TriggerMonitor } from "./triggers/trigger-monitor.ts";
 import { type Usage, UsageRecorder } from "./triggers/usage.ts";
 
@@ -226,6 +226,12 @@ export class AgentRun {
   async checkpoint(details?: string): Promise<CheckpointOutcome> {
     this.#requireActive();
     return this.#write({ reason: "manual", details });
+  }
+
+  /** Uploads a file or a stream. All later checkpoints reference it, until it is removed from `state.artifacts`. */
+  attach(...source: Parameters<TaskHandle["attach"]>): ReturnType<TaskHandle["attach"]> {
+    this.#requireActive();
+    return attachArtifact(this.state, this.#parts.task.attach(...source));
   }
 
   /** Hands the task off now, which ends the run: it throws {@link RunEnded}. */

@@ -1,4 +1,5 @@
 /** The state of the work as an agent changes it: the sections of a checkpoint, plain data under their own names. */
+import type { ArtifactReference } from "../../protocol/artifacts.ts";
 import {
   type Checkpoint,
   type CheckpointDraft,
@@ -9,10 +10,11 @@ import {
 import { LIMITS } from "../../protocol/limits.ts";
 import { validate } from "../../protocol/validation.ts";
 import { FIRST_PHASE, workPhaseOf } from "../../protocol/work-phase.ts";
+import { withArtifacts } from "../artifacts/artifacts.ts";
 
 export type WorkState = Pick<
   CheckpointDraft,
-  "execution_state" | "context_summary" | "metrics" | "recovery" | "verification" | "fleet"
+  "execution_state" | "context_summary" | "metrics" | "recovery" | "verification" | "fleet" | "artifacts"
 >;
 /** An item as the schema stores it, without the short form that only input may use. */
 export type WorkItem = {
@@ -63,6 +65,16 @@ function withoutFacts({
 function sectionsOf(checkpoint: CheckpointDraft | Checkpoint): WorkState {
   const { metadata: _metadata, compliance: _compliance, schema_version: _version, ...sections } = checkpoint;
   return sections;
+}
+
+/** Adds the artifact to the state when it is stored. */
+export async function attachArtifact(
+  state: WorkState,
+  stored: Promise<ArtifactReference>,
+): Promise<ArtifactReference> {
+  const reference = await stored;
+  state.artifacts = withArtifacts(state.artifacts ?? [], [reference]);
+  return reference;
 }
 
 /** Compares by identity, id or title, so that an item is found by the name that the agent gave it. */

@@ -26,6 +26,7 @@ import type { TurnResult } from "../../protocol/turns.ts";
 import { validate } from "../../protocol/validation.ts";
 import { createLogger, type Logger } from "../../runtime/observability/log.ts";
 import type { Stop } from "../../runtime/process/service.ts";
+import { Artifacts } from "../artifacts/artifacts.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import { CommandDelivery, type CommandOptions, type DeliveryParts } from "../delivery/command-delivery.ts";
 import { HeartbeatSender, type HeartbeatState } from "../heartbeat.ts";
@@ -80,6 +81,7 @@ export class FleetClient {
   readonly admin: FleetAdmin;
   readonly tenant: string;
   readonly missions: MissionDirectory;
+  readonly artifacts: Artifacts;
   readonly #parts: ClientParts & AdminParts;
   readonly #log: Logger;
   /** Handoffs that this client has accepted. */
@@ -94,6 +96,7 @@ export class FleetClient {
     this.#log = parts.log ?? createLogger({ service: "sdk", level: "silent" });
     this.admin = new FleetAdmin(this.#parts);
     this.missions = new MissionDirectory(this.#parts);
+    this.artifacts = new Artifacts(queries);
   }
 
   get agentId(): string {
@@ -127,7 +130,6 @@ export class FleetClient {
     return this.task(taskId, { fence });
   }
 
-  /** See {@link TaskHandle.release}. */
   releaseTask(
     taskId: string,
     options: CommandOptions & { readonly fence: number },
@@ -212,7 +214,6 @@ export class FleetClient {
     return { ...resultOf(answer), task: this.task(task_id, { fence: answer.fence }) };
   }
 
-  /** See {@link TaskHandle.cancelHandoff}. */
   cancelHandoff(taskId: string, options: CancelHandoffOptions = {}): Promise<HandoffChange> {
     return this.task(taskId).cancelHandoff(options);
   }
@@ -270,7 +271,6 @@ export class FleetClient {
     return warnOfRestored(this.#parts.onWarning, found)?.checkpoint ?? null;
   }
 
-  /** See {@link TaskHandle.resume}. */
   getLatestCheckpoint(taskId: string, options: CallOptions = {}): Promise<Checkpoint | null> {
     return this.task(taskId).resume(options);
   }

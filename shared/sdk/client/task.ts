@@ -1,11 +1,18 @@
 /** A task: its commands and queries. A handle that was made by taking the task adds the fence to each command. */
 import { handoverSummary } from "../../prompts/handover-summary.ts";
 import type { AcknowledgedAnswer } from "../../protocol/answers.ts";
+import type { ArtifactReference } from "../../protocol/artifacts.ts";
 import type { Checkpoint, CheckpointInput, FinalStatus } from "../../protocol/checkpoint.ts";
 import { invalid } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import type { CheckpointPage, LatestResult } from "../../protocol/queries.ts";
 import type { Task } from "../../protocol/task.ts";
+import {
+  type ArtifactOptions,
+  type ArtifactSource,
+  Artifacts,
+  withArtifacts,
+} from "../artifacts/artifacts.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import type { CommandDelivery, CommandOptions } from "../delivery/command-delivery.ts";
 import type { QuerySender } from "../request/query-sender.ts";
@@ -51,22 +58,38 @@ export class TaskHandle {
   /** The fence under which the agent owns the task; undefined if it does not own it. */
   readonly fence: number | undefined;
 
+  /** Stored artifacts that the next checkpoint will reference. */
+  #attached: readonly ArtifactReference[] = [];
+
   constructor(parts: TaskParts, id: string, fence: number | undefined) {
     this.#parts = parts;
     this.id = id;
     this.fence = fence;
   }
 
-  checkpoint(checkpoint: CheckpointInput, options: CreateOptions = {}): Promise<CheckpointOutcome> {
+  /**
+   * Uploads a file or a stream, and references it in the next checkpoint that this handle writes. A checkpoint is the whole state:
+   * later ones reference it only if they name it too. Throws TOO_LARGE over a limit.
+   */
+  async attach(source: ArtifactSource, options: ArtifactOptions = {}): Promise<ArtifactReference> {
+    const reference = await new Artifacts(this.#parts.queries).put(source, options);
+    this.#attached = withArtifacts(this.#attached, [reference]);
+    return reference;
+  }
+
+  async checkpoint(checkpoint: CheckpointInput, options: CreateOptions = {}): Promise<CheckpointOutcome> {
     const { handoff } = options;
-    const short = shortened(withContinuationPrompt(checkpoint));
+    const attached = this.#attached;
+    const short = shortened(withContinuationPrompt(withAttached(checkpoint, attached)));
     if (short.leftOut.length > 0) warnOfShortened(this.#parts.onWarning, this.id, short.leftOut);
     const body = {
       checkpoint: short.checkpoint,
       ...(handoff !== undefined && { handoff: toSnake(handoff) }),
       ...included(options),
     };
-    return this.#write("create", body, options);
+    const outcome = await this.#write("create", body, options);
+    this.#attached = this.#attached.filter((one) => !attached.includes(one));
+    return outcome;
   }
 
   /** `patch`: a JSON merge patch (RFC 7396); null removes a member, arrays are replaced. */
@@ -194,6 +217,11 @@ export class TaskHandle {
 
 const included = ({ includeCheckpoint }: UpdateOptions) =>
   includeCheckpoint === true && { include_checkpoint: true };
+
+function withAttached(checkpoint: CheckpointInput, attached: readonly ArtifactReference[]): CheckpointInput {
+  if (attached.length === 0) return checkpoint;
+  return { ...checkpoint, artifacts: withArtifacts(checkpoint.artifacts ?? [], attached) };
+}
 
 /** A checkpoint in phase `handoff` without a continuation prompt gets a generated one before it is sealed (seed 000, FR-004 step 2). */
 function withContinuationPrompt(checkpoint: CheckpointInput): CheckpointInput {

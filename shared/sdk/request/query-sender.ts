@@ -17,6 +17,9 @@ const CHANGING: ReadonlySet<AnsweredOp> = new Set<AnsweredOp>([
   "dead_drop",
   "alert_ack",
   "offer_settle",
+  "artifact_begin",
+  "artifact_part",
+  "artifact_commit",
 ]);
 
 export class QuerySender {

@@ -22,7 +22,7 @@ const blocks = [...page.matchAll(/^```(\w+) ?(\S*)\n([\s\S]*?)^```$/gm)].map(([,
 /** The fields that differ between fleets, with the form of their values. */
 const VOLATILE: [names: RegExp, shape: RegExp][] = [
   [
-    /^(committed_at|requested_at|ended_at|timestamp|created_at|updated_at|retain_until|time|at|queued_at|dead_at|first_beat_at|last_beat_at|listening_since)$/,
+    /^(committed_at|requested_at|ended_at|timestamp|created_at|updated_at|retain_until|time|at|queued_at|dead_at|stored_at|kept_until|first_beat_at|last_beat_at|listening_since)$/,
     /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
   ],
   // The coordinator may be faster than the request that cancels the handoff.
@@ -135,6 +135,12 @@ async function untilAlerted(): Promise<void> {
   await expect.poll(ids, POLL).toHaveLength(2);
 }
 
+/** Resolves when the upload is verified, which may take longer than one answer. */
+async function untilStored(text: string): Promise<void> {
+  const commit = async () => (await ask(subjectOf("artifact_commit"), text)).result;
+  await expect.poll(commit, POLL).toMatchObject({ state: "stored" });
+}
+
 test("the first shell commands work", async () => {
   const shell = blocks.find(({ language }) => language === "sh")!.text;
   const [, subscription] = /^nats subscribe '([^']+)'/m.exec(shell)!;
@@ -198,6 +204,7 @@ describe("the page's requests, in its order", () => {
     if (op === "queue_status") await publishToQueue();
     if (op === "dead_drop") await untilDead(2);
     if (op === "alerts") await untilAlerted();
+    if (op === "artifact_commit") await untilStored(text);
     const got = await ask(subjectOf(op), text);
     expect(masked(got)).toEqual(masked(answer));
     if (op === "alerts") {

@@ -40,6 +40,7 @@ const PRINTED: Readonly<Record<string, readonly RegExp[]>> = {
     /^. pass 1$/m,
     /^chk-[0-9a-f-]{36} 20\S+Z \[\]\n$/,
     /^committed [0-9a-f-]{36}\n$/,
+    /^coverage\.txt 98 %\n$/,
     /write test\/toggle\.test\.ts/,
     /^\d+ \d+ \d+\n$/,
   ],

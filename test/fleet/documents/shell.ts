@@ -47,7 +47,16 @@ export async function runUntilInterrupted(command: string, { env, cwd }: Place):
 }
 
 /** The words of calls that read or write files of the current folder. */
-const USES_FOLDER: ReadonlySet<string> = new Set(["init", "--file", "--out", "up", "export", "import"]);
+const USES_FOLDER: ReadonlySet<string> = new Set([
+  "init",
+  "artifact",
+  "--attach",
+  "--file",
+  "--out",
+  "up",
+  "export",
+  "import",
+]);
 
 /** A word that means the same in every shell: bare, or in double quotes without an expansion. */
 const PLAIN_WORD = /[\w./:@=,+-]+|"[^"$`\\!]*"/y;

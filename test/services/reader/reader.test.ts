@@ -11,6 +11,7 @@ import type { QueryResults } from "../../../shared/protocol/queries.ts";
 import {
   ALERT_OPS,
   type AnsweredOp,
+  ARTIFACT_OPS,
   CONTENT_TYPES,
   HEADERS,
   OFFER_OPS,
@@ -115,6 +116,7 @@ const OTHERS = [
   ...QUEUE_OPS,
   ...ALERT_OPS,
   ...OFFER_OPS,
+  ...ARTIFACT_OPS,
   "tenant_audit",
   "access_record",
   "turn_event",

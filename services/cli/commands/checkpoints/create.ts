@@ -24,6 +24,7 @@ import { UsageError } from "../../runtime/usage.ts";
 import { autoResumeOption } from "../missions/available-recovery.ts";
 
 interface Flags extends CheckpointFlags, CallFlags {
+  readonly attach?: readonly string[];
   readonly lint?: boolean;
   readonly file?: string;
   /** true: the current mission. */
@@ -72,6 +73,7 @@ export function addCreate(group: Command, action: ActionFactory): void {
       "--workspace [folder]",
       "record the state of this folder: commit, uncommitted files, hashes (default .)",
     )
+    .option("--attach <file...>", "store these files as artifacts and reference them")
     .option("-f, --file <path>", "the checkpoint as JSON, or a builder-state.json; - is standard input");
   command.addOption(autoResumeOption());
   addCallOptions(command, "the task has this number of checkpoints").action(action(create));
@@ -82,6 +84,7 @@ export function addCreate(group: Command, action: ActionFactory): void {
     "Before a risky step": `${fleet} checkpoint -t auth --type qa --phase testing --note "Before the migration"`,
     "With the state of the repository": `${fleet} checkpoint -t auth --type qa --phase testing --next "Run the tests" --workspace`,
     "With advice how the next agent could continue more easily": `${fleet} checkpoint -t auth --type qa --phase testing --completed "Wrote the login form" --next "Run test/login.test.ts" --lint`,
+    "With a file that is too large for it": `${fleet} checkpoint -t auth --type qa --phase testing --attach coverage.html`,
     "A whole checkpoint, in a script": `make-checkpoint | ${fleet} checkpoint --task auth -q`,
   }));
 }
@@ -106,7 +109,12 @@ async function create(session: Session, flags: Flags): Promise<void> {
   // A document with an id of its own is written once, however often it is sent.
   const ownId = textOf(metadata.checkpoint_id);
   // The writer validates it, and its refusal names every wrong field.
-  const outcome = await client.task(document.taskId ?? "").checkpoint(checkpoint as never, {
+  const task = client.task(document.taskId ?? "");
+  if (flags.attach !== undefined) {
+    const { attachFiles } = await import("../artifacts/attachment.ts");
+    await attachFiles(task, flags.attach);
+  }
+  const outcome = await task.checkpoint(checkpoint as never, {
     ...callOptions(session, flags),
     commandId: flags.commandId ?? (ownId === undefined ? undefined : bareId(ownId)),
   });

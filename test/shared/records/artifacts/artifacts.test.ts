@@ -1,0 +1,104 @@
+// The records of artifacts on every engine: a reference and a removal at the same time, and uploads at the same time.
+
+import { uuidv7 } from "uuidv7";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { removeDue } from "../../../../shared/records/artifacts/sweep.ts";
+import { create, ENGINES, input } from "../../../harness/records/records.ts";
+import { scrub } from "../../../harness/records/scrub.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
+
+const GRACE_MS = 1_000;
+const ROUNDS = 25;
+const by = { tenant: "default", caller: "agent-1" } as const;
+const rules = { graceMs: GRACE_MS, totalBytesMax: 1_000_000 };
+
+describe.each(ENGINES)("artifacts on %s", (engine) => {
+  let place: TestTasks;
+  beforeAll(async () => {
+    place = await TestTasks.open(engine);
+  });
+  afterAll(() => place.close());
+
+  const sweep = () => ({
+    store: place.store,
+    service: "reader",
+    now: () => place.now,
+    graceMs: GRACE_MS,
+    guard: async () => {},
+  });
+  const hashOf = (n: number): string => n.toString(16).padStart(64, "0");
+
+  async function stored(sha256: string, size = 10): Promise<string> {
+    const upload = uuidv7();
+    expect(await place.repository.artifacts.begin(by, { upload, sha256, size }, rules)).toBe(false);
+    expect(await place.repository.artifacts.store(by, upload)).toBe(true);
+    return upload;
+  }
+
+  test("of a reference and a removal at the same time, one sees the other", async () => {
+    const outcomes = new Set<string>();
+    for (let n = 1; n <= ROUNDS; n += 1) {
+      const sha256 = hashOf(n);
+      await stored(sha256);
+      place.now += GRACE_MS + 1;
+      const task = place.fresh();
+      const artifacts = [{ sha256, size: 10, name: "a", media_type: "text/plain" }];
+      const written = create(place.repository, { task, checkpoint: { ...input(), artifacts } }).then(
+        () => "committed",
+        (error: { code: string }) => error.code,
+      );
+      const removed = removeDue(sweep(), { tenant: "default", kind: "artifact", id: sha256 });
+      const [outcome, upload] = await Promise.all([written, removed]);
+      const record = await place.repository.artifacts.record("default", sha256);
+      outcomes.add(outcome);
+      if (outcome === "committed") {
+        expect(upload).toBeNull();
+        expect(record).not.toBeNull();
+      } else {
+        expect(outcome).toBe("INVALID");
+        expect(upload).not.toBeNull();
+        expect(record).toBeNull();
+      }
+    }
+    expect([...outcomes].every((one) => one === "committed" || one === "INVALID")).toBe(true);
+    expect((await scrub({ store: place.store, repository: place.repository })).findings).toEqual([]);
+  });
+
+  test("uploads at the same time cannot exceed the limit of the tenant together", async () => {
+    const { total_bytes: before } = await place.repository.artifacts.list("default", { limit: 1 }, rules);
+    const size = 400_000;
+    const begun = await Promise.allSettled(
+      [1_001, 1_002, 1_003].map((n) =>
+        place.repository.artifacts.begin(by, { upload: uuidv7(), sha256: hashOf(n), size }, rules),
+      ),
+    );
+    const fit = Math.floor((rules.totalBytesMax - before) / size);
+    expect(begun.filter(({ status }) => status === "fulfilled")).toHaveLength(fit);
+    const { total_bytes: total } = await place.repository.artifacts.list("default", { limit: 1 }, rules);
+    expect(total).toBe(before + fit * size);
+  });
+
+  test("an upload that does not end releases its bytes after the grace time, and no earlier", async () => {
+    const upload = uuidv7();
+    await place.repository.artifacts.begin(by, { upload, sha256: hashOf(2_001), size: 7 }, rules);
+    const candidate = { tenant: "default", kind: "upload", id: upload } as const;
+    const total = async () =>
+      (await place.repository.artifacts.list("default", { limit: 1 }, rules)).total_bytes;
+    const before = await total();
+    expect(await removeDue(sweep(), candidate)).toBeNull();
+    place.now += GRACE_MS + 1;
+    expect(await removeDue(sweep(), candidate)).toBe(upload);
+    expect(await total()).toBe(before - 7);
+    await expect(place.repository.artifacts.upload(by, upload)).rejects.toMatchObject({ code: "NOT_FOUND" });
+  });
+
+  test("the second upload of the same bytes is not needed, and the artifact keeps those of the first", async () => {
+    const sha256 = hashOf(3_001);
+    const second = uuidv7();
+    await place.repository.artifacts.begin(by, { upload: second, sha256, size: 10 }, rules);
+    const first = await stored(sha256);
+    expect(await place.repository.artifacts.store(by, second)).toBe(false);
+    expect((await place.repository.artifacts.record("default", sha256))?.upload).toBe(first);
+    expect(await place.repository.artifacts.store(by, first)).toBe(true);
+  });
+});
