@@ -123,6 +123,10 @@ export const BOARDS: Readonly<Record<string, Board>> = {
       panel("Agents of runners", "short", {
         "sum by (agent_type) (fleet_runner_agents)": "{{agent_type}}",
       }),
+      panel("Missions", "ops", {
+        [`sum(rate(fleet_missions_silent_total${RATE}))`]: "coordinators that fell silent",
+        [`sum(rate(fleet_mission_locks_swept_total${RATE}))`]: "locks that expired",
+      }),
       panel("Ends of runners' agents by class", "ops", rates("fleet_runner_exits_total", "class")),
       panel("Void and refused offers", "ops", {
         ...rates("fleet_runner_offers_void_total", "agent_type", "void: {{agent_type}}"),
