@@ -36,7 +36,8 @@ export const gatewayFields = {
   ),
   gatewayCert: optional(
     text("FLEET_GATEWAY_CERT", {
-      description: "Certificate of the HTTP API, with the certificates between (PEM)",
+      description:
+        "Certificate of the HTTP API, with the certificates between (PEM); `auto` in a standalone fleet: that of its bus",
     }),
   ),
   gatewayKey: optional(text("FLEET_GATEWAY_KEY", { description: "Key of that certificate (PEM)" })),

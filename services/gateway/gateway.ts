@@ -37,6 +37,8 @@ export interface Gateway {
   readonly url: string;
   /** Whether the keys of all issuers are known. */
   health(): Health;
+  /** The files of the certificate have changed. */
+  reloadCertificate(): void;
   readonly stop: Stop;
 }
 
@@ -88,6 +90,7 @@ export async function start(
   return {
     url,
     health: () => issuers?.health() ?? { ok: true, detail: "no issuers" },
+    reloadCertificate: () => server.reloadCertificate(),
     async stop() {
       stopping.abort();
       await server.stop(stopTimeoutMs / 2);

@@ -14,6 +14,7 @@ import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
 import { CLIENT_FOLDER, RECORD_FILE } from "../../shared/sdk/fleet-home.ts";
 import type { PlatformOptions } from "../../shared/service-host/platform.ts";
 import { absoluteStoreUrl } from "../../shared/service-host/service-settings.ts";
+import type { Gateway } from "../gateway/gateway.ts";
 import { readWatchdogConfig } from "../watchdog/config.ts";
 import { readWriterConfig } from "../writer/config.ts";
 import { keepOthersOut, openAccess } from "./access.ts";
@@ -67,19 +68,19 @@ export async function start(
     const access = config.auth === "off" ? undefined : await openAccess(home);
     if (access === undefined) log.warn("FLEET_AUTH is off: every local user may act as any agent");
     const listener = withCertificate(planned, home);
-    const server = await superviseNatsServer({
-      root: packageRoot(),
-      env: process.env,
-      dir: join(home, "nats"),
+    const server = await startBus(home, {
       listener,
       port: config.natsPort,
       fleet,
       log,
-      maxPayloadBytes: LIMITS.message_bytes_max,
       claims: access?.claims,
     });
     closers.add("nats-server", () => server.stop());
-    const reload = () => server.current().kill("SIGHUP");
+    let gateway: Gateway | undefined;
+    const reload = () => {
+      server.current().kill("SIGHUP");
+      gateway?.reloadCertificate();
+    };
     closers.add("certificate", renewal(planned, home, { clock: context.clock, log, reload }));
     const opsPort = await startAll(context, closers, rules, {
       ...config,
@@ -95,8 +96,8 @@ export async function start(
       busMonitorUrl: server.current().monitorUrl,
       streamBytes: server.current().storeBytesMax,
     });
-    const caFile = listener.tls?.caFile;
-    const gateway = await startGateway(context, { config, home, fleet, busUrl: server.url, caFile });
+    const { tls } = listener;
+    gateway = await startGateway(context, { config, home, fleet, busUrl: server.url, tls });
     closers.add("gateway", () => gateway?.stop());
     const addresses = {
       busUrl: server.url,
@@ -113,6 +114,15 @@ export async function start(
     );
     throw error;
   }
+}
+
+function startBus(
+  home: string,
+  own: Pick<Parameters<typeof superviseNatsServer>[0], "listener" | "port" | "fleet" | "log" | "claims">,
+) {
+  const { env } = process;
+  const maxPayloadBytes = LIMITS.message_bytes_max;
+  return superviseNatsServer({ root: packageRoot(), env, dir: join(home, "nats"), maxPayloadBytes, ...own });
 }
 
 const tlsFolder = (home: string): string => join(home, "tls");

@@ -37,6 +37,8 @@ export const homeField: Field<string | undefined> = optional(
 export interface FleetRecord {
   readonly home: string;
   readonly url: string;
+  /** The address of the HTTP API. undefined: the fleet has none, or recorded none. */
+  readonly gatewayUrl: string | undefined;
   /** The file, for messages. */
   readonly path: string;
   /** The certificates that may sign the bus's own. */
@@ -89,13 +91,14 @@ export function readRecord(home: string): FleetRecord | undefined {
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;
     throw unusable(path, code ?? "no JSON");
   }
-  const { busUrl, busCa, fleet, pid } = content;
+  const { busUrl, gatewayUrl, busCa, fleet, pid } = content;
   if (typeof busUrl !== "string" || !URL.canParse(busUrl)) throw unusable(path, "no address");
   const original = originalOf(home, content);
   if (original !== undefined) throw unusable(path, `a copy from ${original}`);
   return {
     home,
     url: busUrl,
+    gatewayUrl: typeof gatewayUrl === "string" ? gatewayUrl : undefined,
     path,
     // In a copy for clients, the path is relative to the record.
     caFile: typeof busCa === "string" ? resolve(home, busCa) : undefined,

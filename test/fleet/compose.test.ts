@@ -13,6 +13,8 @@ import {
   rmSync,
   statSync,
 } from "node:fs";
+import type { IncomingMessage } from "node:http";
+import { get } from "node:https";
 import { type AddressInfo, createServer } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,7 +41,7 @@ interface Service {
 const host = mkdtempSync(join(tmpdir(), "fleet-host-"));
 let service: Service;
 let container: TestFleet;
-let ports: { bus: number; operations: number };
+let ports: { bus: number; operations: number; api: number };
 
 /** As docker compose reads the file, with these variables in its environment. */
 function readService(variables: Readonly<Record<string, string>>): Service {
@@ -67,9 +69,12 @@ async function onHost(folder: string, ...args: string[]) {
 }
 
 beforeAll(async () => {
-  const [bus, operations] = await Promise.all([freePort(), freePort()]);
-  ports = { bus, operations };
-  service = readService({ FLEET_NATS_PORT: String(bus), FLEET_OPS_PORT: String(operations) });
+  const [bus, operations, api] = await Promise.all([freePort(), freePort(), freePort()]);
+  ports = { bus, operations, api };
+  const [natsPort, opsPort, gatewayPort] = [bus, operations, api].map(String);
+  service = readService({
+    ...{ FLEET_NATS_PORT: natsPort!, FLEET_OPS_PORT: opsPort!, FLEET_GATEWAY_PORT: gatewayPort! },
+  });
   container = await startFleet(settings());
   // docker compose cp fleet:/data/client .fleet
   cpSync(join(container.home, "client"), join(host, ".fleet"), { recursive: true });
@@ -80,10 +85,10 @@ afterAll(async () => {
 });
 
 test("the ports are those of the settings, and published on loopback only", () => {
-  const { bus, operations } = ports;
+  const { bus, operations, api } = ports;
   expect(service.network_mode).toBeUndefined();
-  expect(service.ports).toEqual([`127.0.0.1:${bus}:${bus}`, `127.0.0.1:${operations}:${operations}`]);
-  expect(readService({}).ports).toEqual(["127.0.0.1:4222:4222", "127.0.0.1:4280:4280"]);
+  expect(service.ports).toEqual([bus, operations, api].map((port) => `127.0.0.1:${port}:${port}`));
+  expect(readService({}).ports).toEqual([4222, 4280, 4284].map((port) => `127.0.0.1:${port}:${port}`));
   expect(service.volumes).toEqual(["state:/data"]);
   const image = readFileSync(join(projectRoot, "deploy/Dockerfile"), "utf8");
   expect(image).toMatch(/^ENV FLEET_HOME=\/data /m);
@@ -106,7 +111,9 @@ test(
     mkdirSync(below, { recursive: true });
     const status = await onHost(below, "status", "--json");
     expect({ exit: status.exit, err: status.err }).toEqual({ exit: 0, err: "" });
-    expect(JSON.parse(status.out)).toMatchObject({ fleet: recorded(container.home).fleet });
+    const { fleet, gatewayUrl: http_api } = recorded(container.home);
+    expect(JSON.parse(status.out)).toMatchObject({ fleet, http_api });
+    expect((await onHost(below, "status")).out).toContain(`${http_api}/api/docs`);
     const client = await connect({
       env: { FLEET_HOME: join(host, ".fleet") },
       agentId: "coder",
@@ -120,6 +127,17 @@ test(
   },
   PROCESSES_MS,
 );
+
+test("the HTTP API has the certificate of the fleet, and the key of the copied folder opens it", async () => {
+  const folder = join(host, ".fleet");
+  const [ca, key] = ["ca.pem", "api-key"].map((name) => readFileSync(join(folder, name), "utf8").trim());
+  const url = `${recorded(folder).gatewayUrl}/api/v1/caller`;
+  expect(url).toMatch(/^https:/);
+  const sent = get(url, { ca, headers: { authorization: `Bearer ${key}` } });
+  const [answer] = (await once(sent, "response")) as [IncomingMessage];
+  expect(answer.statusCode).toBe(200);
+  expect(JSON.parse(await text(answer))).toMatchObject({ role: "operator" });
+});
 
 test("the copied folder has the keys of clients only, and only its user reads them", async () => {
   const folder = join(host, ".fleet");
@@ -175,7 +193,11 @@ test(
   PROCESSES_MS,
 );
 
-function recorded(home: string): { readonly fleet: string; readonly opsUrl: string } {
+function recorded(home: string): {
+  readonly fleet: string;
+  readonly opsUrl: string;
+  readonly gatewayUrl: string;
+} {
   return JSON.parse(readFileSync(join(home, "addresses.json"), "utf8"));
 }
 

@@ -17,6 +17,7 @@ export interface ApiOperation {
   readonly operationId: string;
   readonly tags: readonly string[];
   readonly summary: string;
+  readonly security?: readonly { readonly bearer: readonly string[] }[];
   readonly parameters?: readonly Parameter[];
   readonly requestBody?: {
     readonly required: boolean;

@@ -66,11 +66,12 @@ function linkHtml({ method, operation }: ListedOperation): string {
 }
 
 function operationHtml({ path, method, operation }: ListedOperation, document: OpenApiDocument): string {
-  const { operationId, summary, parameters = [], requestBody } = operation;
+  const { operationId, summary, parameters = [], requestBody, security } = operation;
+  const [scope] = security?.[0]?.bearer ?? [];
   const body = Object.values(requestBody?.content ?? {})[0]?.schema;
   return `<article id="${operationId}">
 <h3><b class="${method.toLowerCase()}">${method}</b> <code>${pathHtml(path)}</code></h3>
-<p>${marked(summary)}</p>
+<p>${marked(summary)}${scope === undefined ? "" : ` <small>Scope <code>${escaped(scope)}</code> or <code>${operationId}</code>.</small>`}</p>
 ${parameters.length > 0 ? `<h4>Parameters</h4>${parametersHtml(parameters)}` : ""}
 ${body === undefined ? "" : `<h4>Body</h4>${schemaHtml(body, document)}`}
 <h4>Answers</h4>${responsesHtml(operation, document)}
@@ -96,25 +97,38 @@ interface ResponseObject {
   readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
 }
 
+/** The problems are the same nearly everywhere, so they are folded. */
 function responsesHtml({ responses }: ApiOperation, document: OpenApiDocument): string {
-  return Object.entries(responses as Readonly<Record<string, ResponseObject>>)
-    .map(([status, response]) => {
-      const { description = "", content } = resolved(response, document) as ResponseObject;
-      const schema = Object.values(content ?? {})[0]?.schema;
-      const isProblem = Number(status) >= 400;
-      const head = `<b class="s${status[0]}">${status}</b> ${marked(description)}`;
-      if (isProblem || schema === undefined) return `<div class="answer">${head}</div>`;
-      return `<details class="answer"><summary>${head}</summary>${schemaHtml(schema, document)}</details>`;
-    })
-    .join("");
+  const all = Object.entries(responses as Readonly<Record<string, ResponseObject>>);
+  const line = ([status, response]: (typeof all)[number]): string => {
+    const { description = "", content } = resolved(response, document) as ResponseObject;
+    const schema = Object.values(content ?? {})[0]?.schema;
+    const head = `<b class="s${status[0]}">${status}</b> ${marked(description)}`;
+    if (isProblem(status) || schema === undefined) return `<div class="answer">${head}</div>`;
+    return `<details class="answer"><summary>${head}</summary>${schemaHtml(schema, document)}</details>`;
+  };
+  const problems = all.filter(([status]) => isProblem(status));
+  const statuses = problems.map(([status]) => `<b class="s${status[0]}">${status}</b>`).join(" ");
+  return (
+    all
+      .filter(([status]) => !isProblem(status))
+      .map(line)
+      .join("") +
+    `<details class="answer"><summary>${statuses}</summary>${problems.map(line).join("")}</details>`
+  );
 }
 
+const isProblem = (status: string): boolean => Number(status) >= 400;
+
 function schemaHtml(schema: Schema, document: OpenApiDocument, depth = 0): string {
-  const { properties, required, items } = resolved(schema, document) as {
+  const { properties, required, items, anyOf } = resolved(schema, document) as {
+    anyOf?: readonly Schema[];
     properties?: Readonly<Record<string, Schema>>;
     required?: readonly string[];
     items?: Schema;
   };
+  const forms = (anyOf ?? []).map((form) => schemaHtml(form, document, depth)).filter((html) => html !== "");
+  if (forms.length > 0) return forms.join("<p>or:</p>");
   if (properties === undefined)
     return items === undefined || depth > 0
       ? ""

@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer as createPlainServer, type Server } from "node:http";
-import { createServer as createTlsServer } from "node:https";
+import { createServer as createTlsServer, Server as TlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
@@ -24,6 +24,8 @@ export interface ServerSettings {
 
 export interface HttpServer {
   readonly port: number;
+  /** New connections get the certificate that the files now have. */
+  reloadCertificate(): void;
   /** Ends idle connections at once, and the others after their answer, within `drainMs`. */
   stop(drainMs: number): Promise<void>;
 }
@@ -52,6 +54,9 @@ export async function serveHttps(
   server.on("error", (error) => log.error({ error }, "the server failed"));
   return {
     port: bound,
+    reloadCertificate() {
+      if (tls !== undefined && server instanceof TlsServer) server.setSecureContext(certificateOf(tls));
+    },
     async stop(drainMs) {
       const closed = once(server, "close");
       server.close();

@@ -16,10 +16,12 @@ import { FleetError } from "../../../shared/protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import { personOf } from "../../../shared/protocol/principal.ts";
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
+import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
 import { writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { CLIENT_FOLDER } from "../../../shared/sdk/fleet-home.ts";
 import type { Gateway, GatewayOptions } from "../../gateway/gateway.ts";
 import type { StandaloneConfig } from "../config.ts";
+import { type ListenerTls, OWN_CERTIFICATE } from "../nats/listener.ts";
 
 const KEY_FILE = "api-key";
 const FOLDER_MODE = 0o700;
@@ -29,24 +31,40 @@ export interface OwnGateway {
   readonly home: string;
   readonly fleet: string;
   readonly busUrl: string;
-  readonly caFile: string | undefined;
+  /** Of the bus. undefined: it has no TLS. */
+  readonly tls: ListenerTls | undefined;
 }
 
 /** undefined: it is switched off. Throws StartupError. */
 export async function startGateway(
   context: ServiceContext,
-  { config, home, fleet, busUrl, caFile }: OwnGateway,
+  { config, home, fleet, busUrl, tls }: OwnGateway,
 ): Promise<Gateway | undefined> {
   if (config.gatewayPort === null) return undefined;
   await keepOwnKey(home, config.auth, new Date(context.clock.now()));
   const { start } = await import("../../gateway/gateway.ts");
   return start(context, {
-    settings: config,
-    bus: { url: busUrl, expected: { fleet, home }, ...(caFile !== undefined && { tls: { caFile } }) },
+    settings: withOwnCertificate(config, tls),
+    bus: {
+      url: busUrl,
+      expected: { fleet, home },
+      ...(tls?.caFile !== undefined && { tls: { caFile: tls.caFile } }),
+    },
     credentialsOfToken: config.auth === "off" ? undefined : credentialsOfToken(home),
     keysFolder: apiKeysFolder(home, process.env),
     stopTimeoutMs: config.stopTimeout,
   });
+}
+
+/** With the certificate of the fleet's own bus, which has the names of this machine. Throws StartupError. */
+function withOwnCertificate(config: StandaloneConfig, tls: ListenerTls | undefined): StandaloneConfig {
+  if (config.gatewayCert !== OWN_CERTIFICATE) return config;
+  if (config.natsCert !== OWN_CERTIFICATE || tls === undefined || config.gatewayKey !== undefined)
+    throw new StartupError("the HTTP API has no certificate of the fleet's own", {
+      exitCode: exitCodes.config,
+      hint: "set FLEET_NATS_SERVER_CERT=auto and no FLEET_GATEWAY_KEY, or FLEET_GATEWAY_CERT to a file",
+    });
+  return { ...config, gatewayCert: tls.certFile, gatewayKey: tls.keyFile };
 }
 
 /** Without a signing service, the fleet itself gives the rights of a verified token, until that expires. */

@@ -3,6 +3,7 @@
 import type { Command } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { findRecord, trustedHome } from "../../../../shared/sdk/fleet-home.ts";
 import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
 import type { OpenAlerts, RunningWatchdog } from "../../rendering/operations/status.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
@@ -33,17 +34,25 @@ async function status(session: Session): Promise<void> {
     : [null, null];
   const { renderStatus } = await import("../../rendering/operations/status.ts");
   const identity = client.fleetId;
+  const api = apiOf(session, identity);
   const whole = {
     ...(identity !== undefined && { fleet: identity }),
     ...found,
     ...(alerts !== null && { alerts }),
     ...(watchdog !== null && { watchdog }),
+    ...(api !== undefined && { http_api: api }),
   };
   await session.show(whole, () =>
     renderStatus(whole, { url: session.url ?? "", fleet: session.programName }, session.view),
   );
   const isFull = (found.disks ?? []).some(({ state }) => state === "full");
   if (!works || isBlocked || isFull) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
+}
+
+/** The HTTP API of this fleet, if it is the one that is recorded here. */
+function apiOf({ context }: Session, fleet: string | undefined): string | undefined {
+  const record = findRecord(trustedHome(context.env));
+  return fleet !== undefined && record?.fleet === fleet ? record.gatewayUrl : undefined;
 }
 
 /** The open alerts of this tenant; null if they cannot be read, because the rest of the status is still useful. */

@@ -23,7 +23,12 @@ export interface RunningWatchdog {
 }
 
 export function renderStatus(
-  status: FleetStatus & { readonly alerts?: OpenAlerts; readonly watchdog?: RunningWatchdog },
+  status: FleetStatus & {
+    readonly alerts?: OpenAlerts;
+    readonly watchdog?: RunningWatchdog;
+    /** The address of the HTTP API. */
+    readonly http_api?: string;
+  },
   { url, fleet }: { readonly url: string; readonly fleet: string },
   view: View,
 ): string {
@@ -40,6 +45,7 @@ export function renderStatus(
     ["outbox", colors.green("ok"), `${counted(outbox.depth, "event")} to publish${waiting}`],
     ...(status.alerts === undefined ? [] : [alertsRow(status.alerts, fleet, view)]),
     ...(status.watchdog === undefined ? [] : [watchdogRow(status.watchdog, view)]),
+    ...(status.http_api === undefined ? [] : [["HTTP API", "", plain(`${status.http_api}/api/docs`)]]),
   ];
   // The reason for a failure must never be cut.
   const fit =
