@@ -148,6 +148,8 @@ export const resumptionAnswerSchema = z.looseObject({
   passed_over: z.array(z.string()),
   /** What the resumption found: locks that have expired, and those that another agent holds. */
   blockers: z.array(z.string()).exactOptional(),
+  /** Checkpoints that the store had lost or held corrupt, and has again from their copies. Absent: none. */
+  restored_copies: z.array(z.string()).exactOptional(),
   /** For the prompt of the coordinator. Absent if it cannot be read now. */
   recovery_context: recoveryContextSchema.exactOptional(),
 });
@@ -170,6 +172,8 @@ export const resumePreviewSchema = z.looseObject({
   ),
   kept_sorties: z.array(z.string()),
   passed_over: z.array(z.string()),
+  /** As in the answer to `mission_resume`. */
+  restored_copies: z.array(z.string()).exactOptional(),
   recovery_context: recoveryContextSchema,
 });
 

@@ -135,7 +135,7 @@ export class CheckpointRepository {
     this.applied = new AppliedCommands(store, transactions);
     this.#options = options;
     this.#commands = new CommandRunner(parts);
-    this.missions = new Missions(transactions, this.#commands, now);
+    this.missions = new Missions(parts, this.#commands);
     this.artifacts = new ArtifactRecords(transactions, now);
   }
 

@@ -21,22 +21,31 @@ import type {
 } from "../../protocol/mission-locks.ts";
 import type { MissionPage, ResumePreview, SortiePage } from "../../protocol/mission-queries.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
+import type { Findings } from "../corruption/report-corrupt.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import type { Caller, CommandRunner } from "../task/command-runner.ts";
 import { acquireLock, listLocks, releaseLock, renewLock } from "./lock-commands.ts";
 import { checkpointMission, startMission, updateMission } from "./mission-commands.ts";
 import { findMission, listMissions, listSorties } from "./mission-lists.ts";
-import { previewResumption, readRecoveryContext, resumeMission } from "./resumption.ts";
+import { previewResumption, readRecoveryContext, resumeMission, unsoundBefore } from "./resumption.ts";
 import { addSorties, updateSortie } from "./sortie-commands.ts";
+
+interface MissionsParts {
+  readonly transactions: Transactions;
+  readonly findings: Findings;
+  readonly now: () => number;
+}
 
 export class Missions {
   readonly #transactions: Transactions;
   readonly #commands: CommandRunner;
+  readonly #findings: Findings;
   readonly #now: () => number;
 
-  constructor(transactions: Transactions, commands: CommandRunner, now: () => number) {
+  constructor({ transactions, findings, now }: MissionsParts, commands: CommandRunner) {
     this.#now = now;
     this.#transactions = transactions;
+    this.#findings = findings;
     this.#commands = commands;
   }
 
@@ -54,8 +63,13 @@ export class Missions {
     );
   }
 
-  resume(caller: Caller, command: MissionResumeCommand): Promise<ResumptionAnswer> {
-    return this.#commands.run("mission_resume", caller, (tx, context) => resumeMission(tx, context, command));
+  async resume(caller: Caller, command: MissionResumeCommand): Promise<ResumptionAnswer> {
+    const { tenant, task } = caller.actor;
+    const copied = await this.#restoreCopies(tenant, task, command.checkpoint_id);
+    const answer = await this.#commands.run("mission_resume", caller, (tx, context) =>
+      resumeMission(tx, context, command),
+    );
+    return { ...answer, ...copied };
   }
 
   addSorties(caller: Caller, command: SortieAddCommand): Promise<MissionAnswer> {
@@ -99,14 +113,31 @@ export class Missions {
     );
   }
 
-  previewResumption(
+  async previewResumption(
     tenant: string,
     caller: string,
     query: QueryParams<"resume_preview">,
   ): Promise<ResumePreview> {
-    return this.#transactions.read("resume_preview", (reader) =>
+    const copied = await this.#restoreCopies(tenant, query.mission_id, query.checkpoint_id);
+    const preview = await this.#transactions.read("resume_preview", (reader) =>
       previewResumption(reader, tenant, caller, query, this.#now()),
     );
+    return { ...preview, ...copied };
+  }
+
+  /** Corrupt and lost checkpoints are restored from their copies first, and those without a copy are quarantined. */
+  async #restoreCopies(
+    tenant: string,
+    task: string,
+    named: string | undefined,
+  ): Promise<{ restored_copies?: string[] }> {
+    const { restored } = await this.#findings.reread(
+      () => this.#transactions.read("find_snapshot", (reader) => unsoundBefore(reader, tenant, task, named)),
+      (corrupt) => ({ tenant, task, corrupt }),
+    );
+    return restored.length === 0
+      ? {}
+      : { restored_copies: restored.map(({ checkpoint_id }) => checkpoint_id) };
   }
 
   /** Throws NOT_FOUND without such a mission. */

@@ -24,7 +24,7 @@ import { requireMission } from "./mission-lists.ts";
 import { readLocks, readSorties } from "./mission-records.ts";
 import { MissionTransaction } from "./mission-transaction.ts";
 
-/** The number of checkpoints that are read at once. */
+/** The number of checkpoints that are read at once behind a newest one that is not sound: they may be large. */
 const SLICE = 8;
 
 /** The sorties of one audit entry. */
@@ -52,8 +52,8 @@ export async function findSnapshot(
   if (named !== undefined && place?.task !== task) throw noSnapshot(task, named);
   const passedOver: CorruptCheckpoint[] = [];
   let to = place?.seq ?? (await readTask(reader, tenant, task))?.seq ?? 0;
-  while (to >= 1) {
-    const places = await readOrder(reader, keys, task, { from: 1, to, limit: SLICE, reverse: true });
+  for (let limit = 1; to >= 1; limit = SLICE) {
+    const places = await readOrder(reader, keys, task, { from: 1, to, limit, reverse: true });
     for (const found of await findMany(reader, keys, task, places)) {
       if (!found.sound) {
         if (found.removed === undefined) passedOver.push(found.corrupt);
@@ -68,6 +68,21 @@ export async function findSnapshot(
     to -= places.length;
   }
   throw noSnapshot(task, named, passedOver);
+}
+
+/** The corrupt and lost checkpoints in front of the snapshot from which the mission would resume. */
+export async function unsoundBefore(
+  reader: Reader,
+  tenant: string,
+  task: string,
+  named: string | undefined,
+): Promise<readonly CorruptCheckpoint[]> {
+  try {
+    return (await findSnapshot(reader, tenant, task, named)).passedOver;
+  } catch (error) {
+    if (!(error instanceof FleetError) || error.code !== "NOT_FOUND") throw error;
+    return (error.details as { corrupt?: readonly CorruptCheckpoint[] }).corrupt ?? [];
+  }
 }
 
 function withoutSnapshot(id: string): FleetError {

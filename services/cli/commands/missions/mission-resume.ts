@@ -30,6 +30,10 @@ export async function restoreMission(session: Session, flags: MissionResumeFlags
   const { mission: id, checkpoint: checkpointId, dryRun, yes, fence, budget, out } = flags;
   const { handle, mission } = await namedMission(session, id, { fence });
   const preview = await handle.previewResume({ ...session.deadline, checkpointId });
+  for (const checkpoint_id of preview.restored_copies ?? []) {
+    const text = "a checkpoint was lost or corrupt in the store and was restored from the file mirror";
+    session.warn({ code: "CHECKPOINT_RESTORED", text, details: { checkpoint_id } });
+  }
   const rendering = await import("../../rendering/missions/resume.ts");
   const point = () => rendering.renderResumePoint(mission, preview, session.view);
   const plan = () => `${point()}\n\n${rendering.renderResumePlan(preview)}`;

@@ -1,0 +1,112 @@
+// The rows of the table "Edge Cases" of seed 002 that are about files, for the resumption of a mission of a real fleet.
+
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
+import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { openStore } from "../../../shared/store/open.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { callCli } from "../../services/cli/call.ts";
+
+const LAST_MS = 120_000;
+const soon = { timeout: 30_000, interval: 50 };
+
+let server: TestFleet;
+let client: FleetClient;
+
+beforeAll(async () => {
+  // With threads, the store can be opened by this process too.
+  server = await startFleet({ FLEET_THREADS: "2" });
+  client = await server.client("dispatch");
+});
+afterAll(() => server.stop());
+
+const file = (mission: string, id: string) => join(server.home, "checkpoints", mission, `chk-${id}.json`);
+
+const resume = (mission: string) =>
+  callCli(["resume", "--mission", mission, "--yes"], {
+    env: { FLEET_URL: server.url, FLEET_HOME: server.home, FLEET_SPOOL_DIR: join(server.home, "spool") },
+  });
+
+async function startMission(id: string) {
+  const mission = client.mission(id);
+  await mission.start({ title: id });
+  await mission.addSorties([{ title: "part 1", assignedTo: "specialist-1" }, { title: "part 2" }]);
+  return mission;
+}
+
+/** Records the mission; resolves when the checkpoint has its file. */
+async function recorded(mission: string, note: string): Promise<string> {
+  const { checkpointId } = await client.mission(mission).checkpoint({ note });
+  await expect.poll(() => existsSync(file(mission, checkpointId)), soon).toBe(true);
+  return checkpointId;
+}
+
+async function loseRow(mission: string, id: string): Promise<void> {
+  const store = await openStore(`lmdb:${join(server.home, "store")}?shared`);
+  await store.transact({ label: "lose", deadlineMs: 10_000, onUnknown: "safe" }, async (tx) =>
+    tx.clear(tenantKeys("default").checkpoint(mission, id)),
+  );
+  await store.close({ drainMs: 5_000 });
+}
+
+describe("002-edge", { timeout: LAST_MS }, () => {
+  test("checkpoint file missing: the mission resumes from the store", async () => {
+    await startMission("msn-no-file");
+    const id = await recorded("msn-no-file", "kept");
+    rmSync(file("msn-no-file", id));
+    const { exit, out } = await resume("msn-no-file");
+    expect([exit, out]).toEqual([0, expect.stringContaining(`Resuming from checkpoint: chk-${id}`)]);
+  });
+
+  test("SQLite record missing: the mission resumes from the file, with a warning", async () => {
+    await startMission("msn-no-row");
+    await recorded("msn-no-row", "older");
+    const id = await recorded("msn-no-row", "newest");
+    await loseRow("msn-no-row", id);
+    const { exit, out, err } = await resume("msn-no-row");
+    expect([exit, out]).toEqual([0, expect.stringContaining(`Resuming from checkpoint: chk-${id}`)]);
+    expect(out).toContain("Recovery complete. Mission resumed.");
+    expect(err).toContain("restored from the file mirror");
+  });
+
+  test("SQLite record missing: the command alone restores it too, and its answer names it", async () => {
+    const mission = await startMission("msn-command");
+    const id = await recorded("msn-command", "only");
+    await loseRow("msn-command", id);
+    expect(await mission.resume()).toMatchObject({ checkpointId: id, restoredCopies: [id], passedOver: [] });
+    expect(await mission.resume()).not.toHaveProperty("restoredCopies");
+  });
+
+  test("both missing: an error without another checkpoint, else the previous one and a blocker", async () => {
+    await startMission("msn-neither");
+    const only = await recorded("msn-neither", "only");
+    await loseRow("msn-neither", only);
+    rmSync(file("msn-neither", only));
+    const refused = await resume("msn-neither");
+    expect(refused.exit).not.toBe(0);
+    expect(refused.err).toContain("the mission has no checkpoint to resume from");
+    const older = await recorded("msn-neither", "older");
+    const newest = await recorded("msn-neither", "newest");
+    await loseRow("msn-neither", newest);
+    rmSync(file("msn-neither", newest));
+    const { exit, out } = await resume("msn-neither");
+    expect([exit, out]).toEqual([0, expect.stringContaining(`Resuming from checkpoint: chk-${older}`)]);
+    expect(out).toContain(`Checkpoint ${newest} is corrupt; the mission resumed from an earlier one`);
+  });
+
+  test("corrupted checkpoint, and a file that was edited: the previous one is used", async () => {
+    await startMission("msn-edited");
+    const older = await recorded("msn-edited", "older");
+    const newest = await recorded("msn-edited", "newest");
+    await loseRow("msn-edited", newest);
+    const copy = file("msn-edited", newest);
+    writeFileSync(copy, readFileSync(copy, "utf8").replaceAll("part 2", "forged"));
+    const { exit, out } = await resume("msn-edited");
+    expect([exit, out]).toEqual([0, expect.stringContaining(`Resuming from checkpoint: chk-${older}`)]);
+    expect(out).not.toContain("forged");
+    const titles = (await client.mission("msn-edited").sorties()).sorties.map(({ title }) => title);
+    expect(titles).toEqual(["part 1", "part 2"]);
+  });
+});
