@@ -3,7 +3,7 @@
  * and the position in the feed up to which both are complete. The position is kept beside the files that it describes, so a folder that was lost
  * or put back from a backup is completed from where it stands.
  */
-import { readdir, readlink } from "node:fs/promises";
+import { readdir, readlink, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Sealed } from "../integrity/seal.ts";
 import { DEFAULT_TENANT, isToken } from "../protocol/ids.ts";
@@ -33,6 +33,11 @@ export class MirrorFolder {
     this.#root = rootOf(folder);
   }
 
+  /** Whether a mirror was ever written here. */
+  exists(): Promise<boolean> {
+    return isFolder(this.#root);
+  }
+
   /** null: there is no readable file. The hash is computed from the content. */
   async read(place: MirroredTask, id: string): Promise<Sealed | null> {
     for (const folder of foldersOf(this.#root, place)) if (!(await isFolder(folder))) return null;
@@ -55,6 +60,11 @@ export class MirrorFolder {
   async position(): Promise<MirrorPosition | null> {
     const content = await readPlainFile(join(this.#root, POSITION_FILE), POSITION_BYTES_MAX);
     return content === null ? null : positionIn(content.toString("utf8"));
+  }
+
+  /** The mirror then writes every file again. A step that is about to end may set the position once more. */
+  async forgetPosition(): Promise<void> {
+    await rm(join(this.#root, POSITION_FILE), { force: true });
   }
 
   async *tasks(): AsyncGenerator<MirroredTask> {

@@ -47,7 +47,8 @@ const LAYERS: Record<string, readonly string[]> = {
   ),
   ...Object.fromEntries(SERVICES.map((service) => [service, SHARED])),
   ...Object.fromEntries(OUTSIDERS.map((service) => [service, OUTSIDER])),
-  "services/cli": [...OUTSIDER, "shared/transfer"],
+  // It compares the files of the mirror with the fleet.
+  "services/cli": [...OUTSIDER, "shared/transfer", "shared/mirror"],
   // Secrets are removed before anything leaves the machine.
   "services/hook": [...OUTSIDER, "shared/integrity"],
   "services/standalone": [...SHARED, ...SERVICES, ...OUTSIDERS, "deploy/local"],

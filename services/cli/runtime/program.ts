@@ -12,6 +12,7 @@ import { addResume } from "../commands/checkpoints/resume.ts";
 import { addFence } from "../commands/handoff/fence.ts";
 import { addHandoffs } from "../commands/handoff/handoffs.ts";
 import { addHook } from "../commands/hooks/hook.ts";
+import { addMirror } from "../commands/mirror/mirror.ts";
 import { addLock } from "../commands/missions/lock.ts";
 import { addMission } from "../commands/missions/mission.ts";
 import { addSortie } from "../commands/missions/sortie.ts";
@@ -62,7 +63,17 @@ const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
   ],
   Missions: [addMission, addSortie, addLock],
   "Failures and alerts": [addRecovery, addAlerts],
-  "Store and bus": [addAccess, addAudit, addScrub, addSearchIndex, addQueue, addSpool, addEvents, addExport],
+  "Store and bus": [
+    addAccess,
+    addAudit,
+    addScrub,
+    addSearchIndex,
+    addQueue,
+    addSpool,
+    addEvents,
+    addExport,
+    addMirror,
+  ],
 };
 
 /** Runs one call and resolves with its exit code. Never rejects. */

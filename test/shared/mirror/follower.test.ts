@@ -68,6 +68,24 @@ describe.each(ENGINES)("the mirror of a store on %s", (engine) => {
     expect(read("task-1", `chk-${id}.json`).metadata).toMatchObject({ version: 3, status: "finalized" });
   });
 
+  test("the file of a removed checkpoint is removed, and the trail states it", async () => {
+    const ids = [];
+    for (let n = 0; n < 3; n += 1) ids.push((await create(bench.repository)).checkpoint_id);
+    await bench.follow();
+    const operator = { task: "task-1", agent: "human=olga" };
+    await send(bench.repository, "remove", { checkpoint_id: ids[0], keep: 1 }, operator);
+    await bench.follow();
+    await expect(bench.folder.checkpoints({ tenant: "default", task: "task-1" })).resolves.toEqual(
+      ids.slice(1),
+    );
+    expect(JSON.parse(lines("task-1").at(-1)!)).toMatchObject({ op: "remove", checkpoint_id: ids[0] });
+    rmSync(at("position.json"));
+    await bench.follow();
+    await expect(bench.folder.checkpoints({ tenant: "default", task: "task-1" })).resolves.toEqual(
+      ids.slice(1),
+    );
+  });
+
   test("the trail in the folder is the chained trail of the task, also after a torn line", async () => {
     const { checkpoint_id: id } = await create(bench.repository);
     await bench.follow();

@@ -25,12 +25,6 @@ const policies: Policies = {
 };
 
 /** The generator "mulberry32". */
-/** Another error fails the test. */
-function nullIfNotOffered(error: Error): null {
-  if (error.message !== "the handoff was not offered") throw error;
-  return null;
-}
-
 function randomFrom(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -71,6 +65,18 @@ describe.each(ENGINES.slice(0, 1))("random tasks on %s", (engine) => {
     await place.repository.get("default", id).catch(() => {});
   }
 
+  async function takeOver(task: string, agent: string): Promise<void> {
+    const { handoff_id } = await place.head(task);
+    if (handoff_id === null) return;
+    const handoff = await place.handoff(handoff_id);
+    // An agent has it, and owes its first checkpoint.
+    if (handoff.state === "accepted") return;
+    // A refused acceptance leaves the offer open, and no coordinator makes a second one beside it.
+    const isOpen = handoff.state === "offered" && place.now < Date.parse(handoff.deadline ?? "");
+    const offered = isOpen ? handoff : await offer(place.repository, handoff_id);
+    await acknowledge(place.repository, offered, { agent });
+  }
+
   /** Moves of agents, operators and time. One that the task does not allow is refused, which is as good. */
   function movesOf(
     task: string,
@@ -108,11 +114,7 @@ describe.each(ENGINES.slice(0, 1))("random tasks on %s", (engine) => {
         finalize(place.repository, await one(), below(2) === 0 ? "succeeded" : "handed_off", await by()),
       take: () => send(place.repository, "take", {}, { task, agent: agent() }),
       handoff: async () => send(place.repository, "handoff", { checkpoint_id: await one() }, await by()),
-      "take over": async () => {
-        const { handoff_id } = await place.head(task);
-        const offered = await offer(place.repository, handoff_id ?? "").catch(nullIfNotOffered);
-        if (offered !== null) await acknowledge(place.repository, offered, { agent: agent() });
-      },
+      "take over": () => takeOver(task, agent()),
       fail: () => place.fail(task),
       attempt: async () => {
         const { recovery } = await place.head(task);
