@@ -53,7 +53,7 @@ export interface LockRequest extends LockClaim {
 }
 
 export type LockOutcome =
-  | { readonly state: "held"; readonly lock: HeldLock }
+  | { readonly state: "held" | "timed_out"; readonly lock: HeldLock }
   | { readonly state: "waiting"; readonly lock: HeldLock; readonly waiter: LockWaiter };
 
 /** The changes of one transaction. */
@@ -88,14 +88,18 @@ export class LockChanges {
     return this;
   }
 
-  /** Throws CONFLICT while another agent holds the file and the request does not wait, or too many wait. */
+  /**
+   * A request of an agent that waits changes its deadline. Throws CONFLICT while another agent holds the file and the
+   * request does not wait, or too many wait.
+   */
   request({ path, wait_ms, ...claim }: LockRequest): LockOutcome {
     const held = this.find(path);
     if (held === undefined) return { state: "held", lock: this.grant(path, claim, []) };
     if (held.agent_id === claim.agent_id)
       return { state: "held", lock: this.#renew({ ...held, ...claim, lock_id: held.lock_id }) };
     const known = held.waiters.find(({ agent_id }) => agent_id === claim.agent_id);
-    if (known !== undefined) return { state: "waiting", lock: held, waiter: known };
+    if (known !== undefined)
+      return this.#waitAgain(held, { ...known, ...claim, lock_id: known.lock_id }, wait_ms);
     const details = { path, held_by: held.agent_id, until: held.expires_at, waiters: held.waiters.length };
     if (wait_ms === 0) throw new FleetError("CONFLICT", "another agent holds the file", { details });
     if (held.waiters.length >= LIMITS.lock_waiters_count_max) {
@@ -158,6 +162,19 @@ export class LockChanges {
     const lock = { ...held, expires_at: this.#at(held.timeout_ms) };
     this.#push({ op: "lock_renew", lock }, lock);
     return lock;
+  }
+
+  /** The agent keeps its place in the queue. Without further time its wait is over, without the file. */
+  #waitAgain({ path, ...held }: HeldLock, known: LockWaiter, waitMs: number): LockOutcome {
+    const waiter = { ...known, deadline: this.#at(waitMs) };
+    const waiters = held.waiters.map((one) => (one.lock_id === waiter.lock_id ? waiter : one));
+    const lock = { ...held, path, waiters };
+    if (waitMs === 0) {
+      this.#timeOut(path, waiter);
+      return { state: "timed_out", lock };
+    }
+    this.#push({ op: "lock_wait", lock, waiter }, lock);
+    return { state: "waiting", lock, waiter };
   }
 
   #timeOut(path: string, waiter: LockWaiter): void {

@@ -40,16 +40,14 @@ export async function acquireLock(
   const missed = locks.changes.find(
     (one) => isTimeout(one) && one.waiter.agent_id === agent_id && one.lock.path === path,
   );
-  const lock_id = `lck-${context.commandId}`;
-  const claim = { lock_id, agent_id, sortie_id, purpose, timeout_ms };
-  const outcome = missed === undefined ? locks.request({ ...claim, path, wait_ms }) : null;
-  if (outcome !== null) requireLockRoom(locks.table);
+  const claim = { lock_id: `lck-${context.commandId}`, agent_id, sortie_id, purpose, timeout_ms };
+  const outcome =
+    missed === undefined
+      ? locks.request({ ...claim, path, wait_ms })
+      : { state: "timed_out" as const, lock: missed.lock };
+  requireLockRoom(locks.table);
   const checkpoint_id = await writeLocks(work);
-  const recorded = checkpoint_id === null ? {} : { checkpoint_id };
-  if (outcome !== null) return work.complete({ ...answerOf(work, outcome), ...recorded });
-  const { lock } = missed as LockChange;
-  const answer = { ...named(work, lock), state: "timed_out" as const, held_by: lock.agent_id };
-  return work.complete({ ...answer, ...recorded });
+  return work.complete({ ...answerOf(work, outcome), ...(checkpoint_id !== null && { checkpoint_id }) });
 }
 
 export async function renewLock(
@@ -99,11 +97,18 @@ const isTimeout = (change: LockChange): change is Extract<LockChange, { op: "loc
   change.op === "lock_timeout";
 
 function answerOf(work: MissionTransaction, outcome: LockOutcome): RememberedLock {
-  const { lock, state } = outcome;
+  const { lock } = outcome;
   const answer = { ...named(work, lock), held_by: lock.agent_id };
-  if (state === "held") return { ...answer, state, fence: lock.fence, until: lock.expires_at };
-  const { lock_id, deadline } = outcome.waiter;
-  return { ...answer, state, lock_id, until: deadline };
+  switch (outcome.state) {
+    case "held":
+      return { ...answer, state: "held", fence: lock.fence, until: lock.expires_at };
+    case "timed_out":
+      return { ...answer, state: "timed_out" };
+    case "waiting": {
+      const { lock_id, deadline } = outcome.waiter;
+      return { ...answer, state: "waiting", lock_id, until: deadline };
+    }
+  }
 }
 
 function named({ at, context }: MissionTransaction, { path, lock_id }: HeldLock) {

@@ -46,8 +46,19 @@ export async function acquireFileLock(
   parts: LockParts,
   place: LockPlace,
   path: string,
-  { signal, waitMs = 0, ...terms }: LockOptions,
+  options: LockOptions,
 ): Promise<FileLock> {
+  const result = await acquireLock(parts, place, path, options);
+  return new FileLock(parts, place, result, options.timeoutMs);
+}
+
+/** Without renewal. Throws CONFLICT like {@link acquireFileLock}. */
+export async function acquireLock(
+  parts: LockParts,
+  place: LockPlace,
+  path: string,
+  { signal, waitMs = 0, ...terms }: LockOptions,
+): Promise<LockResult> {
   const { delivery, queries, clock } = parts;
   const end = clock.monotonic() + waitMs;
   const request = async (wait: number): Promise<LockResult> => {
@@ -67,7 +78,7 @@ export async function acquireFileLock(
     if (!waits || clock.monotonic() >= end)
       result = await request(Math.max(0, Math.floor(end - clock.monotonic())));
   }
-  if (result.state === "held") return new FileLock(parts, place, result, terms.timeoutMs);
+  if (result.state === "held") return result;
   const { heldBy: held_by, checkpointId: checkpoint_id } = result;
   throw new FleetError("CONFLICT", "the wait for the file is over, and another agent holds it", {
     details: { path, held_by, ...(checkpoint_id !== undefined && { checkpoint_id }) },

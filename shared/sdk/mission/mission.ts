@@ -25,10 +25,10 @@ import type { QuerySender } from "../request/query-sender.ts";
 import type { CallOptions } from "../request/request.ts";
 import {
   acquireFileLock,
+  acquireLock,
   type FileLock,
   type LockOptions,
   type LockResult,
-  type LockTerms,
 } from "./file-lock.ts";
 
 export interface MissionParts {
@@ -188,14 +188,9 @@ export class MissionHandle {
     return resultOf(await delivery.deliverNow("lock_renew", this.id, body, this.#fenced(options)));
   }
 
-  /** One request, without renewal. It may answer that the agent waits. */
-  async requestLock(
-    path: string,
-    { purpose, sortieId, timeoutMs, waitMs, ...options }: Options & LockTerms = {},
-  ): Promise<LockResult> {
-    const { delivery } = this.#parts;
-    const body = toSnake({ path, purpose, sortieId, timeoutMs, waitMs });
-    return resultOf(await delivery.deliverNow("lock_acquire", this.id, body, this.#fenced(options)));
+  /** Like {@link lock}, for a caller that renews and releases the lock itself. */
+  acquireLock(path: string, options: LockOptions = {}): Promise<LockResult> {
+    return acquireLock(this.#parts, { mission: this.id, fence: this.fence }, path, options);
   }
 
   /** Those that are held now, ordered by their paths. */

@@ -66,9 +66,8 @@ const milliseconds = (seconds: number | undefined) => (seconds === undefined ? u
 async function acquire(session: Session, path: string, flags: Flags): Promise<void> {
   const { mission: id, purpose, sortie: sortieId, expires, wait = 0, fence } = flags;
   const { handle } = await namedMission(session, id, { fence });
-  const { waitForLock } = await import("./lock-wait.ts");
   const terms = { purpose, sortieId, timeoutMs: milliseconds(expires) };
-  const result = await waitForLock(handle, path, { ...terms, waitMs: wait * 1_000 }, session);
+  const result = await handle.acquireLock(path, { ...terms, waitMs: wait * 1_000 });
   await session.show(result, () => `Locked: ${result.path}\nFence: ${result.fence}\nUntil: ${result.until}`);
 }
 

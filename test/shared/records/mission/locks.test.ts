@@ -120,6 +120,24 @@ describe.each(ENGINES)("a lock on %s", (engine) => {
     );
   });
 
+  test("a waiter that asks again keeps its place, or ends its wait", async () => {
+    await acquire("specialist-1");
+    const { lock_id } = await acquire("specialist-2", { wait_ms: 1_000 });
+    await acquire("specialist-3", { wait_ms: 60_000 });
+    expect(await acquire("specialist-2", { wait_ms: 60_000 })).toMatchObject({ state: "waiting", lock_id });
+    now += 1_000;
+    expect((await locks())[0]?.waiters.map(({ agent_id }) => agent_id)).toEqual([
+      "specialist-2",
+      "specialist-3",
+    ]);
+    expect(await acquire("specialist-2", { wait_ms: 0 })).toMatchObject({
+      state: "timed_out",
+      held_by: "specialist-1",
+      checkpoint_id: expect.any(String),
+    });
+    expect(await release("specialist-1")).toMatchObject({ held_by: "specialist-3" });
+  });
+
   test("the queue of a file is bounded", async () => {
     const sorties = Array.from({ length: LIMITS.lock_waiters_count_max + 1 }, (_, n) => ({
       title: "more",
