@@ -48,12 +48,12 @@ export async function acquireFileLock(
   path: string,
   options: LockOptions,
 ): Promise<FileLock> {
-  const result = await acquireLock(parts, place, path, options);
+  const result = await holdFile(parts, place, path, options);
   return new FileLock(parts, place, result, options.timeoutMs);
 }
 
 /** Without renewal. Throws CONFLICT like {@link acquireFileLock}. */
-export async function acquireLock(
+export async function holdFile(
   parts: LockParts,
   place: LockPlace,
   path: string,

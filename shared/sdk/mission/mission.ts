@@ -23,13 +23,7 @@ import { resultOf } from "../client/outcome.ts";
 import type { CommandDelivery, CommandOptions } from "../delivery/command-delivery.ts";
 import type { QuerySender } from "../request/query-sender.ts";
 import type { CallOptions } from "../request/request.ts";
-import {
-  acquireFileLock,
-  acquireLock,
-  type FileLock,
-  type LockOptions,
-  type LockResult,
-} from "./file-lock.ts";
+import { acquireFileLock, type FileLock, holdFile, type LockOptions, type LockResult } from "./file-lock.ts";
 
 export interface MissionParts {
   readonly agentId: string;
@@ -190,7 +184,7 @@ export class MissionHandle {
 
   /** Like {@link lock}, for a caller that renews and releases the lock itself. */
   acquireLock(path: string, options: LockOptions = {}): Promise<LockResult> {
-    return acquireLock(this.#parts, { mission: this.id, fence: this.fence }, path, options);
+    return holdFile(this.#parts, { mission: this.id, fence: this.fence }, path, options);
   }
 
   /** Those that are held now, ordered by their paths. */
