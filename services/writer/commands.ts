@@ -17,6 +17,7 @@ import { passedOverText } from "../../shared/records/mission/resumption.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Caller } from "../../shared/records/task/command-runner.ts";
 import { requireRemembered } from "../../shared/records/task/expiry.ts";
+import { checkImportedVersion } from "../../shared/records/transfer/import.ts";
 import { currentTraceparent } from "../../shared/runtime/observability/tracing.ts";
 import { requireAgentType } from "../../shared/service-host/policy-file.ts";
 
@@ -139,6 +140,12 @@ function handlersOf(repository: CheckpointRepository): Handlers {
     lock_acquire: { apply: (by, command) => missions.acquireLock(by, command) },
     lock_renew: { apply: (by, command) => missions.renewLock(by, command) },
     lock_release: { apply: (by, command) => missions.releaseLock(by, command) },
+    import_begin: { apply: (by, command) => repository.beginImport(by, command) },
+    import_version: {
+      check: (_, command) => void checkImportedVersion(command),
+      apply: (by, command) => repository.importVersion(by, command),
+    },
+    import_end: { apply: (by, command) => repository.endImport(by, command) },
   };
 }
 

@@ -2,6 +2,7 @@
  * inputs are the task before, the entry's own facts and the free texts, which are not audited. */
 import type { FinalStatus, StoredFinalStatus } from "../protocol/checkpoint.ts";
 import type { BlockReason, RecoveryAction, RecoveryRung } from "../protocol/recovery-states.ts";
+import { IMPORT_RULES } from "./import/import-rules.ts";
 import {
   type Budget,
   budgetOf,
@@ -11,24 +12,8 @@ import {
   WHOLE_BUDGET,
   type Work,
 } from "./task.ts";
+import { type AuditedChange, nullableFact, numberFact, textFact, textsFact } from "./trail/facts.ts";
 import { type AuditOp, MISSION_AUDIT_OPS, type Texts } from "./transition.ts";
-
-/** A transition as its audit entry states it. */
-export interface AuditedChange {
-  readonly op: AuditOp;
-  readonly at: string;
-  readonly actor: string;
-  readonly checkpointId: string | null;
-  readonly facts: Readonly<Record<string, unknown>>;
-}
-
-/** An entry lacks a fact: an earlier version wrote it. */
-export class MissingFact extends Error {
-  constructor(op: AuditOp, name: string) {
-    super(`the audit entry of "${op}" has no ${name}`);
-    this.name = "MissingFact";
-  }
-}
 
 type Rule = (task: TaskRecord, change: AuditedChange, texts: Texts) => Partial<TaskRecord>;
 
@@ -47,26 +32,26 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
     ...(change.facts.specialist === "yes"
       ? { ...worked(task, change, task.work), updated_at: task.updated_at }
       : worked(task, change, reopened(task))),
-    phase: textOf(change, "phase"),
+    phase: textFact(change, "phase"),
     agent_id: change.actor,
-    agent_type: textOf(change, "agent_type"),
+    agent_type: textFact(change, "agent_type"),
     latest_id: change.checkpointId,
     seq: task.seq + 1,
     ...(task.owner !== null && { owned_seq: task.seq + 1 }),
   }),
   update: (task, change) => ({
     ...worked(task, change, resumedByTaker(task)),
-    ...(change.checkpointId === task.latest_id && { phase: textOf(change, "phase") }),
+    ...(change.checkpointId === task.latest_id && { phase: textFact(change, "phase") }),
   }),
   link: (task, change) => worked(task, change, resumedByTaker(task)),
   finalize: (task, change) => {
-    const status = textOf(change, "final_status") as StoredFinalStatus;
+    const status = textFact(change, "final_status") as StoredFinalStatus;
     // No agent acts: neither the state of the task nor the time of its last write changes.
     if (status === "superseded") return { updated_at: task.updated_at };
     // Present in place of the task's end: the completed task is handed off.
     const { completion_seq: completionSeq } = change.facts;
     const isHandedOff = typeof completionSeq === "number";
-    const ended = isHandedOff ? null : endOf(status, textOf(change, "phase"));
+    const ended = isHandedOff ? null : endOf(status, textFact(change, "phase"));
     const succeeded = status === "succeeded" && { last_successful_id: change.checkpointId };
     if (ended === null) {
       const work = worked(task, change, resumedByTaker(task));
@@ -75,10 +60,10 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
     return { ...worked(task, change, task.work), ...succeeded, ...endedAs(ended, task) };
   },
   take: (task, change) => ({
-    owner: textOf(change, "owner_to"),
+    owner: textFact(change, "owner_to"),
     fence: task.fence + 1,
     taken_seq: task.owned_seq,
-    work: taken(task.work, textOf(change, "owner_to")),
+    work: taken(task.work, textFact(change, "owner_to")),
   }),
   release: (task) => {
     const block = takenBlock(task);
@@ -90,11 +75,11 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   remove: UNTOUCHED,
   retain: ({ updated_at }, change) => ({
     updated_at,
-    retention: { policy: orNull(change, "retention_policy"), holds: textsOf(change, "holds") },
+    retention: { policy: nullableFact(change, "retention_policy"), holds: textsFact(change, "holds") },
   }),
   fork: UNTOUCHED,
   handoff: (task, change) => {
-    const id = textOf(change, "handoff_id");
+    const id = textFact(change, "handoff_id");
     if (task.work.kind === "recovering") return { work: { ...task.work, handoff_id: id, accepted: false } };
     const replaces = change.facts.supersedes_recovery === "yes";
     return {
@@ -105,7 +90,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   validate: UNCHANGED,
   offer: UNCHANGED,
   acknowledge: (task, change) => ({
-    owner: textOf(change, "owner_to"),
+    owner: textFact(change, "owner_to"),
     fence: task.fence + 1,
     taken_seq: task.owned_seq,
     ...(hasHandoff(task.work) && { work: { ...task.work, accepted: true } }),
@@ -117,16 +102,16 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   cancel_handoff: (task, change) =>
     change.facts.ended_as === "completed" ? endedAs("completed", task) : closed(task, change),
   block: (task, change, { details = null }) => {
-    const seq = numberOf(change, "alert_seq");
+    const seq = numberFact(change, "alert_seq");
     return {
       work: {
         kind: "blocked",
-        reason: textOf(change, "reason") as BlockReason,
+        reason: textFact(change, "reason") as BlockReason,
         details,
         at: change.at,
         alert_seq: seq,
         taken_by: null,
-        due_at: orNull(change, "due_at"),
+        due_at: nullableFact(change, "due_at"),
       },
       alerted: null,
       budget: task.budget && { ...task.budget, resumed: false },
@@ -134,19 +119,19 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   },
   fail: (task, change, { failure = null, choice = null }) => {
     const budget = budgetOf(task);
-    const rung = textOf(change, "rung") as RecoveryRung;
+    const rung = textFact(change, "rung") as RecoveryRung;
     return {
       ...revoked(task),
       alerted: alertOf(task),
-      work: waiting(orNull(change, "due_at")),
+      work: waiting(nullableFact(change, "due_at")),
       budget: {
         ...budget,
         failures: budget.failures + 1,
-        attempts_max: numberOf(change, "attempts_max"),
+        attempts_max: numberFact(change, "attempts_max"),
         rung,
         rung_attempts: rung === budget.rung ? budget.rung_attempts : 0,
-        avoid_id: orNull(change, "avoid_id"),
-        action: textOf(change, "action") as RecoveryAction,
+        avoid_id: nullableFact(change, "avoid_id"),
+        action: textFact(change, "action") as RecoveryAction,
         resumed: false,
         failure,
         choice,
@@ -156,14 +141,14 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   },
   recover: (task, change) => ({
     // In a store of the first layout the head did not count the items of every checkpoint.
-    completed_items: Math.max(task.completed_items, numberOf(change, "items")),
+    completed_items: Math.max(task.completed_items, numberFact(change, "items")),
     work: { kind: "recovering", stage: "attempted", due_at: null, handoff_id: null, accepted: false },
     ...(change.facts.before_completion === "yes" && { completion_seq: null }),
     budget: {
       ...counted(budgetOf(task), change),
-      avoid_id: task.budget?.avoid_id ?? textOf(change, "from_checkpoint"),
-      checkpoint_id: textOf(change, "from_checkpoint"),
-      handoff_id: textOf(change, "handoff_id"),
+      avoid_id: task.budget?.avoid_id ?? textFact(change, "from_checkpoint"),
+      checkpoint_id: textFact(change, "from_checkpoint"),
+      handoff_id: textFact(change, "handoff_id"),
     },
   }),
   resume: (task, change) => ({
@@ -206,6 +191,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
     };
   },
   ...OF_MISSION,
+  ...IMPORT_RULES,
 };
 
 /** `task` null: the transition begins the task. */
@@ -251,6 +237,7 @@ function newTask({ tenant, task }: { tenant: string; task: string }, at: string)
     budget: null,
     alerted: null,
     retention: null,
+    origin: null,
     audit_seq: 0,
     audit_hash: "",
     created_at: at,
@@ -297,7 +284,7 @@ function resumedByTaker(task: TaskRecord): Work {
 
 /** A checkpoint was written: `work` after it, and the number of completed items, of which more are progress. */
 function worked(task: TaskRecord, change: AuditedChange, work: Work): Partial<TaskRecord> {
-  const items = numberOf(change, "items");
+  const items = numberFact(change, "items");
   const isProgress = items > task.completed_items;
   const alerted = task.work.kind === "blocked" && work.kind !== "blocked" ? alertOf(task) : task.alerted;
   return {
@@ -324,7 +311,7 @@ function taken(work: Work, owner: string): Work {
 }
 
 function closed({ work }: TaskRecord, change: AuditedChange): Partial<TaskRecord> {
-  if (!hasHandoff(work) || work.handoff_id !== textOf(change, "handoff_id")) return {};
+  if (!hasHandoff(work) || work.handoff_id !== textFact(change, "handoff_id")) return {};
   if (work.kind === "handing_off") return { work: { kind: "open" } };
   return { work: { ...work, handoff_id: null, accepted: false } };
 }
@@ -361,7 +348,7 @@ function alertOf({ work, alerted }: TaskRecord): TaskRecord["alerted"] {
 
 /** One attempt more, of which `window` lie in the policy's window, this one included. */
 function counted(budget: Budget, change: AuditedChange): Budget {
-  const inWindow = numberOf(change, "window");
+  const inWindow = numberFact(change, "window");
   return {
     ...budget,
     attempts: budget.attempts + 1,
@@ -370,28 +357,4 @@ function counted(budget: Budget, change: AuditedChange): Budget {
     attempted_at: change.at,
     resumed_at: null,
   };
-}
-
-function textOf(change: AuditedChange, name: string): string {
-  const value = change.facts[name];
-  if (typeof value !== "string") throw new MissingFact(change.op, name);
-  return value;
-}
-
-function textsOf(change: AuditedChange, name: string): readonly string[] {
-  const value = change.facts[name];
-  if (!Array.isArray(value)) throw new MissingFact(change.op, name);
-  return value.map(String);
-}
-
-function numberOf(change: AuditedChange, name: string): number {
-  const value = change.facts[name];
-  if (typeof value !== "number") throw new MissingFact(change.op, name);
-  return value;
-}
-
-function orNull(change: AuditedChange, name: string): string | null {
-  const value = change.facts[name];
-  if (value === undefined) throw new MissingFact(change.op, name);
-  return value === null ? null : String(value);
 }

@@ -23,6 +23,14 @@ import {
   request,
   validateHandoff,
 } from "./handoff.ts";
+import {
+  importBegun,
+  importEnded,
+  isImporting,
+  isOfImport,
+  refuseImporting,
+  versionImported,
+} from "./import/import.ts";
 import type { Input, RecoverInput } from "./input.ts";
 import { release, take } from "./ownership.ts";
 import { attempt, retry, settle, supersedeRecovery } from "./recovery.ts";
@@ -42,7 +50,10 @@ import { conflict, type Refusal, refuse } from "./transition.ts";
 export function decide(state: Aggregate, input: Input, circumstances: Circumstances): Decision | Refusal {
   const decision = new Decision(circumstances, state);
   const { task } = state;
+  if (task !== null && isImporting(task) && !isOfImport(input)) return refuseImporting(task);
   switch (input.type) {
+    case "import_begin":
+      return importBegun(decision, task, input);
     case "create":
       return checkpointCreated(decision, task, input);
     case "take":
@@ -61,10 +72,14 @@ function unknownTask(input: Input, { task: task_id }: Circumstances): Refusal {
   return refuse("unknown_task", new FleetError("NOT_FOUND", "there is no such task", { details }));
 }
 
-type KnownInput = Exclude<Input, { type: "create" | "take" | "release" }>;
+type KnownInput = Exclude<Input, { type: "create" | "take" | "release" | "import_begin" }>;
 
 function decideKnown(decision: Decision, task: TaskRecord, input: KnownInput): Decision | Refusal {
   switch (input.type) {
+    case "import_version":
+      return versionImported(decision, task, input);
+    case "import_end":
+      return importEnded(decision, task, input);
     case "change":
       return checkpointChanged(decision, task, input);
     case "handoff":

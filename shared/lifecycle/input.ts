@@ -4,6 +4,7 @@ import type { RecoveryChoice, RecoveryFailure } from "../protocol/recovery-recor
 import type { PointFailure } from "../protocol/recovery-states.ts";
 import type { ChangedCheckpoint, CreatedCheckpoint } from "./checkpoints.ts";
 import type { HandoffRequest, Offering } from "./handoff.ts";
+import type { ImportBegin, ImportEnd, ImportedVersion } from "./import/import.ts";
 import type { Take } from "./ownership.ts";
 import type { RecoveryPoint } from "./recovery.ts";
 import type { RemoveInput, RetainInput } from "./retention/rules.ts";
@@ -32,7 +33,10 @@ export type CommandInput =
   | { readonly type: "cancel_handoff"; readonly named: Handoff | null; readonly reason: string | null }
   | ({ readonly type: "recover" } & RecoverInput)
   | ({ readonly type: "remove" } & RemoveInput)
-  | ({ readonly type: "retain" } & RetainInput);
+  | ({ readonly type: "retain" } & RetainInput)
+  | ({ readonly type: "import_begin" } & ImportBegin)
+  | ({ readonly type: "import_version" } & ImportedVersion)
+  | ({ readonly type: "import_end" } & ImportEnd);
 
 export interface RecoverInput {
   /** Recorded with the handoff that the command cancels. */

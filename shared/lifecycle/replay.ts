@@ -2,8 +2,9 @@
  * Replay: folding the audit trail of a task through `apply` yields its head. Free text (the details of a failure or a block, an operator's
  * choice) is not audited and therefore not compared.
  */
-import { type AuditedChange, apply, MissingFact } from "./apply.ts";
+import { apply } from "./apply.ts";
 import { budgetOf, openHandoffOf, recoveryStateOf, stateOf, type TaskRecord } from "./task.ts";
+import { type AuditedChange, MissingFact } from "./trail/facts.ts";
 import { AUDIT_OPS, type AuditOp } from "./transition.ts";
 
 /** The version of entries with all facts from which the state of the task can be derived. Entries of version 1 lack some. */
@@ -39,10 +40,20 @@ export function replayEntry(task: TaskRecord | null, entry: AuditEntry): TaskRec
 export function comparable(task: TaskRecord) {
   const { owner, fence, phase, agent_id, agent_type, latest_id, last_successful_id, seq } = task;
   const { failure: _failure, choice: _choice, ...budget } = budgetOf(task);
-  const { owned_seq, taken_seq, completed_items, completion_seq, alerted, audit_seq, work, retention } = task;
+  const {
+    owned_seq,
+    taken_seq,
+    completed_items,
+    completion_seq,
+    alerted,
+    origin,
+    audit_seq,
+    work,
+    retention,
+  } = task;
   return {
     ...{ owner, fence, phase, agent_id, agent_type, latest_id, last_successful_id, seq },
-    ...{ owned_seq, taken_seq, completed_items, completion_seq, alerted, audit_seq, retention },
+    ...{ owned_seq, taken_seq, completed_items, completion_seq, alerted, origin, audit_seq, retention },
     state: stateOf(task),
     recovery: recoveryStateOf(task),
     handoff: openHandoffOf(task),

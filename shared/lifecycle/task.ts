@@ -29,7 +29,7 @@ import type {
   RecoveryRung,
   RecoveryState,
 } from "../protocol/recovery-states.ts";
-import type { TaskState } from "../protocol/task.ts";
+import type { TaskOrigin, TaskState } from "../protocol/task.ts";
 
 export type Work =
   | { readonly kind: "open" }
@@ -128,6 +128,8 @@ export interface TaskRecord {
   readonly alerted: { readonly reason: BlockReason; readonly seq: number | null } | null;
   /** What the task itself says about retention; null: nothing. */
   readonly retention: TaskRetention | null;
+  /** null: the task began in this fleet. */
+  readonly origin: TaskOrigin | null;
   readonly audit_seq: number;
   readonly audit_hash: string;
   readonly created_at: string;

@@ -57,6 +57,9 @@ export const AUDIT_OPS = [
   "remove",
   "retain",
   ...MISSION_AUDIT_OPS,
+  "import_begin",
+  "import_version",
+  "import_end",
 ] as const;
 export type AuditOp = (typeof AUDIT_OPS)[number];
 
@@ -116,6 +119,9 @@ export type Why =
   | "agent_alive"
   | "kept"
   | "no_hold"
+  | "exists"
+  | "importing"
+  | "not_importing"
   /** Observations only. */
   | "superseded"
   | "blocked"

@@ -63,7 +63,7 @@ export const queuedAnswerSchema = z.looseObject({
   position: z.int(),
 });
 
-/** The answer to `take` and `release`: the owner of the task, and its fence. */
+/** The answer to `take`, `release`, `import_begin` and `import_end`: the owner of the task, and its fence. */
 export const ownershipAnswerSchema = z.looseObject({
   status: z.literal("committed"),
   command_id: z.string(),
@@ -175,5 +175,8 @@ export interface CommandAnswers {
   readonly lock_acquire: LockAnswer;
   readonly lock_renew: LockAnswer;
   readonly lock_release: LockAnswer;
+  readonly import_begin: OwnershipAnswer;
+  readonly import_version: CommittedAnswer;
+  readonly import_end: OwnershipAnswer;
 }
 export type CommandAnswer = CommandAnswers[CommandOp];

@@ -295,9 +295,21 @@ export const checkpointInputSchema = section({
   compliance: section({ retention_policy: retentionSchema.optional() }).optional(),
 });
 
+/**
+ * The origin of a version that was imported. The version of the origin is this one with `tenant` and
+ * `event_log_ref` from here, and with the inner `imported_from` in place of this one; its hash is `hash`.
+ */
+const importedFromSchema = section({
+  fleet: text.nullable(),
+  tenant: tokenSchema,
+  hash: text,
+  event_log_ref: text,
+});
+
 const complianceSchema = section({
   /** The audit entry of this version: `audit/<tenant>/<task>#<number of the entry>`. */
   event_log_ref: text,
+  imported_from: importedFromSchema.optional(),
   retention_policy: retentionSchema,
   retain_until: time.optional(),
 });

@@ -7,6 +7,7 @@ import { z } from "zod";
 import { checkpointInputSchema, FINAL_STATUSES } from "./checkpoint.ts";
 import { handoffFields, handoffOptionsSchema, handoffReasonSchema } from "./handoff-record.ts";
 import { checkpointIdSchema, commandIdSchema, digestSchema, tokenSchema } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
 import { MISSION_COMMAND_SCHEMAS } from "./mission-commands.ts";
 import { recoverFields } from "./recovery-record.ts";
 import { pruneFields, retentionSchema } from "./retention.ts";
@@ -179,6 +180,44 @@ export const forkCommandSchema = z.looseObject({
   note: z.string().min(1, "at least one character").optional(),
 });
 
+/** Begins the import of a task that does not exist here. `fence`: the newest one of the origin; its agents stay superseded. */
+export const importBeginCommandSchema = z.looseObject({
+  command_id: commandIdSchema,
+  /** Not needed: the task has no owner. */
+  fence: z.int().min(0).optional(),
+  origin: z.looseObject({
+    fleet: z.string().max(LIMITS.id_chars_max).nullable(),
+    tenant: tokenSchema,
+    fence: z.int().min(0).max(LIMITS.origin_fence_max),
+    audit_seq: z.int().min(1),
+    audit_hash: digestSchema,
+    digest: digestSchema,
+    versions: z.int().min(0),
+  }),
+});
+
+/** The next version of the import, as it was stored, without its hash. All versions of one checkpoint come before the next checkpoint. */
+export const importVersionCommandSchema = z.looseObject({
+  command_id: commandIdSchema,
+  /** Not needed: the task has no owner. */
+  fence: z.int().min(0).optional(),
+  /** From 0. */
+  index: z.int().min(0),
+  hash: digestSchema,
+  checkpoint: z.looseObject({}),
+});
+
+/** Ends the import after the last version. A task that was handed off, blocked or recovering becomes active. */
+export const importEndCommandSchema = z.looseObject({
+  command_id: commandIdSchema,
+  /** Not needed: the task has no owner. */
+  fence: z.int().min(0).optional(),
+  state: z.enum(["active", "completed", "failed", "cancelled"], {
+    error: "one of active, completed, failed, cancelled",
+  }),
+  last_successful_id: checkpointIdSchema.nullable(),
+});
+
 export const COMMAND_SCHEMAS = {
   create: createCommandSchema,
   update: updateCommandSchema,
@@ -194,6 +233,9 @@ export const COMMAND_SCHEMAS = {
   retain: retainCommandSchema,
   fork: forkCommandSchema,
   ...MISSION_COMMAND_SCHEMAS,
+  import_begin: importBeginCommandSchema,
+  import_version: importVersionCommandSchema,
+  import_end: importEndCommandSchema,
 } as const satisfies Record<CommandOp, z.ZodType>;
 
 export type CommandBody<Op extends CommandOp> = z.output<(typeof COMMAND_SCHEMAS)[Op]>;
@@ -209,6 +251,9 @@ export type RecoverCommand = z.output<typeof recoverCommandSchema>;
 export type RemoveCommand = z.output<typeof removeCommandSchema>;
 export type RetainCommand = z.output<typeof retainCommandSchema>;
 export type ForkCommand = z.output<typeof forkCommandSchema>;
+export type ImportBeginCommand = z.output<typeof importBeginCommandSchema>;
+export type ImportVersionCommand = z.output<typeof importVersionCommandSchema>;
+export type ImportEndCommand = z.output<typeof importEndCommandSchema>;
 export type TakeCommand = z.output<typeof takeCommandSchema>;
 
 /** The origin of a command, taken from its subject. */

@@ -38,6 +38,23 @@ const data = {
     retentionPolicy: z.string().nullable(),
     holds: z.array(z.string()),
   }),
+  /** An operator imports a task of another fleet or tenant. Until TASK_IMPORTED it accepts no other command. */
+  TASK_IMPORT_BEGUN: z.object({
+    taskId: z.string(),
+    fromFleet: z.string().nullable(),
+    fromTenant: z.string(),
+    versions: z.int(),
+    fence: z.int(),
+  }),
+  CHECKPOINT_IMPORTED: z.object({
+    checkpointId: z.string(),
+    taskId: z.string(),
+    agentId: z.string(),
+    version: z.int(),
+    /** The hash of the version in its fleet of origin. */
+    originHash: z.string(),
+  }),
+  TASK_IMPORTED: z.object({ taskId: z.string(), state: z.string(), versions: z.int() }),
   TASK_TAKEN: z.object({
     taskId: z.string(),
     agentId: z.string(),

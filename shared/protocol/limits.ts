@@ -61,6 +61,8 @@ export const LIMITS = {
   search_text_chars_max: 200,
   /** The wait of a search for the index to reach a given position. */
   search_wait_ms_max: 1_500,
+  /** The fence of an imported task; no fleet reaches it, and the fences after it are still exact. */
+  origin_fence_max: 1_000_000_000_000,
   /** One line of an export file. */
   export_line_bytes_max: 1_500_000,
   audit_limit_max: 500,

@@ -44,6 +44,9 @@ const CLIENTS = CLIENT_ROLES;
 /** `recover` takes a task away from another principal, so it is not for agents. */
 const RECOVER_ROLES: readonly ClientRole[] = ["orchestrator", "operator"];
 
+/** An import states what others did, under their names. */
+const IMPORT_OPS: readonly CommandOp[] = ["import_begin", "import_version", "import_end"];
+
 const READ_OPS: readonly QueryOp[] = [
   "get",
   "latest",
@@ -82,6 +85,7 @@ const OVERVIEW_OPS: readonly QueryOp[] = [
  */
 function commandRoles(op: CommandOp): readonly ClientRole[] {
   if (op === "remove" || op === "retain") return ["operator"];
+  if (IMPORT_OPS.includes(op)) return ["operator"];
   return op === "recover" ? RECOVER_ROLES : ACTING;
 }
 

@@ -30,6 +30,9 @@ export const COMMAND_OPS = [
   "lock_acquire",
   "lock_renew",
   "lock_release",
+  "import_begin",
+  "import_version",
+  "import_end",
 ] as const;
 export type CommandOp = (typeof COMMAND_OPS)[number];
 
@@ -40,6 +43,7 @@ export type CommandOp = (typeof COMMAND_OPS)[number];
  * `remove` and `retain`: an operator waits for the answer, and the task may need the checkpoint by then. Not
  * `fork`: when applied later it could copy another checkpoint than the caller saw. Not the commands
  * of missions: other agents would act meanwhile on a mission that is not as it seems.
+ * the commands of an import: each needs the answer of the one before.
  */
 export const QUEUED_OPS = [
   "create",

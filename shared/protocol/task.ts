@@ -24,6 +24,23 @@ const blockSchema = z.looseObject({
 });
 export type Block = z.infer<typeof blockSchema>;
 
+/** The fleet and tenant from which the task was imported, and how far. */
+export const taskOriginSchema = z.looseObject({
+  fleet: z.string().max(64).nullable(),
+  tenant: z.string(),
+  /** The newest audit entry of the origin, and its hash: they prove its whole trail. */
+  audit_seq: z.int().min(1),
+  audit_hash: z.string(),
+  /** Of the task's lines in the export file. */
+  digest: z.string(),
+  /** The versions of checkpoints in all, and those imported so far. */
+  versions: z.int().min(0),
+  imported: z.int().min(0),
+  /** Until then the task accepts no other command. */
+  complete: z.boolean(),
+});
+export type TaskOrigin = z.infer<typeof taskOriginSchema>;
+
 export const taskSchema = z.object({
   task_id: z.string(),
   tenant: z.string(),
@@ -57,6 +74,8 @@ export const taskSchema = z.object({
       holds: z.array(z.string()),
     })
     .exactOptional(),
+  /** null: the task began in this fleet. */
+  origin: taskOriginSchema.nullable().default(null),
   /** The newest audit entry and its hash. */
   audit_seq: z.int(),
   audit_hash: z.string(),

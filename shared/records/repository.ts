@@ -20,6 +20,9 @@ import type {
   FinalizeCommand,
   ForkCommand,
   HandoffCommand,
+  ImportBeginCommand,
+  ImportEndCommand,
+  ImportVersionCommand,
   LinkCommand,
   RecoverCommand,
   RemoveCommand,
@@ -85,6 +88,7 @@ import type { CommandContext } from "./task/command-transaction.ts";
 import { releaseTask, takeTask } from "./task/ownership.ts";
 import { listTasks } from "./task/task-page.ts";
 import { redactedView } from "./task/task-view.ts";
+import { beginImport, endImport, importVersion } from "./transfer/import.ts";
 
 export interface RepositoryOptions {
   readonly store: Store;
@@ -210,6 +214,18 @@ export class CheckpointRepository {
     const { policies = DEFAULT_POLICIES, now } = this.#options;
     const context = { policies, nowMs: now() };
     return this.#transactions.read("prunable", (reader) => listPrunable(reader, tenant, query, context));
+  }
+
+  beginImport(caller: Caller, command: ImportBeginCommand): Promise<OwnershipAnswer> {
+    return this.#commands.run("import_begin", caller, (tx, context) => beginImport(tx, context, command));
+  }
+
+  importVersion(caller: Caller, command: ImportVersionCommand): Promise<CommittedAnswer> {
+    return this.#commands.run("import_version", caller, (tx, context) => importVersion(tx, context, command));
+  }
+
+  endImport(caller: Caller, command: ImportEndCommand): Promise<OwnershipAnswer> {
+    return this.#commands.run("import_end", caller, (tx, context) => endImport(tx, context, command));
   }
 
   /** The handoff with an id, or of a task: the open one, else the latest. Throws NOT_FOUND. */

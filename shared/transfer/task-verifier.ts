@@ -4,10 +4,11 @@
  */
 import { createHash, type Hash } from "node:crypto";
 import { createChainVerifier } from "../integrity/chain.ts";
-import { MissingFact } from "../lifecycle/apply.ts";
+import { restoresOrigin } from "../integrity/origin.ts";
 import { AUDIT_VERSION, type AuditEntry, replayEntry } from "../lifecycle/replay.ts";
 import { openHandoffOf, stateOf, type TaskRecord } from "../lifecycle/task.ts";
-import type { Checkpoint } from "../protocol/checkpoint.ts";
+import { MissingFact } from "../lifecycle/trail/facts.ts";
+import type { Checkpoint, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import type { ExportLine, ExportLineOf } from "../protocol/export-lines.ts";
 import type { Task } from "../protocol/task.ts";
 import { exportedHash } from "./export-line.ts";
@@ -141,6 +142,9 @@ export class TaskVerifier {
     }
     if (compliance.event_log_ref !== `audit/${tenant}/${task_id}#${this.#dueSeq}`) {
       return `checkpoint ${due.id} names another audit entry than ${this.#dueSeq}`;
+    }
+    if (!restoresOrigin(value as unknown as UnsealedCheckpoint)) {
+      return `checkpoint ${due.id} names an origin whose hash does not follow from it`;
     }
     if (due.version === 1 && metadata.seq !== this.#created) {
       return `checkpoint ${due.id} stands at position ${metadata.seq}, and the trail leads to ${this.#created}`;

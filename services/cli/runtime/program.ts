@@ -36,6 +36,7 @@ import { addCost } from "../commands/tasks/cost.ts";
 import { addFork } from "../commands/tasks/fork.ts";
 import { addTask } from "../commands/tasks/task.ts";
 import { addExport } from "../commands/transfer/export.ts";
+import { addImport } from "../commands/transfer/import.ts";
 import { addGlobalOptions } from "../config.ts";
 import { fullCall } from "../input/spelling.ts";
 import { callWith, fullName, suggestionFor } from "../input/suggestion.ts";
@@ -73,6 +74,7 @@ const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
     addEvents,
     addExport,
     addMirror,
+    addImport,
   ],
 };
 

@@ -10,6 +10,7 @@ import {
   retentionDays,
 } from "../../protocol/retention.ts";
 import type { Decision } from "../decision.ts";
+import { isImporting } from "../import/import.ts";
 import type { TaskRecord, TaskRetention } from "../task.ts";
 import { type CheckpointChange, conflict, type Refusal } from "../transition.ts";
 
@@ -86,7 +87,8 @@ export function judge(
   }: { readonly rules: RetentionRules; readonly nowMs: number; readonly named?: boolean },
 ): Judgement {
   const { id, seq, policy } = checkpoint;
-  if ((task.retention?.holds.length ?? 0) > 0) return { keep: "held" };
+  // The versions that are still to come refer to earlier ones.
+  if ((task.retention?.holds.length ?? 0) > 0 || isImporting(task)) return { keep: "held" };
   const need = needed.get(id);
   if (need !== undefined) return { keep: need };
   // With the checkpoint its ancestry would end before the damage, and the chain would seem whole.

@@ -306,6 +306,8 @@ const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
   lock_acquire: "lock",
   lock_renew: "lock",
   lock_release: "lock",
+  import_begin: "ownership",
+  import_end: "ownership",
 };
 
 /** The answers to a command that was not refused. */

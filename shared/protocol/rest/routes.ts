@@ -298,4 +298,7 @@ export const BUS_ONLY: Readonly<Partial<Record<CommandOp | AnsweredOp, string>>>
   artifact_read: UPLOADED,
   artifacts: UPLOADED,
   offer_settle: "it names a delivery of the bus",
+  import_begin: "a file is imported by the program, which verifies it whole",
+  import_version: "a file is imported by the program, which verifies it whole",
+  import_end: "a file is imported by the program, which verifies it whole",
 };

@@ -165,7 +165,8 @@ export function writeNextVersion(
   return { next, sealed, change: { id, version, oldHash: checkpoint.compliance.hash, newHash: sealed.hash } };
 }
 
+/** The next version was written here, also if this one was imported. */
 function unsealed(compliance: UnsealedCheckpoint["compliance"]): UnsealedCheckpoint["compliance"] {
-  const { hash: _hash, signature: _signature, ...rest } = compliance;
+  const { hash: _hash, signature: _signature, imported_from: _origin, ...rest } = compliance;
   return rest;
 }

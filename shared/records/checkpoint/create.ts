@@ -318,6 +318,7 @@ export function withoutWriterFields<T extends Record<string, unknown>>(complianc
     signature: _signature,
     retain_until: _until,
     event_log_ref: _ref,
+    imported_from: _origin,
     ...rest
   } = compliance;
   return rest as T;

@@ -31,6 +31,7 @@ const WRITER_FIELDS: Readonly<Record<string, string>> = {
   "metadata.handoff_triggers": "no change: the writer evaluates them",
   "compliance.hash": "no change: the writer computes it",
   "compliance.signature": "no change: signing sets it",
+  "compliance.imported_from": "no change: an import sets it",
   "compliance.event_log_ref": "no change: the writer sets it",
   "compliance.retain_until": "no change: finalize sets it",
 };

@@ -20,13 +20,13 @@ export function encodeHead(task: TaskRecord): Bytes {
 }
 
 /** The members that heads of earlier versions lack. */
-const LATER_MEMBERS = { completion_seq: null, retention: null };
+const LATER_MEMBERS = { completion_seq: null, retention: null, origin: null };
 
 /** Throws UnreadableValue. */
 export function decodeHead(value: Bytes): TaskRecord {
   const head = decodeChecked<TaskRecord | FirstHead>(value);
   if (typeof head !== "object" || head === null) throw new UnreadableValue("not a head");
-  if ("work" in head) return "retention" in head ? head : { ...LATER_MEMBERS, ...(head as TaskRecord) };
+  if ("work" in head) return "origin" in head ? head : { ...LATER_MEMBERS, ...(head as TaskRecord) };
   if (typeof head.state !== "string") throw new UnreadableValue("neither form of a head");
   return fromFirstHead(head);
 }

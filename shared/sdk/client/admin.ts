@@ -7,6 +7,7 @@ import type { AcknowledgedAlerts, AlertPage, AlertState } from "../../protocol/a
 import type { ReceivedAlert } from "../../protocol/alerts.ts";
 import type { RecoveryAnswer } from "../../protocol/answers.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import type { ImportBeginCommand, ImportEndCommand, ImportVersionCommand } from "../../protocol/commands.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -151,6 +152,35 @@ export class FleetAdmin {
     const body = toSnake({ checkpointId: named, toAgentType, reason, reset, force });
     // Not queued: later it might strike another agent than the caller meant.
     return resultOf(await delivery.deliverNow("recover", task, body, rest));
+  }
+
+  /**
+   * Begins to import a task of another fleet or tenant. Until {@link endImport} it accepts nothing but its versions. Throws CONFLICT if
+   * the task exists; its `origin` says whether an import was interrupted, and after how many versions.
+   */
+  async beginImport(
+    taskId: string,
+    origin: ImportBeginCommand["origin"],
+    options: CallOptions = {},
+  ): Promise<void> {
+    await this.#parts.delivery.deliverNow("import_begin", taskId, { origin }, options);
+  }
+
+  /** The next version of the import, without its hash; all versions of one checkpoint before the next checkpoint. */
+  async importVersion(
+    taskId: string,
+    version: Pick<ImportVersionCommand, "index" | "hash" | "checkpoint">,
+    options: CallOptions = {},
+  ): Promise<void> {
+    await this.#parts.delivery.deliverNow("import_version", taskId, version, options);
+  }
+
+  async endImport(
+    taskId: string,
+    end: Pick<ImportEndCommand, "state" | "last_successful_id">,
+    options: CallOptions = {},
+  ): Promise<void> {
+    await this.#parts.delivery.deliverNow("import_end", taskId, end, options);
   }
 
   /** Ordered by id, in pages. */

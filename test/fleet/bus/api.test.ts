@@ -163,6 +163,7 @@ test("the first shell commands work", async () => {
  * for a scrub covers them: test/fleet/cli/scrub.test.ts. A fork begins another task, and the page prints the counts of one task:
  * test/fleet/cli/fork.test.ts covers it. A removal needs old checkpoints: test/fleet/cli/prune.test.ts. A mission is another task, too:
  * the tests of the program and of test/shared/records/mission.
+ * The commands of an import need a task of their own: test/fleet/transfer/import.test.ts.
  */
 const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "acknowledge",
@@ -185,6 +186,9 @@ const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "sorties",
   "recovery_context",
   "resume_preview",
+  "import_begin",
+  "import_version",
+  "import_end",
 ]);
 
 /** Each request with the first answer that the page prints after it. */

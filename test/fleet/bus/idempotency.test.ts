@@ -93,6 +93,8 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     lock_acquire: { path: "src/new.ts", purpose: text },
     lock_renew: { path: "src/held.ts", note: text },
     lock_release: { path: "src/held.ts", note: text },
+    // Only those in OPS are sent.
+    ...{ import_begin: {}, import_version: {}, import_end: {} },
   })[op];
 
 /** The audit entries of the prepared tasks, where they are not those of two checkpoints. */
@@ -114,8 +116,11 @@ const ENTRIES_BEFORE: Partial<Record<CommandOp, number>> = {
 /** The number of audit entries of commands that make several transitions. */
 const ENTRIES_MADE: Partial<Record<CommandOp, number>> = { mission_checkpoint: 3 };
 
-/** All commands but `acknowledge`, which needs an offer: test/shared/records/handoff/handoff-refusals.test.ts covers it. */
-const OPS = COMMAND_OPS.filter((op) => op !== "acknowledge");
+/**
+ * All commands but `acknowledge`, which needs an offer: test/shared/records/handoff/handoff-refusals.test.ts covers it. Those of an import
+ * need a task of their own: test/shared/records/transfer/import.test.ts.
+ */
+const OPS = COMMAND_OPS.filter((op) => op !== "acknowledge" && !op.startsWith("import_"));
 
 /** A command of that kind, with a new task in the state that the command needs. */
 async function prepare(op: CommandOp): Promise<PreparedCommand & { readonly other: RawCommand }> {

@@ -93,6 +93,9 @@ const METHODS = {
   handoff: "initiateHandoff",
   acknowledge: "acknowledgeHandoff",
   cancel_handoff: "cancelHandoff",
+  import_begin: "beginImport",
+  import_version: "importVersion",
+  import_end: "endImport",
 } as const;
 type Methods = typeof METHODS;
 

@@ -33,6 +33,7 @@ function presentView({ block, recovery, ...head }: FirstTask): Record<string, un
   return {
     ...head,
     state,
+    origin: null,
     recovery: waits ? { ...(shown ?? { ...NO_FAILURE, to_agent_type }), state: "blocked" } : shown,
     blocked:
       state !== "blocked"

@@ -4,9 +4,9 @@
  * Entries of an earlier version lack facts, so their tasks have no fold.
  */
 import { isDeepStrictEqual } from "node:util";
-import { MissingFact } from "../../../lifecycle/apply.ts";
 import { AUDIT_VERSION, type AuditEntry, comparable, replayEntry } from "../../../lifecycle/replay.ts";
 import type { TaskRecord } from "../../../lifecycle/task.ts";
+import { MissingFact } from "../../../lifecycle/trail/facts.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import type { ReplayedMembers } from "../task/head.ts";
 import { foldHandoff, type HandoffFold, type NewestVersion, verifyFoldedHandoff } from "./handoff-fold.ts";

@@ -126,7 +126,7 @@ async function verifyVersions(
   const placeOf = new Map(placed.map(({ facts, place }) => [facts, place]));
   let created = before;
   for (const facts of made) {
-    if (created === null || facts.op !== "create") continue;
+    if (created === null || !createsCheckpoint(facts)) continue;
     created += 1;
     const seq = placeOf.get(facts)?.seq ?? created;
     if (seq === created) continue;
@@ -179,6 +179,10 @@ interface MadeVersion extends AuditEntry {
   readonly checkpoint_id: string;
   readonly version: number;
   readonly new_hash: string;
+}
+
+function createsCheckpoint({ op, version }: MadeVersion): boolean {
+  return op === "create" || (op === "import_version" && version === 1);
 }
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -53,6 +53,7 @@ export const task: Task = {
   handoff_id: null,
   recovery,
   blocked: null,
+  origin: null,
   audit_seq: 9,
   audit_hash: "0".repeat(64),
   created_at: "2026-01-04T15:00:00.000Z",

@@ -7,9 +7,10 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { fleetStreams } from "../../../../shared/bus/streams/streams.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
-import { COMMAND_OPS } from "../../../../shared/protocol/subjects.ts";
+import { COMMAND_OPS, type CommandOp } from "../../../../shared/protocol/subjects.ts";
 import { clearExpired } from "../../../../shared/records/task/expiry.ts";
 import { initiate, offer } from "../../../harness/records/handoffs.ts";
+import { readTask } from "../../../harness/records/imports.ts";
 import {
   create,
   ENGINES,
@@ -67,11 +68,32 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
 
   const entries = async (task: string) => (await bench.repository.task("default", task)).audit_seq;
 
+  /** A command of an import into another tenant, in the state that it needs. */
+  async function oneOfImport(op: CommandOp) {
+    const task = `task-${op}`;
+    const by = { tenant: "target", task };
+    await create(bench.repository, { task, commandId: idAt(now) });
+    const { origin, versions, end } = await readTask(bench.repository, "default", task);
+    const bodies = {
+      import_begin: { origin },
+      import_version: { index: 0, ...versions[0] },
+      import_end: end,
+    };
+    for (const [earlier, body] of Object.entries(bodies)) {
+      if (earlier === op) break;
+      await send(bench.repository, earlier as keyof typeof bodies, body, { ...by, commandId: idAt(now) });
+    }
+    const commandId = idAt(now);
+    const body = bodies[op as keyof typeof bodies];
+    return { op, task, again: () => codeOf(send(bench.repository, op, body, { ...by, commandId })) };
+  }
+
   /**
    * One command of each kind, each on its own task, with a function that sends it as often as it is called.
    */
   async function oneOfEach() {
     const prepared = COMMAND_OPS.map(async (op) => {
+      if (op.startsWith("import_")) return oneOfImport(op);
       const task = `task-${op}`;
       const parent = await create(bench.repository, { task, commandId: idAt(now) });
       const checkpoint = input();
@@ -123,6 +145,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         lock_acquire: { path: "new.ts" },
         lock_renew: { path: "held.ts" },
         lock_release: { path: "held.ts" },
+        ...{ import_begin: {}, import_version: {}, import_end: {} },
       }[op];
       const commandId = idAt(now);
       const target = op === "fork" ? `${task}-new` : task;

@@ -1,0 +1,126 @@
+// `fleet import`: the tasks of an export file, into this fleet and tenant. The whole file is verified, and every task of it compared with
+// the fleet, before the first one is written.
+
+import type { Command } from "commander";
+import { ERROR_TABLE, FleetError } from "../../../../shared/protocol/errors.ts";
+import type { ExportSummary } from "../../../../shared/transfer/export-verifier.ts";
+import type { ImportReport } from "../../rendering/transfer/import.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import type { ExportedTask } from "./exported-tasks.ts";
+
+interface Flags {
+  readonly task?: readonly string[];
+  readonly skipExisting?: boolean;
+  readonly dryRun?: boolean;
+}
+
+export function addImport(program: Command, action: ActionFactory): void {
+  const command = program
+    .command("import")
+    .summary("Import the tasks of an export file.")
+    .description(
+      "Import the tasks of a file that `export` wrote, into this fleet and tenant. The whole file is verified first. A repeated call continues an interrupted import. Needs the rights of an operator.",
+    )
+    .argument("<file>", "the file")
+    .option("-t, --task <id...>", "only these tasks of the file")
+    .option("--skip-existing", "leave out tasks whose names are taken, in place of importing none (exit 5)")
+    .option("--dry-run", "verify the file, compare it with the fleet, and change nothing")
+    .action(action(importFile));
+  withExamples(command, (fleet) => ({
+    "The effect, then the import": `${fleet} import tenant.jsonl --dry-run && ${fleet} import tenant.jsonl`,
+    "One task, into another tenant": `${fleet} import tenant.jsonl --task auth --tenant staging`,
+  }));
+}
+
+type Plan = "import" | "continue" | "identical" | "taken";
+
+async function importFile(session: Session, path: string, flags: Flags): Promise<void> {
+  const { renderImport } = await import("../../rendering/transfer/import.ts");
+  const { exportedTasks, verifiedFile } = await import("./exported-tasks.ts");
+  const file = await verifiedFile(path);
+  const wanted = wantedTasks(flags.task, file.tasks);
+  const plans = new Map<string, Plan>();
+  for (const [id, digest] of file.tasks) {
+    if (wanted.has(id) && !file.incomplete.has(id)) plans.set(id, await planOf(session, id, digest));
+  }
+  const taken = [...plans].flatMap(([id, plan]) => (plan === "taken" ? [id] : []));
+  if (taken.length > 0 && flags.skipExisting !== true) {
+    throw new FleetError("CONFLICT", "other tasks have these names; nothing was imported", {
+      details: { task_id: taken[0], tasks: taken.slice(0, 20), count: taken.length, next: "--skip-existing" },
+    });
+  }
+  const named = (plan: Plan): string[] => [...plans].flatMap(([id, its]) => (its === plan ? [id] : []));
+  let versions = 0;
+  if (flags.dryRun !== true && named("import").length + named("continue").length > 0) {
+    const isMeant = (id: string): boolean => plans.get(id) === "import" || plans.get(id) === "continue";
+    for await (const task of exportedTasks(path, isMeant)) {
+      versions += await importTask(session, file.summary, task, plans.size);
+    }
+  }
+  const report: ImportReport = {
+    file: path,
+    imported: named("import"),
+    continued: named("continue"),
+    identical: named("identical"),
+    skipped: taken,
+    incomplete: [...file.incomplete].filter((id) => wanted.has(id)),
+    versions,
+    dry_run: flags.dryRun === true,
+  };
+  if (report.incomplete.length > 0 || file.summary.unreadable > 0)
+    session.exitCode = ERROR_TABLE.CORRUPT.exit;
+  await session.show(report, () => renderImport(report, session.view));
+}
+
+/** Throws NOT_FOUND for a task that the file does not have. */
+function wantedTasks(
+  named: readonly string[] | undefined,
+  tasks: ReadonlyMap<string, string>,
+): ReadonlySet<string> {
+  const missing = named?.find((id) => !tasks.has(id));
+  if (missing === undefined) return new Set(named ?? tasks.keys());
+  throw new FleetError("NOT_FOUND", "the file has no such task", { details: { task_id: missing } });
+}
+
+async function planOf(session: Session, id: string, digest: string): Promise<Plan> {
+  const client = await session.client();
+  const known = await client.getTask(id, session.deadline);
+  if (known === null) return "import";
+  if (known.origin?.digest !== digest) return "taken";
+  return known.origin.complete ? "identical" : "continue";
+}
+
+/** Returns the number of versions that were written. */
+async function importTask(
+  session: Session,
+  { fleet }: ExportSummary,
+  { task, digest, versions, read }: ExportedTask,
+  total: number,
+): Promise<number> {
+  const { PROGRESS_END } = await import("../../rendering/terminal/progress.ts");
+  const client = await session.client();
+  const { admin } = client;
+  const { task_id: id, tenant, fence, audit_seq, audit_hash, state, last_successful_id } = task;
+  const known = await client.getTask(id, session.deadline);
+  if (known === null) {
+    const origin = { fleet, tenant, fence, audit_seq, audit_hash, digest, versions: versions.length };
+    await admin.beginImport(id, origin, session.deadline);
+  }
+  const done = known?.origin?.imported ?? 0;
+  try {
+    for (const [index, place] of versions.entries()) {
+      if (index < done) continue;
+      session.progress(
+        `${PROGRESS_END}Importing ${id}: version ${index + 1} of ${versions.length} (${total} tasks)`,
+      );
+      await admin.importVersion(id, { index, ...(await read(place)) }, session.deadline);
+    }
+  } finally {
+    session.progress(PROGRESS_END);
+  }
+  const ended = state === "completed" || state === "failed" || state === "cancelled";
+  const end = { state: ended ? state : "active", last_successful_id } as const;
+  await admin.endImport(id, end, session.deadline);
+  return versions.length - done;
+}

@@ -1,0 +1,44 @@
+// The result of an import, for operators.
+
+import { bulletList } from "../terminal/fields.ts";
+import { counted, plain } from "../terminal/text.ts";
+import type { View } from "../terminal/view.ts";
+
+/** The result of an import, by task. */
+export interface ImportReport {
+  readonly file: string;
+  readonly imported: readonly string[];
+  /** An earlier import of the same lines was interrupted, and is complete now. */
+  readonly continued: readonly string[];
+  /** They were imported from the same lines before, or are the tasks of the file themselves. */
+  readonly identical: readonly string[];
+  /** Other tasks have their names. */
+  readonly skipped: readonly string[];
+  /** The file lacks a version of them. */
+  readonly incomplete: readonly string[];
+  readonly versions: number;
+  readonly dry_run: boolean;
+}
+
+/** Tasks that are listed by name. */
+const NAMES_MAX = 20;
+
+export function renderImport(report: ImportReport, view: View): string {
+  const { colors } = view;
+  const { imported, continued, identical, skipped, incomplete, versions, dry_run } = report;
+  const written = imported.length + continued.length;
+  const head = dry_run
+    ? `${colors.yellow("Nothing was changed.")} An import would write ${counted(written, "task")}.`
+    : `${colors.green("✓")} Imported ${counted(written, "task")} with ${counted(versions, "version")} of checkpoints from ${plain(report.file)}.`;
+  const list = (name: string, tasks: readonly string[]): string[] => {
+    const more = tasks.length > NAMES_MAX ? [`and ${tasks.length - NAMES_MAX} more`] : [];
+    return bulletList(name, [...tasks.slice(0, NAMES_MAX).map((task) => plain(task)), ...more], view);
+  };
+  return [
+    head,
+    ...list("Continued an interrupted import", continued),
+    ...list("Unchanged, imported before", identical),
+    ...list("Left out, other tasks have these names", skipped),
+    ...list("Left out, the file lacks a version", incomplete),
+  ].join("\n");
+}

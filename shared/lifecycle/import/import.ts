@@ -1,0 +1,124 @@
+/**
+ * Import: a task of another fleet or tenant begins here as its operator states it. It has no owner, its fence is above the origin's, and
+ * until the last version is imported it accepts no other command. Its own trail states the import; the origin's trail is proved by the
+ * hash of its newest entry.
+ */
+import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
+import type { ImportBeginCommand, ImportEndCommand } from "../../protocol/commands.ts";
+import { completedItems } from "../budget.ts";
+import type { Decision } from "../decision.ts";
+import type { TaskRecord } from "../task.ts";
+import { type CheckpointChange, conflict, type Refusal } from "../transition.ts";
+
+export interface ImportBegin {
+  readonly origin: ImportBeginCommand["origin"];
+}
+
+export interface ImportedVersion {
+  readonly index: number;
+  readonly checkpoint: UnsealedCheckpoint;
+  readonly change: CheckpointChange;
+  readonly originHash: string;
+}
+
+export interface ImportEnd {
+  readonly state: ImportEndCommand["state"];
+  readonly lastSuccessfulId: string | null;
+}
+
+const OPS: ReadonlySet<string> = new Set(["import_begin", "import_version", "import_end"]);
+
+export function isOfImport({ type }: { readonly type: string }): boolean {
+  return OPS.has(type);
+}
+
+export function isImporting({ origin }: Pick<TaskRecord, "origin">): boolean {
+  return origin !== null && !origin.complete;
+}
+
+export function refuseImporting({ task_id, origin }: TaskRecord): Refusal {
+  const { versions, imported } = origin ?? {};
+  return conflict("importing", "the task is being imported", { task_id, versions, imported });
+}
+
+export function importBegun(
+  decision: Decision,
+  before: TaskRecord | null,
+  { origin }: ImportBegin,
+): Decision | Refusal {
+  const { task: taskId } = decision.circumstances;
+  if (before !== null) {
+    const { fleet, tenant, digest, complete } = before.origin ?? {};
+    const details = { task_id: taskId, origin_fleet: fleet, origin_tenant: tenant, digest, complete };
+    return conflict("exists", "the task exists", details);
+  }
+  const { fleet, tenant, fence, audit_seq, audit_hash, digest, versions } = origin;
+  return decision.add("import_begin", {
+    facts: {
+      origin_fleet: fleet,
+      origin_tenant: tenant,
+      origin_fence: fence,
+      origin_seq: audit_seq,
+      origin_hash: audit_hash,
+      digest,
+      versions,
+    },
+    event: {
+      type: "TASK_IMPORT_BEGUN",
+      data: { taskId, fromFleet: fleet, fromTenant: tenant, versions, fence: fence + 1 },
+    },
+  });
+}
+
+export function versionImported(
+  decision: Decision,
+  before: TaskRecord,
+  { index, checkpoint, change, originHash }: ImportedVersion,
+): Decision | Refusal {
+  const refused = notImporting(before) ?? notNext(before, index);
+  if (refused !== null) return refused;
+  const { metadata, execution_state } = checkpoint;
+  const { checkpoint_id: checkpointId, agent_id: author, agent_type, seq, version } = metadata;
+  return decision.add("import_version", {
+    checkpoint: change,
+    facts: {
+      position: seq,
+      phase: execution_state.phase,
+      agent_type,
+      author,
+      items: completedItems(checkpoint),
+      origin_hash: originHash,
+    },
+    event: {
+      type: "CHECKPOINT_IMPORTED",
+      data: { checkpointId, taskId: before.task_id, agentId: author, version, originHash },
+    },
+  });
+}
+
+export function importEnded(
+  decision: Decision,
+  before: TaskRecord,
+  { state, lastSuccessfulId }: ImportEnd,
+): Decision | Refusal {
+  const versions = before.origin?.versions ?? 0;
+  const refused = notImporting(before) ?? notNext(before, versions);
+  if (refused !== null) return refused;
+  return decision.add("import_end", {
+    facts: { state, last_successful: lastSuccessfulId },
+    event: { type: "TASK_IMPORTED", data: { taskId: before.task_id, state, versions } },
+  });
+}
+
+function notImporting(task: TaskRecord): Refusal | null {
+  if (isImporting(task)) return null;
+  const { task_id } = task;
+  return conflict("not_importing", "the task is not being imported", { task_id });
+}
+
+/** Versions come one after the other, also from two programs that import the same task. */
+function notNext({ task_id, origin }: TaskRecord, index: number): Refusal | null {
+  const { imported, versions } = origin ?? { imported: 0, versions: 0 };
+  if (imported === index && index <= versions) return null;
+  return conflict("not_importing", "another version is next in this import", { task_id, versions, imported });
+}
