@@ -42,7 +42,7 @@ export type CommandOp = (typeof COMMAND_OPS)[number];
  * `cancel_handoff` and `recover`: when applied later they could hit another agent than the caller meant. Not
  * `remove` and `retain`: an operator waits for the answer, and the task may need the checkpoint by then. Not
  * `fork`: when applied later it could copy another checkpoint than the caller saw. Not the commands
- * of missions: other agents would act meanwhile on a mission that is not as it seems.
+ * of missions: other agents would act meanwhile on a mission that is not as it seems. Not
  * the commands of an import: each needs the answer of the one before.
  */
 export const QUEUED_OPS = [
