@@ -140,12 +140,7 @@ function handlersOf(repository: CheckpointRepository): Handlers {
     lock_acquire: { apply: (by, command) => missions.acquireLock(by, command) },
     lock_renew: { apply: (by, command) => missions.renewLock(by, command) },
     lock_release: { apply: (by, command) => missions.releaseLock(by, command) },
-    import_begin: { apply: (by, command) => repository.beginImport(by, command) },
-    import_version: {
-      check: (_, command) => void checkImportedVersion(command),
-      apply: (by, command) => repository.importVersion(by, command),
-    },
-    import_end: { apply: (by, command) => repository.endImport(by, command) },
+    ...importHandlers(repository),
   };
 }
 
@@ -190,5 +185,18 @@ export function createCommandParser(
   return ({ op, ...actor }, body, bytes) => {
     if (!isCommandOp(op)) throw invalid("op", `one of ${COMMAND_OPS.join(", ")}`, op);
     return parse(op, actor, body, bytes);
+  };
+}
+
+function importHandlers(
+  repository: CheckpointRepository,
+): Pick<Handlers, "import_begin" | "import_version" | "import_end"> {
+  return {
+    import_begin: { apply: (by, command) => repository.beginImport(by, command) },
+    import_version: {
+      check: (_, command) => void checkImportedVersion(command),
+      apply: (by, command) => repository.importVersion(by, command),
+    },
+    import_end: { apply: (by, command) => repository.endImport(by, command) },
   };
 }
