@@ -124,8 +124,8 @@ export const BOARDS: Readonly<Record<string, Board>> = {
         "sum by (agent_type) (fleet_runner_agents)": "{{agent_type}}",
       }),
       panel("Missions", "ops", {
-        [`sum(rate(fleet_missions_silent_total${RATE}))`]: "coordinators that fell silent",
-        [`sum(rate(fleet_mission_locks_swept_total${RATE}))`]: "locks that expired",
+        [`sum(rate(fleet_missions_silent_total${RATE}))`]: "marked without activity",
+        [`sum(rate(fleet_mission_locks_swept_total${RATE}))`]: "locks and waits that ended by time",
       }),
       panel("Ends of runners' agents by class", "ops", rates("fleet_runner_exits_total", "class")),
       panel("Void and refused offers", "ops", {
