@@ -4,6 +4,7 @@
  * leader lease lets one watchdog scrub at a time. The position of the pass is in the store, so another
  * watchdog continues it.
  */
+import type { UploadPlace } from "../../../shared/artifacts/artifact-store.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
 import { alertOf } from "../../../shared/protocol/alerts.ts";
@@ -24,6 +25,7 @@ import type { Clock } from "../../../shared/runtime/clock.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { runTicker } from "../../../shared/runtime/ticker.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
+import type { ArtifactHolding } from "../../../shared/service-host/artifacts.ts";
 import { openRepository, type RepositoryContext } from "../../../shared/service-host/repository.ts";
 
 /** The pause between two looks for a request. */
@@ -35,11 +37,13 @@ export interface ScrubberContext extends RepositoryContext {
   readonly backgroundBus: Bus;
   /** The name of this instance in leases. */
   readonly instance: string;
+  readonly artifacts?: ArtifactHolding | undefined;
 }
 
 /** Stop finishes the step in progress and releases the lease. */
 export function startScrubber(context: ScrubberContext, settings: ScrubSettings): Stop {
-  const { store, clock, log } = context;
+  const { store, clock, log, artifacts } = context;
+  const artifactSize = artifacts && ((place: UploadPlace) => artifacts.bytes.size(place));
   const stopping = new AbortController();
   const { signal } = stopping;
   const repository = openRepository(context, { finder: "watchdog" });
@@ -53,7 +57,9 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
     const guard = (tx: Parameters<typeof requireLease>[0]) => requireLease(tx, lease);
     await alertFindings({ store, guard }, (finding) => alert(context, finding));
     const quarantine = (corrupt: CorruptCurrentVersion) => quarantineVersion(context, repository, corrupt);
-    const step = await stepScrub({ store, events, settings, now: () => clock.now(), guard, quarantine });
+    const now = () => clock.now();
+    const scrubbing = { store, events, settings, now, guard, quarantine, artifactSize };
+    const step = await stepScrub(scrubbing);
     return step === null ? [] : [step];
   };
   const scrubbing = runWorker({

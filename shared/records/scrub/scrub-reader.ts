@@ -42,6 +42,8 @@ const YIELD_BYTES = 64 * 1024;
 /** A quarter of the maximum age of a snapshot. */
 const STEP_MS_MAX = STORE_LIMITS.transaction_ms_max / 4;
 
+export type ArtifactSize = (place: { readonly tenant: string; readonly upload: string }) => Promise<number>;
+
 /** One step of a pass. All its reads go through `reader`, so that they are counted and bounded. */
 export class ScrubStep {
   readonly reader: Reader;
@@ -52,12 +54,18 @@ export class ScrubStep {
   readonly earlierHeads: { readonly tenant: string; readonly task: string }[] = [];
   /** The start of the pass. A version quarantined before it is not a finding. */
   readonly passBeganMs: number;
+  /** The stored bytes of an artifact's upload. undefined: this process has no access to them. */
+  readonly artifactSize: ArtifactSize | undefined;
   readonly #bytesMax: number;
   #rows = 0;
   #yieldedAtBytes = 0;
   readonly #beganAt = performance.now();
 
-  constructor(reader: Reader, options: { passBeganMs: number; bytesMax: number }) {
+  constructor(
+    reader: Reader,
+    options: { passBeganMs: number; bytesMax: number; artifactSize?: ArtifactSize | undefined },
+  ) {
+    this.artifactSize = options.artifactSize;
     this.reader = counted(reader, (rows, bytes) => {
       this.#rows += rows;
       this.tally.bytes += bytes;

@@ -14,7 +14,13 @@ import { decodeHead, encodeHead, isEarlierHead } from "../task/head.ts";
 import { readCountersAtStart, verifyCounters } from "./counters.ts";
 import { EVENTS_START, type EventStream, readEvents, verifyEvents } from "./events.ts";
 import { deleteResolved, type KeptFinding, keepFindings, markAlerted, readUnalerted } from "./findings.ts";
-import { type CorruptCurrentVersion, type FoundDamage, NOTHING, ScrubStep } from "./scrub-reader.ts";
+import {
+  type ArtifactSize,
+  type CorruptCurrentVersion,
+  type FoundDamage,
+  NOTHING,
+  ScrubStep,
+} from "./scrub-reader.ts";
 import {
   isDue,
   type PassPlace,
@@ -40,6 +46,7 @@ export interface Scrubbing {
    * otherwise be lost.
    */
   readonly quarantine: (corrupt: CorruptCurrentVersion) => Promise<void>;
+  readonly artifactSize?: ArtifactSize | undefined;
 }
 
 export interface ScrubStepDone {
@@ -110,10 +117,10 @@ async function verify(
   current: Current,
   verifyMore: (step: ScrubStep) => Promise<PassPlace>,
 ): Promise<ScrubStepDone> {
-  const { store, settings, now } = scrubbing;
+  const { store, settings, now, artifactSize } = scrubbing;
   const { step, at } = await store.read({ label: "scrub", deadlineMs: READ_DEADLINE_MS }, async (reader) => {
     const passBeganMs = Date.parse(current.began_at);
-    const step = new ScrubStep(reader, { passBeganMs, bytesMax: stepBytes(settings) });
+    const step = new ScrubStep(reader, { passBeganMs, bytesMax: stepBytes(settings), artifactSize });
     return { step, at: await verifyMore(step) };
   });
   for (const corrupt of step.corrupt) await scrubbing.quarantine(corrupt);

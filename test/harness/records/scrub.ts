@@ -4,6 +4,7 @@ import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { EndedScrubPass, ScrubFinding } from "../../../shared/protocol/scrub.ts";
 import type { EventStream } from "../../../shared/records/scrub/events.ts";
 import { stepScrub } from "../../../shared/records/scrub/scrub.ts";
+import type { ArtifactSize } from "../../../shared/records/scrub/scrub-reader.ts";
 import { readScrubState } from "../../../shared/records/scrub/state.ts";
 import type { Store } from "../../../shared/store/store.ts";
 import { OPERATOR, type TestRecords } from "./records.ts";
@@ -18,6 +19,8 @@ interface ScrubOptions {
   readonly quarantines?: boolean;
   /** The event stream. Default: it has no events. */
   readonly events?: EventStream;
+  /** The sizes of the bytes of artifacts. Default: they are not verified. */
+  readonly artifactSize?: ArtifactSize;
   /** Called after each step. */
   readonly between?: () => Promise<unknown>;
   /** The scrub's clock, for a store that is not of the present. Default: `Date.now`. */
@@ -37,6 +40,7 @@ export async function scrub(
     stepBytes = LIMITS.scrub_step_bytes_max,
     quarantines = true,
     events = NO_EVENTS,
+    artifactSize,
     between = async () => {},
     now = Date.now,
   }: ScrubOptions = {},
@@ -47,6 +51,7 @@ export async function scrub(
     const done = await stepScrub({
       store,
       events,
+      artifactSize,
       settings: { rateBytes: stepBytes * 4, everyMs: null },
       now,
       guard: async () => {},

@@ -16,6 +16,7 @@ import { parseSeq } from "../../kv/keyspace.ts";
 import type { Damage, TaskScrub } from "../scrub-reader.ts";
 import { readEntry } from "../trail/entries.ts";
 import { verifyOrigin } from "../trail/forks.ts";
+import { verifyArtifacts } from "./artifacts.ts";
 import { readable } from "./head.ts";
 import { readTombstones, verifyTombstone } from "./tombstones.ts";
 
@@ -90,7 +91,10 @@ async function verifyCheckpoint(scrub: TaskScrub, place: OrderPlace, from: numbe
     const found = await opened(scrub, id, row, { version });
     if (found === "corrupt") continue;
     step.tally.versions += 1;
-    if (found !== null) await verifyAudited(scrub, place, found);
+    if (found !== null) {
+      await verifyAudited(scrub, place, found);
+      await verifyArtifacts(scrub, found);
+    }
     await step.yieldToOthers();
   }
   if (step.isSpent && current > from) return current;
@@ -117,6 +121,7 @@ async function verifyCurrent(scrub: TaskScrub, place: OrderPlace): Promise<void>
   if (found === null) return;
   await verifyAudited(scrub, place, found);
   await verifyLinks(scrub, place, found);
+  await verifyArtifacts(scrub, found);
   await verifyOrigin(scrub, found);
 }
 

@@ -3,6 +3,7 @@
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { removeDue } from "../../../../shared/records/artifacts/sweep.ts";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { create, ENGINES, input } from "../../../harness/records/records.ts";
 import { scrub } from "../../../harness/records/scrub.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
@@ -100,5 +101,41 @@ describe.each(ENGINES)("artifacts on %s", (engine) => {
     expect(await place.repository.artifacts.store(by, second)).toBe(false);
     expect((await place.repository.artifacts.record("default", sha256))?.upload).toBe(first);
     expect(await place.repository.artifacts.store(by, first)).toBe(true);
+  });
+
+  test("the scrub finds a lost record, lost references and lost bytes of an artifact, and nothing else", async () => {
+    const sha256 = hashOf(4_001);
+    const upload = await stored(sha256);
+    const task = place.fresh();
+    const artifacts = [{ sha256, size: 10, name: "a", media_type: "text/plain" }];
+    const made = await create(place.repository, { task, checkpoint: { ...input(), artifacts } });
+    const keys = tenantKeys("default");
+    const id = made.checkpoint_id;
+    let size = 10;
+    const details = async () => {
+      const parts = { store: place.store, repository: place.repository };
+      const { findings } = await scrub(parts, {
+        artifactSize: async (one) => (one.upload === upload ? size : 10),
+      });
+      return findings.map(({ kind, task_id, details }) => ({ kind, task_id, details }));
+    };
+    expect(await details()).toEqual([]);
+    const found = (text: string) => [{ kind: "artifact", task_id: task, details: text }];
+    size = 9;
+    expect(await details()).toEqual(found(`bytes of its artifact ${sha256} are lost`));
+    size = 10;
+    const lost = `the entry that keeps its artifact ${sha256} is lost`;
+    for (const [key, text] of [
+      [keys.artifact(sha256), `the record of its artifact ${sha256} is lost or cannot be read`],
+      [keys.artifactReference(sha256, task, id), lost],
+      [keys.checkpointArtifact(task, id, sha256), lost],
+    ] as const) {
+      const options = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const;
+      const before = await place.store.read(options, (reader) => reader.get(key));
+      await place.store.transact(options, async (tx) => tx.clear(key));
+      expect(await details()).toEqual(found(text));
+      await place.store.transact(options, async (tx) => tx.set(key, before!));
+      expect(await details()).toEqual([]);
+    }
   });
 });
