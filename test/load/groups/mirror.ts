@@ -89,7 +89,7 @@ async function write(session: Session, side: Side, agents: Program<AgentsJobs>, 
   await agents.run("settle", {});
   if (agents === side.many) side.writes.push(run.write);
   side.failed += run.failed;
-  return run.write.count;
+  return run.write.count - run.failed;
 }
 
 async function lagUnder(session: Session, side: Side, agents: Program<AgentsJobs>, seconds: number) {

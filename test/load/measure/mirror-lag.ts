@@ -44,7 +44,8 @@ export async function measureLag(
     p95: percentile(lags, 0.95),
     max: percentile(lags, 1),
     files: files.length,
-    missing: committed - files.length,
+    // A request without an answer in time may be committed too.
+    missing: Math.max(0, committed - files.length),
   };
 }
 
