@@ -83,6 +83,8 @@ test.for([
   ["esnext", "bundler"],
 ] as const)(
   "its declarations compile with module %s and moduleResolution %s",
+  // The compiler takes half a minute on a busy machine.
+  { timeout: 120_000 },
   ([module, resolution], context) => {
     skipOffline(context);
     expect(compile(module, resolution)).toBe("");
