@@ -157,6 +157,9 @@ export const BOARDS: Readonly<Record<string, Board>> = {
         [`sum(rate(fleet_retention_removed_total${RATE}))`]: "removed",
         "max(fleet_retention_backlog)": "backlog",
       }),
+      panel("Artifacts", "ops", {
+        [`sum(rate(fleet_artifacts_removed_total${RATE}))`]: "artifacts removed",
+      }),
       panel("From the commit to the file mirror", "ms", percentiles("fleet_mirror_lag_ms")),
       panel("Failures of the file mirror", "ops", rates("fleet_mirror_failures_total", "cause")),
     ],
