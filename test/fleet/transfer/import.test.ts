@@ -247,6 +247,50 @@ describe("fleet import", { timeout: CALLS_MS }, () => {
     expect((await reader.getTask("second"))?.origin).toBeNull();
   });
 
+  test("refuses a file that is cut, reordered, repeated or not JSON, and writes nothing", async () => {
+    for (const task of ["cut", "other"]) await play(task, [{ do: "create", goal: "x", phase: "testing" }]);
+    await from("export", "--task", "cut", "other", "--out", file("sound.jsonl"));
+    const lines = readFileSync(file("sound.jsonl"), "utf8").trimEnd().split("\n");
+    const damaged = {
+      "cut at a line": lines.slice(0, -1),
+      "cut in a line": [...lines.slice(0, -1), lines.at(-1)!.slice(0, 20)],
+      "without a line": lines.toSpliced(2, 1),
+      "two lines exchanged": lines.with(2, lines[3]!).with(3, lines[2]!),
+      "a line twice": lines.toSpliced(3, 0, lines[3]!),
+      "bytes that are no JSON": lines.with(4, "\u0000{"),
+      "lines after its end": [...lines, lines.at(-1)!],
+      "no line": [],
+    };
+    for (const [name, content] of Object.entries(damaged)) {
+      writeFileSync(file("damaged.jsonl"), content.map((line) => `${line}\n`).join(""));
+      const refused = await into("import", file("damaged.jsonl"));
+      expect([name, refused.exit, refused.err]).toEqual([name, 65, expect.stringMatching(/line \d+/)]);
+    }
+    for (const task of ["cut", "other"]) expect(await reader.getTask(task)).toBeNull();
+  });
+
+  test("two imports of one file at once write every version once", async () => {
+    await play(
+      "raced",
+      Array.from({ length: 12 }, (_, n) => ({ do: "create", goal: `step ${n}`, phase: "testing" }) as const),
+    );
+    await from("export", "--task", "raced", "--out", file("raced.jsonl"));
+    const both = await Promise.all([
+      into("import", file("raced.jsonl")),
+      into("import", file("raced.jsonl")),
+    ]);
+    const exits = both.map(({ exit }) => exit);
+    expect(exits).toContain(0);
+    for (const exit of exits) expect([0, 5]).toContain(exit);
+    expect((await reader.getTask("raced"))?.origin).toMatchObject({ complete: true, imported: 13 });
+    await into("export", "--task", "raced", "--out", file("raced-back.jsonl"));
+    expect(originsIn("raced-back.jsonl")).toEqual(originsIn("raced.jsonl"));
+    expect(await json(into("import", file("raced.jsonl"), "--json"))).toMatchObject({
+      exit: 0,
+      identical: ["raced"],
+    });
+  });
+
   test("is for operators, and an agent continues the imported task", async () => {
     await play("handed", [{ do: "create", goal: "carry the work further", phase: "testing" }]);
     await from("export", "--task", "handed", "--out", file("handed.jsonl"));
