@@ -116,7 +116,8 @@ describe("a silent mission", { timeout: CALLS_MS }, () => {
       env: environment({ ...callerEnv(), TERM: "xterm" }),
       stdio: ["pipe", "pipe", "pipe"],
     });
-    onTestFinished(() => void child.kill());
+    // It outlives a gentler signal while its input is open. Its terminal ends with it, and so does the command.
+    onTestFinished(() => void child.kill("SIGKILL"));
     await printed(child, /Found checkpoint from \S+Z\. Resume\?/);
     child.stdin?.write("y");
     await printed(child, /Recovery complete\. Mission resumed\./);
