@@ -92,8 +92,11 @@ function meantValues(given: Json, name: string, depth: number): fc.Arbitrary<unk
   const options = (schema.anyOf ?? schema.oneOf) as Json[] | undefined;
   if (options !== undefined) return fc.oneof(...options.map((option) => meantValues(option, name, depth)));
   switch (schema.type) {
-    case "integer":
-      return mostly(fc.integer({ min: Number(schema.minimum ?? 0), max: 20 }), fc.maxSafeInteger());
+    case "integer": {
+      const min = Number(schema.minimum ?? 0);
+      const max = Math.min(min + 20, Number(schema.maximum ?? Number.MAX_SAFE_INTEGER));
+      return mostly(fc.integer({ min, max }), fc.maxSafeInteger());
+    }
     case "number":
       return fc.double({ noNaN: true });
     case "boolean":
