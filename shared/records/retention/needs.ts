@@ -81,7 +81,7 @@ async function readLadder(
       points.push(id);
       const avoidSeq = avoid?.seq ?? 0;
       if (points.length === 1) before = place.seq;
-      else if (place.seq > avoidSeq && avoidSeq > 0) before = avoidSeq;
+      else if (place.seq >= avoidSeq && avoidSeq > 0) before = avoidSeq;
       else break;
     }
     next = await fallbackOf(reader, keys, id);
