@@ -4,9 +4,7 @@ import type { Command } from "commander";
 import { wholeNumber } from "../../input/number.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
-import { fenceOption, namedMission } from "./named-mission.ts";
-
-const OF_MISSION = "the mission (else the current one)";
+import { fenceOption, MISSION_HELP, namedMission } from "./named-mission.ts";
 
 interface Flags {
   readonly mission?: string;
@@ -25,7 +23,7 @@ export function addLock(program: Command, action: ActionFactory): void {
     .command("acquire")
     .description("Hold a file, so that no other agent of the mission does.")
     .argument("<path>", "the file, relative to the workspace")
-    .option("--mission <id>", OF_MISSION)
+    .option("--mission <id>", MISSION_HELP)
     .option("--purpose <text>", "what the file is changed for")
     .option("--sortie <id>", "the sortie with which the lock ends")
     .option("--expires <seconds>", "the end of the lock, if it is not renewed (else 300)", wholeNumber(1))
@@ -39,7 +37,7 @@ export function addLock(program: Command, action: ActionFactory): void {
     .command("renew")
     .description("Hold a file longer.")
     .argument("<path>", "the file")
-    .option("--mission <id>", OF_MISSION)
+    .option("--mission <id>", MISSION_HELP)
     .option("--expires <seconds>", "the end of the lock from now on", wholeNumber(1))
     .addOption(fenceOption())
     .action(action(renew));
@@ -47,7 +45,7 @@ export function addLock(program: Command, action: ActionFactory): void {
     .command("release")
     .description("Release a file. The agent that waits longest gets it.")
     .argument("<path>", "the file")
-    .option("--mission <id>", OF_MISSION)
+    .option("--mission <id>", MISSION_HELP)
     .option("--force", "release the lock of another agent; for the coordinator and for people")
     .addOption(fenceOption())
     .action(action(release));
@@ -57,7 +55,7 @@ export function addLock(program: Command, action: ActionFactory): void {
   group
     .command("list")
     .description("List the files that agents hold, and the agents that wait for them.")
-    .option("--mission <id>", OF_MISSION)
+    .option("--mission <id>", MISSION_HELP)
     .action(action(list));
 }
 

@@ -7,6 +7,9 @@ import { wholeNumber } from "../../input/number.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 
+/** The help of `--mission`. */
+export const MISSION_HELP = "the mission (else the current one)";
+
 export const fenceOption = (): Option =>
   new Option("--fence <n>", "the fence under which you own the mission's task").argParser(wholeNumber(0));
 

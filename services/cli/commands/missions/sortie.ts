@@ -7,13 +7,11 @@ import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
 import { autoResumeOption, type RecoveryFlags, recoveredMission } from "./available-recovery.ts";
-import { fenceOption, namedMission } from "./named-mission.ts";
+import { fenceOption, MISSION_HELP, namedMission } from "./named-mission.ts";
 
 /** The protocol's own list comes with its schemas, which would make the help slow. */
 const STATUSES = ["pending", "assigned", "in_progress", "blocked", "completed", "failed"] as const;
 type Status = (typeof STATUSES)[number];
-
-const OF_MISSION = "the mission (else the current one)";
 
 interface Flags extends RecoveryFlags {
   readonly mission?: string;
@@ -33,7 +31,7 @@ export function addSortie(program: Command, action: ActionFactory): void {
     .command("add")
     .description("Add a sortie to a mission.")
     .argument("<title>", "the work")
-    .option("--mission <id>", OF_MISSION)
+    .option("--mission <id>", MISSION_HELP)
     .option("--id <id>", "its id (else srt- and its number)")
     .option("--files <path...>", "the files of the work")
     .option("--assign <agent>", "the specialist")
@@ -46,7 +44,7 @@ export function addSortie(program: Command, action: ActionFactory): void {
   const listing = group
     .command("list")
     .description("List the sorties of a mission, ordered by their ids.")
-    .option("--mission <id>", OF_MISSION)
+    .option("--mission <id>", MISSION_HELP)
     .addOption(new Option("-s, --status <status>", "only those in this status").choices(STATUSES))
     .option("--assign <agent>", "only those of this specialist")
     .addOption(limitOption(LIMITS.sorties_limit_default, LIMITS.sorties_limit_max))
@@ -58,7 +56,7 @@ export function addSortie(program: Command, action: ActionFactory): void {
     .command("update")
     .description("Change a sortie. A specialist changes its own sorties; give its name with --agent.")
     .argument("<sortie>", "the sortie")
-    .option("--mission <id>", OF_MISSION)
+    .option("--mission <id>", MISSION_HELP)
     .addOption(new Option("-s, --status <status>", "the new status").choices(STATUSES))
     .option("--assign <agent>", "another specialist")
     .option("--title <text>", "another title")
