@@ -14,6 +14,8 @@ export interface ThreadLogOptions {
   readonly agentType: string;
   /** Take a thread from an agent that owns it. */
   readonly takeOver: boolean;
+  /** Milliseconds for each call. Default: those of the client. */
+  readonly deadlineMs?: number | undefined;
 }
 
 const PAGE = 100;
@@ -37,6 +39,11 @@ export class ThreadLog {
     this.#options = options;
   }
 
+  /** Takes the thread before its first entry. Throws CONFLICT if another agent owns it. */
+  async take(threadId: string): Promise<void> {
+    await this.#ownedTask(threadTask(threadId));
+  }
+
   /** Resolves when the entry is committed. Throws FENCED after another agent has taken the thread. */
   async append(entry: ThreadEntry): Promise<void> {
     const task = await this.#ownedTask(threadTask(entry.thread_id));
@@ -51,7 +58,7 @@ export class ThreadLog {
         compliance: { retention_policy: "permanent" },
       },
       // LangGraph continues with what it has put: it must be in the store.
-      { fallback: "none" },
+      { ...this.#call, fallback: "none" },
     );
   }
 
@@ -101,14 +108,19 @@ export class ThreadLog {
     this.#owned.clear();
     const taken = await Promise.allSettled(owned);
     const handles = taken.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
-    const released = await Promise.allSettled(handles.map((handle) => handle.release()));
+    const released = await Promise.allSettled(handles.map((handle) => handle.release(this.#call)));
     const failure = released.find((one) => one.status === "rejected" && !isFenced(one.reason));
     if (failure?.status === "rejected") throw failure.reason;
   }
 
+  get #call(): { readonly deadlineMs?: number | undefined } {
+    const { deadlineMs } = this.#options;
+    return deadlineMs === undefined ? {} : { deadlineMs };
+  }
+
   async #page(task: string, cursor: string | undefined) {
     try {
-      return await this.#fleet.getCheckpointHistory(task, { limit: PAGE, cursor });
+      return await this.#fleet.getCheckpointHistory(task, { ...this.#call, limit: PAGE, cursor });
     } catch (error) {
       if (error instanceof FleetError && error.code === "NOT_FOUND") return { checkpoints: [], corrupt: [] };
       throw error;
@@ -126,7 +138,7 @@ export class ThreadLog {
   }
 
   async #take(task: string): Promise<TaskHandle> {
-    const head = await this.#fleet.getTask(task);
+    const head = await this.#fleet.getTask(task, this.#call);
     const owner = head?.owner ?? null;
     if (owner !== null && owner !== this.#fleet.agentId && !this.#options.takeOver)
       throw new FleetError(
@@ -136,7 +148,7 @@ export class ThreadLog {
           details: { task_id: task, owner },
         },
       );
-    return this.#fleet.takeTask(task, { expectedFence: head?.fence ?? 0 });
+    return this.#fleet.takeTask(task, { ...this.#call, expectedFence: head?.fence ?? 0 });
   }
 }
 

@@ -7,6 +7,7 @@ import type { ExportSummary } from "../../../../shared/transfer/export-verifier.
 import type { ImportReport } from "../../rendering/transfer/import.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
+import { addThreadImport } from "../langgraph/import-threads.ts";
 import type { ExportedTask } from "./exported-tasks.ts";
 
 interface Flags {
@@ -18,10 +19,12 @@ interface Flags {
 export function addImport(program: Command, action: ActionFactory): void {
   const command = program
     .command("import")
-    .summary("Import the tasks of an export file.")
+    .summary("Import the tasks of an export file, or threads of LangGraph.")
     .description(
       "Import the tasks of a file that `export` wrote, into this fleet and tenant. The whole file is verified first. A repeated call continues an interrupted import. Needs the rights of an operator.",
     )
+    // The subcommand has options of the same names.
+    .enablePositionalOptions()
     .argument("<file>", "the file")
     .option("-t, --task <id...>", "only these tasks of the file")
     .option("--skip-existing", "leave out tasks whose names are taken, in place of importing none (exit 5)")
@@ -31,6 +34,7 @@ export function addImport(program: Command, action: ActionFactory): void {
     "The effect, then the import": `${fleet} import tenant.jsonl --dry-run && ${fleet} import tenant.jsonl`,
     "One task, into another tenant": `${fleet} import tenant.jsonl --task auth --tenant staging`,
   }));
+  addThreadImport(command, action);
 }
 
 type Plan = "import" | "continue" | "identical" | "taken";

@@ -20,8 +20,14 @@ export interface ImportReport {
   readonly dry_run: boolean;
 }
 
-/** Tasks that are listed by name. */
+/** Names that are listed. */
 const NAMES_MAX = 20;
+
+/** The first names of a list, and the number of the others. */
+export function namesOf(all: readonly string[]): string[] {
+  const more = all.length > NAMES_MAX ? [`and ${all.length - NAMES_MAX} more`] : [];
+  return [...all.slice(0, NAMES_MAX).map((name) => plain(name)), ...more];
+}
 
 export function renderImport(report: ImportReport, view: View): string {
   const { colors } = view;
@@ -30,10 +36,7 @@ export function renderImport(report: ImportReport, view: View): string {
   const head = dry_run
     ? `${colors.yellow("Nothing was changed.")} An import would write ${counted(written, "task")}.`
     : `${colors.green("✓")} Imported ${counted(written, "task")} with ${counted(versions, "version")} of checkpoints from ${plain(report.file)}.`;
-  const list = (name: string, tasks: readonly string[]): string[] => {
-    const more = tasks.length > NAMES_MAX ? [`and ${tasks.length - NAMES_MAX} more`] : [];
-    return bulletList(name, [...tasks.slice(0, NAMES_MAX).map((task) => plain(task)), ...more], view);
-  };
+  const list = (name: string, tasks: readonly string[]): string[] => bulletList(name, namesOf(tasks), view);
   return [
     head,
     ...list("Continued an interrupted import", continued),
