@@ -5,10 +5,15 @@
 import { randomUUID } from "node:crypto";
 import { link, lstat, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { FleetError, invalid } from "../protocol/errors.ts";
 import { isCheckpointId, isToken } from "../protocol/ids.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import type { ArtifactStore, UploadPlace } from "./artifact-store.ts";
+import {
+  type ArtifactStore,
+  otherBytes,
+  requirePlace,
+  type StoredUpload,
+  type UploadPlace,
+} from "./artifact-store.ts";
 import {
   ensureFolder,
   errorCode,
@@ -19,6 +24,8 @@ import {
 } from "./plain-file.ts";
 
 const PART = /^(?:0|[1-9]\d{0,5})$/;
+/** Before the name of a part that is being written. */
+const DRAFT = ".";
 
 export class ArtifactFolder implements ArtifactStore {
   readonly path: string;
@@ -30,16 +37,14 @@ export class ArtifactFolder implements ArtifactStore {
   async put(place: UploadPlace, part: number, bytes: Uint8Array): Promise<void> {
     for (const folder of [this.path, this.#tenant(place), this.#upload(place)]) await ensureFolder(folder);
     const own = join(this.#upload(place), String(part));
-    const draft = join(this.#upload(place), `.${randomUUID()}`);
+    const draft = join(this.#upload(place), `${DRAFT}${randomUUID()}`);
     try {
       await writeNewFile(draft, bytes);
       await link(draft, own);
     } catch (error) {
       if (errorCode(error) !== "EEXIST") throw error;
       const stored = await this.get(place, part);
-      if (stored === null || Buffer.compare(stored, bytes) !== 0) {
-        throw new FleetError("CONFLICT", "the upload has other bytes in this part", { details: { part } });
-      }
+      if (stored === null || Buffer.compare(stored, bytes) !== 0) throw otherBytes(part);
     } finally {
       await rm(draft, { force: true });
     }
@@ -73,26 +78,43 @@ export class ArtifactFolder implements ArtifactStore {
     await rm(this.#upload(place), { recursive: true, force: true });
   }
 
-  async *list(): AsyncGenerator<UploadPlace> {
+  async *list(): AsyncGenerator<StoredUpload> {
     for (const tenant of await namesIn(this.path)) {
       if (!isToken(tenant)) continue;
       for (const upload of await namesIn(join(this.path, tenant))) {
-        if (isCheckpointId(upload)) yield { tenant, upload };
+        if (!isCheckpointId(upload)) continue;
+        const parts = (await namesIn(join(this.path, tenant, upload))).filter((name) => PART.test(name));
+        yield { tenant, upload, parts: Math.max(0, ...parts.map((part) => Number(part) + 1)) };
       }
     }
+  }
+
+  async removeFragments(beforeMs: number): Promise<number> {
+    let removed = 0;
+    for await (const place of this.list()) {
+      const folder = this.#upload(place);
+      for (const name of await namesIn(folder)) {
+        const path = join(folder, name);
+        if (!name.startsWith(DRAFT)) continue;
+        const stat = await lstat(path).catch(() => null);
+        if (stat === null || stat.mtimeMs >= beforeMs) continue;
+        await rm(path, { force: true });
+        removed += 1;
+      }
+    }
+    return removed;
   }
 
   async #isThere(place: UploadPlace): Promise<boolean> {
     return (await isPlainFolder(this.#tenant(place))) && (await isPlainFolder(this.#upload(place)));
   }
 
-  #tenant({ tenant }: UploadPlace): string {
-    if (!isToken(tenant)) throw invalid("tenant", "a name of a tenant", tenant);
-    return join(this.path, tenant);
+  #tenant(place: UploadPlace): string {
+    requirePlace(place);
+    return join(this.path, place.tenant);
   }
 
   #upload(place: UploadPlace): string {
-    if (!isCheckpointId(place.upload)) throw invalid("upload_id", "a UUIDv7 in lower case", place.upload);
     return join(this.#tenant(place), place.upload);
   }
 }

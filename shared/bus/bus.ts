@@ -184,6 +184,22 @@ export interface StreamView {
   removeStaleConsumers(): Promise<number>;
 }
 
+/** Named bytes, each of which is one message. Throws BusError. */
+export interface ObjectBucket {
+  readonly name: string;
+  /** Durable when it resolves. False: an object of this name has other bytes. Repairs an object that has lost its bytes. */
+  put(name: string, bytes: Uint8Array): Promise<boolean>;
+  /** The verified bytes. null: there is no such object, or its bytes are lost or damaged. */
+  get(name: string): Promise<Uint8Array | null>;
+  /** By its record alone. null: there is no such object. */
+  size(name: string): Promise<number | null>;
+  /** May be repeated. */
+  remove(name: string): Promise<void>;
+  names(): Promise<string[]>;
+  /** Removes the fragments from before this time, and returns their number. */
+  removeFragments(beforeMs: number): Promise<number>;
+}
+
 /** `other_fleet`: another fleet than the expected one answers; nothing is sent to it. */
 export type BusStatus = "connected" | "disconnected" | "reconnecting" | "lame_duck" | "other_fleet";
 
@@ -230,6 +246,8 @@ export interface Bus {
     handler: (m: Message) => void,
   ): Promise<Stop>;
   stream(name: string): StreamView;
+  /** Its stream is one of {@link reconcileStreams}. */
+  bucket(name: string): ObjectBucket;
   /** Creates missing streams and makes safe changes. Throws StartupError for an unsafe difference. */
   reconcileStreams(specs: readonly StreamSpec[]): Promise<void>;
   /**

@@ -14,6 +14,7 @@ import {
   type DurableMessage,
   type DurableOptions,
   type Message,
+  type ObjectBucket,
   type OrderedMessage,
   type Outgoing,
   type PublishAck,
@@ -35,6 +36,7 @@ import { openSubscription, serve, whenSubscribed } from "./request/serve.ts";
 import { knowsAtomicBatches, requireVersion, syncsAlways } from "./server-check.ts";
 import { type ExpectedFleet, otherFleet, parseServerName } from "./server-name.ts";
 import { inspectStreams } from "./streams/inspection.ts";
+import { objectBucket } from "./streams/object-bucket.ts";
 import { reconcileStream } from "./streams/reconcile.ts";
 import { StreamDirectory } from "./streams/stream-directory.ts";
 import { streamView } from "./streams/stream-view.ts";
@@ -173,6 +175,10 @@ export class NatsBus implements Bus {
 
   stream(name: string): StreamView {
     return streamView(() => this.#access(), name);
+  }
+
+  bucket(name: string): ObjectBucket {
+    return objectBucket(() => this.#access(), name);
   }
 
   async reconcileStreams(specs: readonly StreamSpec[]): Promise<void> {

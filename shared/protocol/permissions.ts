@@ -3,6 +3,7 @@
  * and of the table in SPEC.md. Clients have no rights on JetStream, because JetStream publishes its answers to
  * any reply subject, also where the client itself may not publish.
  */
+import { ARTIFACT_BUCKET } from "./object-bucket.ts";
 import {
   COMMAND_OPS,
   type CommandOp,
@@ -254,6 +255,32 @@ function streamRows(
   ];
 }
 
+/** The bucket of artifacts: readers store and remove, watchdogs verify. */
+function bucketRows({
+  stream,
+  everyContent,
+  everyRecord,
+}: Pick<typeof ARTIFACT_BUCKET, "stream" | "everyContent" | "everyRecord">): PermissionRow[] {
+  const row = (subject: string, roles: readonly ServiceRole[], purpose: string): PermissionRow => ({
+    subject,
+    direction: "publish",
+    roles,
+    purpose,
+  });
+  const [stores, reads] = [every("reader"), every("reader", "watchdog")];
+  return [
+    row(`$JS.API.STREAM.INFO.${stream}`, SERVICES, "reads the state of the bucket"),
+    row(`$JS.API.STREAM.CREATE.${stream}`, SERVICES, "creates the bucket"),
+    row(`$JS.API.STREAM.UPDATE.${stream}`, SERVICES, "restores the settings of the bucket"),
+    row(`$JS.API.CONSUMER.LIST.${stream}`, SERVICES, "lists the consumers"),
+    row(`$JS.API.STREAM.MSG.GET.${stream}`, reads, "reads an artifact"),
+    row(`$JS.API.DIRECT.GET.${stream}.>`, reads, "reads an artifact"),
+    row(`$JS.API.STREAM.PURGE.${stream}`, stores, "removes an artifact"),
+    row(everyContent, stores, "stores an artifact"),
+    row(everyRecord, stores, "stores an artifact"),
+  ];
+}
+
 /** What one service may do, the process of all services may do too. */
 const every = (...roles: readonly ServiceRole[]): readonly ServiceRole[] => [...roles, "standalone"];
 
@@ -324,6 +351,7 @@ const STREAM_ROWS: readonly PermissionRow[] = [
     consumers: every("watchdog"),
     reads: every("watchdog", "reader"),
   }),
+  ...bucketRows(ARTIFACT_BUCKET),
 ];
 
 export const PERMISSIONS: readonly PermissionRow[] = [...CLIENT_ROWS, ...SERVICE_ROWS, ...STREAM_ROWS];

@@ -2,8 +2,12 @@
 import { mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import { ArtifactBucket } from "../artifacts/bucket.ts";
 import { ArtifactFolder } from "../artifacts/folder.ts";
+import type { Bus } from "../bus/bus.ts";
+import { artifactStream, type StreamSpec } from "../bus/streams/streams.ts";
 import { storeIdentity } from "../mirror/follower.ts";
+import { ARTIFACT_BUCKET } from "../protocol/object-bucket.ts";
 import type { ArtifactRules } from "../records/artifacts/artifacts.ts";
 import type { Format } from "../records/kv/format.ts";
 import type { Clock } from "../runtime/clock.ts";
@@ -17,7 +21,7 @@ export interface ArtifactHolding extends ArtifactRules {
 }
 
 export interface ArtifactSettings {
-  readonly artifactsDir?: string | undefined;
+  readonly artifactsPlace?: string | undefined;
   readonly artifactsGrace: number;
   readonly artifactsBytes: number;
   readonly home?: string | undefined;
@@ -25,30 +29,38 @@ export interface ArtifactSettings {
 }
 
 const OFF = "off";
+const BUS = "nats";
 const FOLDER = "artifacts";
 const OWNER_ONLY = 0o700;
 
+/** The stream of the bucket, if the artifacts are on the bus. */
+export function artifactStreams(
+  { artifactsPlace, artifactsBytes }: ArtifactSettings,
+  storageBytes: number | undefined,
+): StreamSpec[] {
+  return artifactsPlace === BUS ? [artifactStream({ artifactBytes: artifactsBytes, storageBytes })] : [];
+}
+
 /** undefined: they are switched off. */
 export function openArtifacts(
-  {
-    artifactsDir,
-    artifactsGrace: graceMs,
-    artifactsBytes: totalBytesMax,
-    home,
-    diskMinFree,
-  }: ArtifactSettings,
-  format: Format,
-  clock: Clock,
+  settings: ArtifactSettings,
+  { format, bus, clock }: { readonly format: Format; readonly bus: Bus; readonly clock: Clock },
 ): ArtifactHolding | undefined {
-  const named = artifactsDir ?? (home === undefined ? OFF : join(home, FOLDER));
+  const { artifactsGrace: graceMs, artifactsBytes: totalBytesMax, home, diskMinFree } = settings;
+  const named = settings.artifactsPlace ?? (home === undefined ? OFF : join(home, FOLDER));
   if (named === OFF) return undefined;
+  const rules = { graceMs, totalBytesMax };
+  if (named === BUS) {
+    const bytes = new ArtifactBucket(bus.bucket(ARTIFACT_BUCKET.name), storeIdentity(format));
+    // The stream refuses more bytes than it may have.
+    return { bytes, ...rules, requireRoom: () => {} };
+  }
   // Another fleet in the same folder would find no record of these bytes and remove them.
   const path = join(resolve(named), storeIdentity(format));
   let disk: ReturnType<typeof createDiskSpace> | undefined;
   return {
     bytes: new ArtifactFolder(path),
-    graceMs,
-    totalBytesMax,
+    ...rules,
     requireRoom() {
       mkdirSync(path, { recursive: true, mode: OWNER_ONLY });
       disk ??= createDiskSpace([{ use: "store", path }], { minFreeBytes: diskMinFree, clock });

@@ -20,7 +20,7 @@ import { exitCodes, StartupError } from "../runtime/process/startup.ts";
 import type { ConfigOf } from "../runtime/settings/config.ts";
 import { openStore } from "../store/open.ts";
 import { type Store, StoreError } from "../store/store.ts";
-import { type ArtifactHolding, openArtifacts } from "./artifacts.ts";
+import { type ArtifactHolding, artifactStreams, openArtifacts } from "./artifacts.ts";
 import { type Mirror, openMirror } from "./mirror.ts";
 import {
   absoluteStoreUrl,
@@ -128,7 +128,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     return {
       ...context,
       mirror,
-      artifacts: openArtifacts(options, format, context.clock),
+      artifacts: openArtifacts(options, { format, bus, clock: context.clock }),
       store,
       bus,
       backgroundBus,
@@ -236,9 +236,11 @@ async function connectedBus(
 
 /** A server that acknowledges before it has written would lose events and queued commands in a power cut. */
 async function proveBus(bus: Bus, options: PlatformOptions, log: Logger): Promise<void> {
-  await bus.reconcileStreams(
-    fleetStreams(options.streamBytes === undefined ? {} : { storageBytes: options.streamBytes }),
-  );
+  const { streamBytes } = options;
+  await bus.reconcileStreams([
+    ...fleetStreams(streamBytes === undefined ? {} : { storageBytes: streamBytes }),
+    ...artifactStreams(options, streamBytes),
+  ]);
   const { version, syncAlways } = await bus.proveDurability();
   if (syncAlways === false) {
     throw new StartupError("the bus acknowledges before it has written to disk", {

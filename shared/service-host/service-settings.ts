@@ -4,8 +4,24 @@
  */
 import { isAbsolute, resolve } from "node:path";
 import { tlsFields } from "../bus/tls-settings.ts";
-import { bytes, duration, oneOf, optional, text, url } from "../runtime/settings/config.ts";
+import {
+  bytes,
+  duration,
+  type Field,
+  type FieldOptions,
+  oneOf,
+  optional,
+  text,
+  url,
+} from "../runtime/settings/config.ts";
 import { processFields } from "../runtime/settings/process-settings.ts";
+
+/** Refuses what only looks like the name of the bus, instead of using it as the name of a folder. */
+function artifactsPlace(options: FieldOptions<string>): Field<string> {
+  const field = text("FLEET_ARTIFACTS", { ...options, min: 1 });
+  const parse = (raw: string) => (/^nats(?:$|:)/i.test(raw) && raw !== "nats" ? undefined : field.parse(raw));
+  return { ...field, type: "`off`, `nats`, or a folder", parse };
+}
 
 /** The checks of /readyz. */
 export const PLATFORM_CHECKS = ["store", "bus", "streams", "disk"] as const;
@@ -27,10 +43,10 @@ export const platformFields = {
       defaultNote: "`FLEET_HOME` in the standalone fleet, else `off`",
     }),
   ),
-  artifactsDir: optional(
-    text("FLEET_ARTIFACTS", {
+  artifactsPlace: optional(
+    artifactsPlace({
       description:
-        "Folder of the artifacts, which readers store and serve and watchdogs verify; processes on several machines need a shared one; `off`: none",
+        "Place of the artifacts, which readers store and serve and watchdogs verify: a folder, which processes on several machines must share; `nats`: the Object Store of the bus; `off`: none",
       defaultNote: "`<FLEET_HOME>/artifacts` in the standalone fleet, else `off`",
     }),
   ),

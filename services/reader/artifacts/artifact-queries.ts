@@ -83,5 +83,8 @@ export function createArtifactQueries(
 }
 
 function unavailable(): never {
-  throw new FleetError("UNAVAILABLE", "the fleet stores no artifacts; set FLEET_ARTIFACTS to a folder");
+  throw new FleetError(
+    "UNAVAILABLE",
+    "the fleet stores no artifacts; set FLEET_ARTIFACTS to a folder, or to nats",
+  );
 }

@@ -2,6 +2,7 @@
  * Removes artifacts without a reference, uploads that did not end, and bytes that a crash left. One instance at a time does this, under
  * a lease that each of its transactions checks.
  */
+import { partsOf } from "../../../shared/protocol/artifacts.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import {
   type ArtifactSweep,
@@ -60,23 +61,28 @@ async function removeUnreferenced(
     const lease = await leader.hold();
     if (lease === null || signal.aborted) return;
     const { tenant, kind, id } = candidate;
-    const upload = await throttle.step(() => removeDue(guarded(lease), candidate), signal);
-    if (upload === null) continue;
-    await bytes.remove({ tenant, upload });
+    const removed = await throttle.step(() => removeDue(guarded(lease), candidate), signal);
+    if (removed === null) continue;
+    await bytes.remove({ tenant, upload: removed.upload, parts: partsOf(removed.size) });
     if (kind === "artifact") metrics.artifactsRemovedTotal.inc();
     log.info({ tenant, kind, id }, "artifact or upload without a reference removed");
   }
 }
 
 async function removeLeftOvers(
-  { store, log }: ReaderContext,
-  { artifacts: { bytes }, leader, signal }: Pass,
+  { store, clock, log }: ReaderContext,
+  { artifacts: { bytes, graceMs }, leader, signal }: Pass,
 ): Promise<void> {
-  for await (const { tenant, upload } of bytes.list()) {
+  if ((await leader.hold()) === null) return;
+  for await (const stored of bytes.list()) {
+    const { tenant, upload } = stored;
     if (signal.aborted || (await leader.hold()) === null) return;
     const reading = { label: "artifact_left_over", deadlineMs: READ_DEADLINE_MS };
     if (!(await store.read(reading, (reader) => isLeftOver(reader, tenant, upload)))) continue;
-    await bytes.remove({ tenant, upload });
+    await bytes.remove(stored);
     log.info({ tenant, upload }, "bytes of an artifact without a record removed");
   }
+  if (signal.aborted || (await leader.hold()) === null) return;
+  const fragments = await bytes.removeFragments(clock.now() - graceMs);
+  if (fragments > 0) log.info({ fragments }, "fragments of interrupted uploads removed");
 }

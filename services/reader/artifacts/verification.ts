@@ -53,14 +53,16 @@ export function createVerification(
       throw invalid("sha256", "the hash of the bytes", actual);
     }
     await artifacts.bytes.sync(place);
-    if (!(await records.store(by, upload))) await artifacts.bytes.remove(place);
+    if (!(await records.store(by, upload)))
+      await artifacts.bytes.remove({ ...place, parts: partsOf(found.size) });
     log.info({ tenant: by.tenant, caller: by.caller, sha256, size: found.size }, "artifact stored");
     return "stored";
   }
 
   /** Ends an upload that is not needed. A crash in between leaves bytes that the sweep removes. */
   async function discard({ bytes }: ArtifactHolding, by: TenantCaller, upload: string): Promise<void> {
-    if (await records.end(by, upload)) await bytes.remove({ tenant: by.tenant, upload });
+    const ended = await records.end(by, upload);
+    if (ended !== null) await bytes.remove({ tenant: by.tenant, upload, parts: partsOf(ended.size) });
   }
 
   return {

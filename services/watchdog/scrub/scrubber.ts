@@ -4,7 +4,7 @@
  * leader lease lets one watchdog scrub at a time. The position of the pass is in the store, so another
  * watchdog continues it.
  */
-import type { UploadPlace } from "../../../shared/artifacts/artifact-store.ts";
+import type { StoredUpload } from "../../../shared/artifacts/artifact-store.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
 import { alertOf } from "../../../shared/protocol/alerts.ts";
@@ -43,7 +43,7 @@ export interface ScrubberContext extends RepositoryContext {
 /** Stop finishes the step in progress and releases the lease. */
 export function startScrubber(context: ScrubberContext, settings: ScrubSettings): Stop {
   const { store, clock, log, artifacts } = context;
-  const artifactSize = artifacts && ((place: UploadPlace) => artifacts.bytes.size(place));
+  const artifactSize = artifacts && ((upload: StoredUpload) => artifacts.bytes.size(upload));
   const stopping = new AbortController();
   const { signal } = stopping;
   const repository = openRepository(context, { finder: "watchdog" });

@@ -30,6 +30,7 @@ const FREE = [
   "discard",
   "allow_direct",
   "allow_atomic",
+  "allow_rollup_hdrs",
   "max_msgs",
   "max_msgs_per_subject",
   "no_ack",

@@ -5,6 +5,7 @@
  */
 import type { StreamConfig } from "@nats-io/jetstream";
 import { LIMITS } from "../../protocol/limits.ts";
+import { ARTIFACT_BUCKET } from "../../protocol/object-bucket.ts";
 import { STREAMS, SUBJECTS } from "../../protocol/subjects.ts";
 
 export interface StreamSpec {
@@ -30,6 +31,8 @@ export interface StreamSpec {
    * letters are removed one by one.
    */
   readonly denies: readonly ("deny_delete" | "deny_purge")[];
+  /** A message may replace all earlier ones of its subject. */
+  readonly rollups?: boolean;
   /** Messages are stored under a different subject than published. `to` has the server's notation. */
   readonly storedAs?: { readonly from: string; readonly to: string };
 }
@@ -128,6 +131,33 @@ export function fleetStreams(o: { storageBytes?: number; replicas?: number } = {
   ];
 }
 
+/** Room for the records of the parts, beside their bytes. */
+const RECORDS = 1.05;
+const RECORD_BYTES_MAX = 4096;
+
+/** The bucket of artifacts. `artifactBytes`: the limit of one tenant. Tenants that need more together need a larger stream. */
+export function artifactStream({
+  artifactBytes,
+  storageBytes = Number.POSITIVE_INFINITY,
+  replicas = 1,
+}: {
+  readonly artifactBytes: number;
+  readonly storageBytes?: number | undefined;
+  readonly replicas?: number;
+}): StreamSpec {
+  return {
+    ...KEPT,
+    name: ARTIFACT_BUCKET.stream,
+    subjects: [ARTIFACT_BUCKET.everyContent, ARTIFACT_BUCKET.everyRecord],
+    // A purge of its subjects removes an object.
+    denies: ["deny_delete"],
+    rollups: true,
+    maxBytes: Math.floor(Math.min(artifactBytes * RECORDS, storageBytes * 0.15)),
+    maxMessageBytes: LIMITS.artifact_part_bytes + RECORD_BYTES_MAX,
+    replicas,
+  };
+}
+
 const NANOS_PER_MS = 1_000_000;
 
 /** The server's form. `atomic`: the server knows atomic batches. Older ones ignore the field silently. */
@@ -149,6 +179,7 @@ export function streamConfig(spec: StreamSpec, atomic: boolean): Partial<StreamC
     duplicate_window: spec.duplicateWindowMs * NANOS_PER_MS,
     num_replicas: spec.replicas,
     allow_direct: true,
+    ...(spec.rollups && { allow_rollup_hdrs: true }),
     ...(spec.storedAs && { subject_transform: { src: spec.storedAs.from, dest: spec.storedAs.to } }),
     ...(atomic && spec.atomic && { allow_atomic: true }),
   };

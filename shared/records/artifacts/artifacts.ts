@@ -60,8 +60,8 @@ export class ArtifactRecords {
     return value;
   }
 
-  /** False: it is an artifact, has ended, or is of another caller. */
-  async end(by: TenantCaller, upload: string): Promise<boolean> {
+  /** null: it is an artifact, has ended, or is of another caller. */
+  async end(by: TenantCaller, upload: string): Promise<UploadRecord | null> {
     const { value } = await this.#transactions.transact("artifact_end", (tx) => endOwn(tx, by, upload));
     return value;
   }
@@ -108,9 +108,9 @@ export class ArtifactRecords {
   }
 }
 
-async function endOwn(tx: Tx, by: TenantCaller, upload: string): Promise<boolean> {
+async function endOwn(tx: Tx, by: TenantCaller, upload: string): Promise<UploadRecord | null> {
   const found = await readUpload(tx, tenantKeys(by.tenant), upload);
-  return found !== null && found.by === by.caller && endUpload(tx, by.tenant, upload);
+  return found?.by === by.caller ? endUpload(tx, by.tenant, upload) : null;
 }
 
 export function noArtifact(hash: string): FleetError {

@@ -34,6 +34,12 @@ export interface DueRecord {
   readonly id: string;
 }
 
+/** An upload whose bytes are not needed. */
+export interface RemovedUpload {
+  readonly upload: string;
+  readonly size: number;
+}
+
 /** All that is old enough and seems to have no reference. */
 export async function* dueRecords(sweep: ArtifactSweep, first: string): AsyncGenerator<DueRecord> {
   for (let tenant: string | null = first; tenant !== null; ) {
@@ -100,8 +106,8 @@ function readable<T>(read: () => T): T | null {
   }
 }
 
-/** Removes the records, if nothing has changed since. Returns the upload whose bytes are not needed; null: it stays. */
-export async function removeDue(sweep: ArtifactSweep, candidate: DueRecord): Promise<string | null> {
+/** Removes the records, if nothing has changed since. null: it stays. */
+export async function removeDue(sweep: ArtifactSweep, candidate: DueRecord): Promise<RemovedUpload | null> {
   const { store, guard, now, graceMs } = sweep;
   const { value } = await store.transact({ ...WRITE, label: "remove_artifact" }, async (tx) => {
     await guard(tx);
@@ -113,10 +119,11 @@ export async function removeDue(sweep: ArtifactSweep, candidate: DueRecord): Pro
   return value;
 }
 
-async function removeUpload(tx: Tx, { tenant, id }: DueRecord, dueMs: number): Promise<string | null> {
+async function removeUpload(tx: Tx, { tenant, id }: DueRecord, dueMs: number): Promise<RemovedUpload | null> {
   const upload = await readUpload(tx, tenantKeys(tenant), id);
   if (upload === null || upload.beganMs > dueMs) return null;
-  return (await endUpload(tx, tenant, id)) ? id : null;
+  const ended = await endUpload(tx, tenant, id);
+  return ended && { upload: id, size: ended.size };
 }
 
 async function removeArtifact(
@@ -124,7 +131,7 @@ async function removeArtifact(
   { service, now }: ArtifactSweep,
   { tenant, id: hash }: DueRecord,
   dueMs: number,
-): Promise<string | null> {
+): Promise<RemovedUpload | null> {
   const keys = tenantKeys(tenant);
   const artifact = await readArtifact(tx, keys, hash);
   if (artifact === null || artifact.touchedMs > dueMs || (await isReferenced(tx, keys, hash))) return null;
@@ -136,7 +143,7 @@ async function removeArtifact(
   const at = new Date(now()).toISOString();
   const act = { action: "artifact_remove", actor, at, subject: { sha256: hash, size } } as const;
   await appendTenantAudit(tx, tenant, [act]);
-  return upload;
+  return { upload, size };
 }
 
 /** Whether the bytes of an upload have no record: a crash left them. No upload stores bytes before its record. */

@@ -88,14 +88,14 @@ export async function storeArtifact(tx: Tx, by: Uploader, upload: string): Promi
   return true;
 }
 
-/** Ends an upload that is no artifact, and releases its bytes. False: it is an artifact, or has ended. */
-export async function endUpload(tx: Tx, tenant: string, upload: string): Promise<boolean> {
+/** Ends an upload that is no artifact, and releases its bytes. null: it is an artifact, or has ended. */
+export async function endUpload(tx: Tx, tenant: string, upload: string): Promise<UploadRecord | null> {
   const keys = tenantKeys(tenant);
   const found = await readUpload(tx, keys, upload);
-  if (found === null || found.isStored) return false;
+  if (found === null || found.isStored) return null;
   tx.clear(keys.artifactUpload(upload));
   await addTotalBytes(tx, keys, -found.size);
-  return true;
+  return found;
 }
 
 function conflict(upload: string): FleetError {

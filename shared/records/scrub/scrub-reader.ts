@@ -42,7 +42,11 @@ const YIELD_BYTES = 64 * 1024;
 /** A quarter of the maximum age of a snapshot. */
 const STEP_MS_MAX = STORE_LIMITS.transaction_ms_max / 4;
 
-export type ArtifactSize = (place: { readonly tenant: string; readonly upload: string }) => Promise<number>;
+export type ArtifactSize = (place: {
+  readonly tenant: string;
+  readonly upload: string;
+  readonly parts: number;
+}) => Promise<number>;
 
 /** One step of a pass. All its reads go through `reader`, so that they are counted and bounded. */
 export class ScrubStep {

@@ -37,7 +37,7 @@ const DATA = {
     service: "standalone",
     diskMinFree: undefined,
     mirrorDir: undefined,
-    artifactsDir: undefined,
+    artifactsPlace: undefined,
     artifactsGrace: 172_800_000,
     artifactsBytes: 1_000_000,
     storeUrl: `lmdb:${join(root, "store")}?shared`,

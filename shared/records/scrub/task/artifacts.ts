@@ -2,6 +2,7 @@
  * Verifies the artifacts of a version: each has its record, and the references that keep it. The bytes are compared by their size
  * alone, because hashing them would take the time of the whole scrub; every read of an artifact compares the hash.
  */
+import { partsOf } from "../../../protocol/artifacts.ts";
 import type { Checkpoint } from "../../../protocol/checkpoint.ts";
 import { type ArtifactRecord, decodeArtifact } from "../../artifacts/record.ts";
 import type { TaskScrub } from "../scrub-reader.ts";
@@ -33,5 +34,6 @@ export async function verifyArtifacts(
 }
 
 async function isWhole({ step, tenant }: TaskScrub, { size, upload }: ArtifactRecord): Promise<boolean> {
-  return step.artifactSize === undefined || (await step.artifactSize({ tenant, upload })) === size;
+  const place = { tenant, upload, parts: partsOf(size) };
+  return step.artifactSize === undefined || (await step.artifactSize(place)) === size;
 }

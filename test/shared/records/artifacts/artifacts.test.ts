@@ -88,7 +88,7 @@ describe.each(ENGINES)("artifacts on %s", (engine) => {
     const before = await total();
     expect(await removeDue(sweep(), candidate)).toBeNull();
     place.now += GRACE_MS + 1;
-    expect(await removeDue(sweep(), candidate)).toBe(upload);
+    expect(await removeDue(sweep(), candidate)).toEqual({ upload, size: 7 });
     expect(await total()).toBe(before - 7);
     await expect(place.repository.artifacts.upload(by, upload)).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
