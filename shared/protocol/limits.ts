@@ -32,6 +32,8 @@ export const LIMITS = {
   artifact_bytes_max: 1_073_741_824,
   artifact_part_bytes: 1_048_576,
   artifact_name_chars_max: 255,
+  /** One artifact in one request to the HTTP API. Larger ones are uploaded in parts. */
+  artifact_request_bytes_max: 67_108_864,
   /** References of one checkpoint. */
   artifact_count_max: 64,
   artifacts_limit_max: 100,

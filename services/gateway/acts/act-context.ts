@@ -11,6 +11,8 @@ export interface ActContext {
   readonly url: Members;
   /** From the body. */
   readonly body: Members;
+  /** The body of an operation that takes bytes. */
+  readonly content: ReadableStream<Uint8Array> | null;
   readonly tasks: TaskLookup;
   readonly keys: IdempotencyKeys;
 }

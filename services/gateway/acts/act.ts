@@ -16,6 +16,7 @@ import {
   wantedVersion,
 } from "../http/entity-tag.ts";
 import type { ActAnswer, ActContext } from "./act-context.ts";
+import { uploadArtifact } from "./artifact-upload.ts";
 import type { FleetAnswer } from "./fleet-requests.ts";
 import {
   createMissionCheckpoint,
@@ -48,6 +49,12 @@ export async function act(route: RestRoute, context: ActContext): Promise<ActAns
       return prune(context);
     case "events":
       return { status: 200, body: await context.fleet.ask("events", context.url) };
+    case "artifact_upload":
+      return uploadArtifact(context);
+    case "artifact_content":
+      throw new TypeError("its answer is a stream");
+    case "checkpoint_artifacts":
+      return checkpointArtifacts(context);
     case "caller":
       return caller(context);
   }
@@ -196,6 +203,13 @@ async function recoverCheckpoint(context: ActContext): Promise<ActAnswer> {
   const command_id = keys.commandId(headers.get("idempotency-key"), fleet.caller) ?? uuidv7();
   const recovery = await fleet.command("recover", task, { command_id, checkpoint_id, ...choices });
   return { status: 200, body: { success: true, dry_run: false, recovery } };
+}
+
+async function checkpointArtifacts({ fleet, url }: ActContext): Promise<ActAnswer> {
+  const { checkpoint } = await fleet.ask("get", url);
+  // An earlier version of the fleet knew no such field, and kept what an agent wrote into it.
+  const artifacts = Array.isArray(checkpoint.artifacts) ? checkpoint.artifacts : [];
+  return { status: 200, body: { artifacts } };
 }
 
 async function caller({ fleet }: ActContext): Promise<ActAnswer> {

@@ -35,11 +35,15 @@ export class FleetRequests {
   async ask<Op extends AnsweredOp>(
     op: Op,
     members: Members,
-    { changes = false }: { readonly changes?: boolean } = {},
+    { changes = false, deadlineMs }: { readonly changes?: boolean; readonly deadlineMs?: number } = {},
   ): Promise<QueryResults[Op]> {
     const { tenant, name } = this.caller;
     const signal = changes ? undefined : this.#signal;
-    const answer = await this.#send(SUBJECTS.query(tenant, name, op), members, { changes, signal });
+    const answer = await this.#send(SUBJECTS.query(tenant, name, op), members, {
+      changes,
+      deadlineMs,
+      signal,
+    });
     return (answer as unknown as { readonly result: QueryResults[Op] }).result;
   }
 

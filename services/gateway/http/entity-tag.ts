@@ -29,6 +29,9 @@ export function tagOfCheckpoint({ metadata, compliance }: StoredCheckpoint, json
 /** `json`: the record as it is sent. */
 export const tagOf = (json: Uint8Array): string => `"${hash("sha256", json, "hex").slice(0, HASH_CHARS)}"`;
 
+/** The tag of an artifact, whose bytes never change. */
+export const digestTag = (sha256: string): string => `"${sha256}"`;
+
 /** True if `If-None-Match` names the tag, so the caller has the record. */
 export function isKnown(header: string | null, tag: string): boolean {
   if (header === null) return false;

@@ -7,6 +7,7 @@ import { isInScope, scopeOf } from "../../../shared/protocol/rest/scopes.ts";
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
 import { act } from "../acts/act.ts";
 import type { ActAnswer } from "../acts/act-context.ts";
+import { artifactContent } from "../acts/artifact-content.ts";
 import { eventStream } from "../acts/event-stream.ts";
 import { FleetRequests } from "../acts/fleet-requests.ts";
 import type { IdempotencyKeys } from "../acts/idempotency-key.ts";
@@ -73,13 +74,17 @@ export async function answerOperation(
   const url = readUrl(inPath, query);
   if (route.act.kind === "events" && raw.headers.get("accept")?.includes(EVENT_STREAM) === true)
     return answerEvents(parts, identity, raw, url);
+  if (route.act.kind === "artifact_content") return answerContent(parts, identity, raw, url);
   const close = parts.requests.open(name);
   if (close === undefined) throw new TooManyRequests("the caller has too many open requests", BUSY_MS);
   try {
-    const body = route.method === "GET" || route.method === "DELETE" ? {} : await readMembers(raw);
+    const takesBytes = route.act.kind === "artifact_upload";
+    const hasNoMembers = takesBytes || route.method === "GET" || route.method === "DELETE";
+    const body = hasNoMembers ? {} : await readMembers(raw);
+    const content = takesBytes ? raw.body : null;
     return await pool.use(identity, async (caller) => {
       const fleet = new FleetRequests(caller, { clock, signal: raw.signal });
-      return answerOf(await act(route, { ...shared, fleet, headers: raw.headers, url, body }));
+      return answerOf(await act(route, { ...shared, fleet, headers: raw.headers, url, body, content }));
     });
   } finally {
     close();
@@ -90,6 +95,34 @@ function outOfScope(route: RestRoute, { scopes }: CallerIdentity): FleetError {
   return new FleetError("FORBIDDEN", "the credentials are not for this operation", {
     details: { scopes, needed: [scopeOf(route), route.id] },
   });
+}
+
+/** The open request and the connection of the caller are in use until the last byte. */
+async function answerContent(
+  { pool, clock, requests, stopping }: OperationParts,
+  identity: CallerIdentity,
+  request: Request,
+  { sha256 }: Members,
+): Promise<HttpAnswer> {
+  const close = requests.open(`${identity.tenant} ${identity.name}`);
+  if (close === undefined) throw new TooManyRequests("the caller has too many open requests", BUSY_MS);
+  const left = new AbortController();
+  left.signal.addEventListener("abort", close, { once: true });
+  const end = (): void => left.abort();
+  try {
+    const { caller, release } = await pool.hold(identity);
+    left.signal.addEventListener("abort", release, { once: true });
+    const signal = AbortSignal.any([request.signal, caller.ended, stopping]);
+    signal.addEventListener("abort", end, { once: true });
+    if (signal.aborted) end();
+    const fleet = new FleetRequests(caller, { clock, signal });
+    const { headers } = request;
+    const answer = await artifactContent(fleet, { sha256: String(sha256), headers }, end);
+    return { ...answer, headers: { ...COMMON_HEADERS, ...answer.headers } };
+  } catch (error) {
+    end();
+    throw error;
+  }
 }
 
 async function answerEvents(

@@ -34,6 +34,7 @@ const STATUS_MEANINGS: Readonly<Record<string, string>> = {
   "406": "Only JSON is answered.",
   "412": "`If-Match` names another version, or the operation changes no version.",
   "415": "The body is not JSON.",
+  "416": "The artifact has no such bytes.",
   "421": "The `Host` is not this server.",
   "429": "Too many requests.",
 };
@@ -70,6 +71,9 @@ export function statuses({ method, act }: RestRoute): number[] {
     all.push(409, 410);
   if (act.kind === "query" && method !== "GET") all.push(409);
   if (method !== "GET") all.push(412);
+  if (act.kind === "artifact_content") all.push(416);
+  if (act.kind === "artifact_content" || act.kind === "checkpoint_artifacts") all.push(409, 410);
+  if (act.kind === "artifact_upload") return [...all, 409, 413];
   if (method === "POST" || method === "PATCH") all.push(413, 415);
   return all;
 }

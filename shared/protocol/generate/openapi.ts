@@ -4,6 +4,7 @@ import { LIMITS } from "../limits.ts";
 import {
   CREATE_MEMBERS,
   callerSchema,
+  checkpointArtifactsSchema,
   prunedSchema,
   pruneSchema,
   recoverCheckpointSchema,
@@ -128,6 +129,11 @@ function inputOf({ act }: RestRoute, schemas: Schemas): Input {
     }
     case "recover_checkpoint":
       return membersOf(z.toJSONSchema(recoverCheckpointSchema, { io: "input", unrepresentable: "any" }));
+    case "artifact_upload":
+    case "artifact_content":
+      return membersOf(bare(schemas, SCHEMA_FILES.query("artifact")));
+    case "checkpoint_artifacts":
+      return membersOf(bare(schemas, SCHEMA_FILES.query("get")));
     case "prune":
       return membersOf(z.toJSONSchema(pruneSchema, { io: "input", unrepresentable: "any" }));
     default:
@@ -198,6 +204,11 @@ function headerParameters({ act }: RestRoute): JsonSchema[] {
     return [header("If-None-Match", "An ETag: the answer is 304 while the record has this version.")];
   if (act.kind === "events")
     return [header("Last-Event-ID", "The id of the last event that the client has; like `after`.")];
+  if (act.kind === "artifact_content")
+    return [
+      header("If-None-Match", "The ETag: the answer is 304."),
+      header("Range", "`bytes=0-499`: these."),
+    ];
   if (act.kind !== "command" && act.kind !== "recover_checkpoint") return [];
   const key = header("Idempotency-Key", "A UUIDv7, or a text of up to 255 characters; see the README.");
   return isVersioned({ act })
@@ -213,6 +224,7 @@ const OF_MISSION = plain(z.toJSONSchema(createMissionCheckpointSchema, { io: "in
 function bodyOf(route: RestRoute, input: Input, inPath: readonly string[]): JsonSchema | undefined {
   const { act } = route;
   if (hasNoBody(route)) return undefined;
+  if (act.kind === "artifact_upload") return { required: true, content: BYTES };
   const needed = input.required.filter((name) => !inPath.includes(name));
   const form = act.kind === "command" ? act.body : undefined;
   const own = { type: "object", properties: without(input.properties, inPath), required: needed };
@@ -252,6 +264,8 @@ const ANSWER_KIND: Readonly<Partial<Record<CommandOp, string>>> = {
   mission_resume: "resumption",
 };
 
+const BYTES = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
+
 function responses(route: RestRoute, schemas: Schemas): Record<string, JsonSchema> {
   const { act } = route;
   switch (act.kind) {
@@ -274,6 +288,24 @@ function responses(route: RestRoute, schemas: Schemas): Record<string, JsonSchem
       const page = membersOf(bare(schemas, SCHEMA_FILES.answer("events"))).properties.result as JsonSchema;
       const stream = { "text/event-stream": { schema: { type: "string" } } };
       return { 200: { description: "Events.", content: { [JSON_TYPE]: { schema: page }, ...stream } } };
+    }
+    case "artifact_content": {
+      const headers = { ETag: { $ref: "#/components/headers/ETag" } };
+      const bytes = { description: "The bytes.", headers, content: BYTES };
+      return { 200: bytes, 206: bytes, 304: { description: "The client has them." } };
+    }
+    case "artifact_upload": {
+      const result = membersOf(bare(schemas, SCHEMA_FILES.answer("artifact"))).properties
+        .result as JsonSchema;
+      const artifact = membersOf(result).properties.artifact as JsonSchema;
+      return {
+        200: answer("It was there.", artifact, true),
+        201: answer("It is stored.", artifact, true),
+      };
+    }
+    case "checkpoint_artifacts": {
+      const list = plain(z.toJSONSchema(checkpointArtifactsSchema, { io: "output" }));
+      return { 200: answer("The references.", list) };
     }
     case "agent_request":
       return { 204: { description: "The runner has done it." } };

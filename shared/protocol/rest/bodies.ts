@@ -1,5 +1,6 @@
 /** The requests and answers of the HTTP API that are none of a command or a query. */
 import { z } from "zod";
+import { artifactReferenceSchema } from "../artifacts.ts";
 import { principalSchema, tokenSchema } from "../ids.ts";
 import { recoveryContextSchema } from "../mission.ts";
 import { CLIENT_ROLES } from "../permissions.ts";
@@ -18,6 +19,9 @@ export const recoverCheckpointSchema = z.looseObject({
   agent_id: principalSchema.optional(),
   ...recoveryChoices,
 });
+
+/** The artifacts of a checkpoint, in its own order. */
+export const checkpointArtifactsSchema = z.looseObject({ artifacts: z.array(artifactReferenceSchema) });
 
 /** The body of `POST /checkpoints/prune` (seed 002). */
 export const pruneSchema = z.looseObject({

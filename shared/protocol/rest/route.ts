@@ -4,7 +4,7 @@ import type { AgentRequestOp, AnsweredOp, CommandOp } from "../subjects.ts";
 /** The path below which all operations are. */
 export const REST_BASE = "/api/v1";
 
-export type RestMethod = "GET" | "POST" | "PATCH" | "DELETE";
+export type RestMethod = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 /** What an operation does on the bus, in the name of its caller. */
 export type RestAct =
@@ -15,7 +15,7 @@ export type RestAct =
   | {
       readonly kind: "query";
       readonly op: AnsweredOp;
-      readonly unwrap?: "checkpoint" | "task" | "handoff" | "mission";
+      readonly unwrap?: UnwrappedMember;
     }
   /**
    * A command. Its members come from the path and the body. `taskOf`: the path names no task, so the gateway
@@ -37,8 +37,15 @@ export type RestAct =
   | { readonly kind: "prune" }
   /** Events as a stream for `Accept: text/event-stream`, and otherwise a page of them. */
   | { readonly kind: "events" }
+  /** The body is an artifact, or the answer is one. */
+  | { readonly kind: "artifact_upload" | "artifact_content" }
+  /** The references of a checkpoint to artifacts. */
+  | { readonly kind: "checkpoint_artifacts" }
   /** The caller itself. */
   | { readonly kind: "caller" };
+
+/** The members of results that are the whole answer. */
+export type UnwrappedMember = "checkpoint" | "task" | "handoff" | "mission" | "artifact";
 
 export interface RestRoute {
   /** The name of the operation in documents, metrics and logs. */
@@ -59,6 +66,7 @@ export const REST_TAGS = {
   recovery: "Tasks whose agent failed, and the points from which they continue.",
   audit: "The hash chains of all transitions.",
   events: "Committed transitions, as CloudEvents.",
+  artifacts: "Files that are too large for a checkpoint, by the hash of their bytes.",
   agents: "Agents, by their heartbeats.",
   alerts: "What needs an operator.",
   operations: "The fleet itself: status, queue, search index, scrub.",
@@ -70,7 +78,7 @@ export const readRoute = (
   tag: keyof typeof REST_TAGS,
   summary: string,
   op: AnsweredOp,
-  unwrap?: "checkpoint" | "task" | "handoff" | "mission",
+  unwrap?: UnwrappedMember,
 ): RestRoute => ({
   id,
   method: "GET",

@@ -3,6 +3,7 @@
  * `openapi.json` follow. Names of members are those of the commands and queries.
  */
 import type { AnsweredOp, CommandOp } from "../subjects.ts";
+import { ARTIFACTS } from "./artifact-routes.ts";
 import { MISSIONS } from "./mission-routes.ts";
 import { changeRoute, type RestAct, type RestRoute, readRoute } from "./route.ts";
 
@@ -279,24 +280,17 @@ export const REST_ROUTES: readonly RestRoute[] = [
   ...RECOVERY,
   ...AUDIT,
   ...EVENTS,
+  ...ARTIFACTS,
   ...AGENTS,
   ...ALERTS,
   ...OPERATIONS,
 ];
-
-const UPLOADED = "artifacts travel in parts over the bus";
 
 /** The commands and queries that are no operations of the HTTP API, each with the reason. */
 export const BUS_ONLY: Readonly<Partial<Record<CommandOp | AnsweredOp, string>>> = {
   fork: "its task is new, and the agent that forks it owns it by a connection",
   access_record: "the acts with keys are reported by the program that has the keys",
   turn_event: "events of sessions come from hooks, which keep their order on the bus",
-  artifact_begin: UPLOADED,
-  artifact_part: UPLOADED,
-  artifact_commit: UPLOADED,
-  artifact: UPLOADED,
-  artifact_read: UPLOADED,
-  artifacts: UPLOADED,
   offer_settle: "it names a delivery of the bus",
   import_begin: "a file is imported by the program, which verifies it whole",
   import_version: "a file is imported by the program, which verifies it whole",

@@ -299,6 +299,27 @@ describe("audit, agents, alerts", () => {
   });
 });
 
+test("uploadArtifact, getArtifact, downloadArtifact, listArtifacts, listArtifactsOfCheckpoint, and uploads in parts", async () => {
+  const hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+  expect((await agent.send("PUT", `/artifacts/${hash}`, { body: "abc" })).status).toBe(201);
+  expect((await agent.get(`/artifacts/${hash}`)).body).toMatchObject({ sha256: hash, size: 3 });
+  const content = { headers: { authorization: `Bearer ${agent.key}` } };
+  const answer = await fetch(`${fleet.gatewayUrl()}/api/v1/artifacts/${hash}/content`, content);
+  expect(await answer.text()).toBe("abc");
+  expect((await agent.get("/artifacts")).body).toMatchObject({ total_bytes: 3 });
+  const { checkpoint_id: id } = await write("artifacts-1");
+  expect((await agent.get(`/checkpoints/${id}/artifacts`)).body).toEqual({ artifacts: [] });
+  const upload_id = uuidv7();
+  const claim = { upload_id, sha256: "0".repeat(64), size: 3 };
+  expect((await agent.post("/artifacts/uploads", claim)).body).toMatchObject({ stored: false });
+  const place = `/artifacts/uploads/${upload_id}`;
+  expect((await agent.post(`${place}/parts/0`, { bytes: "YWJj" })).status).toBe(200);
+  expect(await agent.post(`${place}/commit`, { sha256: claim.sha256 })).toMatchObject({
+    status: 400,
+    body: { fields: [{ path: "sha256", expected: "the hash of the bytes" }] },
+  });
+});
+
 test("getEvents answers with a page", async () => {
   expect((await operator.get("/events")).body).toMatchObject({
     events: [],

@@ -15,6 +15,8 @@ function opsOf(act: RestAct): readonly string[] {
       return ["search", "history"];
     case "prune":
       return ["prunable", "remove"];
+    case "artifact_content":
+      return ["artifact_read"];
     case "recover_checkpoint":
       return ["recover", "recovery_point", "mission_resume", "resume_preview"];
     default:
