@@ -1,7 +1,8 @@
 // `fleet hook <vendor> <event>`: passes one event of an agent's program to the helper process, and prints its answer.
 //
-// It runs at every tool call of the agent, so it loads nothing but Node's own modules, on any Node. The event is on disk before
-// the helper is asked. The agent continues after every failure here: the exit code is 0, and hook.log has a line.
+// The usual events are handled by fleet.sh, in the same form. This program starts the helper, and takes what is not usual. It loads
+// nothing but Node's own modules, on any Node. The event is on disk before the helper is asked. The agent continues after every
+// failure here: the exit code is 0, and hook.log has a line.
 
 import {
   appendFileSync,
@@ -20,7 +21,7 @@ import { createConnection } from "node:net";
 import { homedir } from "node:os";
 import { join } from "node:path";
 
-/** Milliseconds for which the agent waits for an answer at most. The helper answers earlier if the fleet cannot. */
+/** Milliseconds for which the agent waits for an answer at most, as in fleet.sh. The helper answers earlier if the fleet cannot. */
 const WAITS = { SessionStart: 2_000, BeforeAgent: 2_000, Stop: 75, AfterAgent: 75 };
 /** For the start of a helper, before the first answer of a session. */
 const START_POLL_MS = 25;
@@ -39,8 +40,7 @@ const SECRET_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH/i;
 const SECRET_CHARS_MIN = 8;
 
 export async function runHook([vendor, event, ...options], env = process.env) {
-  const folder =
-    env.FLEET_HOOK_DIR || join(env.XDG_STATE_HOME || join(homedir(), ".local", "state"), "fleet", "hooks");
+  const folder = folderOf(env);
   try {
     const at = Date.now();
     const home = options[options.indexOf("--home") + 1];
@@ -52,8 +52,8 @@ export async function runHook([vendor, event, ...options], env = process.env) {
     const waitMs = wait(event, env);
     const fleet = Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith("FLEET_")));
     if (options.includes("--home") && fleet.FLEET_HOME === undefined) fleet.FLEET_HOME = home;
-    const message = { vendor, event, at, waitMs, cwd: process.cwd(), env: fleet, payload };
-    const file = keep(folder, `${String(at).padStart(14, "0")}-${process.pid}`, message);
+    const fields = { vendor, event, at, wait: waitMs, cwd: process.cwd(), ...fleet };
+    const file = keep(folder, `${String(at).padStart(14, "0")}-${process.pid}.event`, fields, payload);
     const answer = await ask(socket, file, waitMs, event === "SessionStart" ? folder : undefined, () => {
       dropOldest(join(folder, "inbox"));
       return startHelper(folder);
@@ -63,6 +63,15 @@ export async function runHook([vendor, event, ...options], env = process.env) {
     log(folder, vendor, event, error);
   }
 }
+
+/** Starts the helper, unless one runs. */
+export async function ensureHelper(env = process.env) {
+  const folder = folderOf(env);
+  if ((await exchange(join(folder, "helper.sock"), "", 0)) === undefined) await startHelper(folder);
+}
+
+const folderOf = (env) =>
+  env.FLEET_HOOK_DIR || join(env.XDG_STATE_HOME || join(homedir(), ".local", "state"), "fleet", "hooks");
 
 function wait(event, { FLEET_HOOK_WAIT: given }) {
   const usual = WAITS[event] ?? 0;
@@ -129,14 +138,16 @@ function dropOldest(inbox) {
     rmSync(join(inbox, name), { force: true });
 }
 
-/** Under its final name an event is whole. */
-function keep(folder, name, message) {
+/** Under its final name an event is whole. Its form: lines of `name=value`, an empty line, and the payload. */
+function keep(folder, name, fields, payload) {
   const inbox = join(folder, "inbox");
   mkdirSync(inbox, { recursive: true, mode: 0o700 });
-  const path = join(inbox, `${name}.json`);
-  writeFileSync(`${path}.part`, JSON.stringify(message), { mode: 0o600 });
+  const lines = Object.entries(fields).filter(([, value]) => !/[\n\r]/.test(String(value)));
+  const path = join(inbox, name);
+  const text = [...lines.map((line) => line.join("=")), "", payload].join("\n");
+  writeFileSync(`${path}.part`, text, { mode: 0o600 });
   renameSync(`${path}.part`, path);
-  return `${name}.json`;
+  return name;
 }
 
 /** Resolves with what is to be printed; an empty text if no answer comes in time. */

@@ -19,7 +19,7 @@ export const hookFields = {
       defaultNote: "`~/.local/state/fleet/hooks` (`XDG_STATE_HOME`)",
     }),
   ),
-  /** Read by deploy/hook/hook.mjs. */
+  /** Read by the programs in deploy/hook. */
   hookWait: optional(
     integer("FLEET_HOOK_WAIT", {
       min: 1,

@@ -17,23 +17,26 @@ export interface SessionTask {
   readonly continues: boolean;
 }
 
+/** A resumed session has its whole context. */
+export const isNewContext = ({ reason }: HookEvent): boolean => reason === "compact" || reason === "clear";
+
 export function taskOf(
-  { reason, vendor }: HookEvent,
+  event: HookEvent,
   agent: HookAgent,
   session: AgentSession,
   previous: AgentSession | null,
 ): SessionTask {
-  const isCompaction = reason === "compact";
+  const { reason, vendor } = event;
   const known = agent.taskId ?? session.task_id;
   if (known !== null && known !== undefined) {
-    // A runner's agent has the prompt, and a resumed session has its whole context.
-    return { taskId: known, continues: isCompaction || reason === "clear" };
+    // A runner's agent begins with the prompt.
+    return { taskId: known, continues: isNewContext(event) };
   }
   const isContinued =
     previous?.task_id != null && isTrusted(previous, agent) && isContinuable(previous, vendor, reason);
   return isContinued
     ? { taskId: previous.task_id!, continues: true }
-    : { taskId: agent.agentId, continues: isCompaction };
+    : { taskId: agent.agentId, continues: reason === "compact" };
 }
 
 /** Codex reports the end of a session that its user cleared only when the program ends, so the begin of the next one decides. */

@@ -1,4 +1,7 @@
-/** One event of an agent's program, as the hook process kept it, and in the form of the fleet. */
+/**
+ * One event of an agent's program, as the hook process kept it, and in the form of the fleet. It is kept as lines of `name=value`, an
+ * empty line, and the payload: a shell can write that.
+ */
 import { createHash } from "node:crypto";
 import { isCheckpointMessage } from "../../shared/prompts/checkpoint-message.ts";
 import { isToken } from "../../shared/protocol/ids.ts";
@@ -16,6 +19,8 @@ export interface HookEvent {
   readonly at: number;
   /** How long the agent waits for the answer. 0: it takes none. */
   readonly waitMs: number;
+  /** Where the hook process looks for the answer. */
+  readonly answer: "socket" | "file";
   /** The FLEET_ variables of the agent. */
   readonly env: Environment;
   readonly folder: string;
@@ -29,17 +34,19 @@ export interface HookEvent {
 
 const TEXT_MAX = 100;
 
-/** Throws TypeError, with the member that is wrong. */
-export function parseHookEvent(text: string): HookEvent {
-  const message = objectOf(text, "message");
-  const vendor = stringOf(message.vendor) ?? "";
+/** `keptAt`: milliseconds since the epoch, for an event without its own time. Throws TypeError, with the member that is wrong. */
+export function parseHookEvent(text: string, keptAt: number): HookEvent {
+  const end = text.indexOf("\n\n");
+  if (end < 0) throw new TypeError("expected fields, an empty line, and a payload");
+  const { env, named: message } = fieldsOf(text.slice(0, end));
+  const vendor = message.vendor ?? "";
   if (!isHookVendor(vendor)) throw new TypeError(`vendor: unknown: ${vendor.slice(0, TEXT_MAX)}`);
-  const name = stringOf(message.event) ?? "";
+  const name = message.event ?? "";
   const form = HOOK_VENDORS[vendor].events[name];
   if (form === undefined) throw new TypeError(`event: not one of ${vendor}: ${name.slice(0, TEXT_MAX)}`);
-  if (typeof message.at !== "number" || !Number.isSafeInteger(message.at))
-    throw new TypeError("at: expected milliseconds");
-  const payload = objectOf(stringOf(message.payload) ?? "", "payload");
+  const at = message.at === undefined ? keptAt : Number(message.at);
+  if (!Number.isSafeInteger(at)) throw new TypeError("at: expected milliseconds");
+  const payload = objectOf(text.slice(end + 2), "payload");
   const session = stringOf(payload.session_id);
   if (session === undefined || session === "") throw new TypeError("payload.session_id: expected a text");
   const prompt = stringOf(payload.prompt) ?? "";
@@ -47,9 +54,10 @@ export function parseHookEvent(text: string): HookEvent {
     vendor,
     name,
     event: form.event,
-    at: startOf(message.at, form.event, payload),
-    waitMs: typeof message.waitMs === "number" ? message.waitMs : 0,
-    env: environmentOf(message.env),
+    at: startOf(at, form.event, payload),
+    waitMs: Number(message.wait) || 0,
+    answer: message.answer === "file" ? "file" : "socket",
+    env,
     folder: stringOf(payload.cwd) ?? stringOf(message.cwd) ?? "/",
     sessionId: isToken(session) ? session : shortHash(session),
     payload,
@@ -102,9 +110,15 @@ function objectOf(text: string, name: string): Readonly<Record<string, unknown>>
   return value;
 }
 
-function environmentOf(value: unknown): Environment {
-  if (!isObject(value)) return {};
-  return Object.fromEntries(
-    Object.entries(value).filter(([, text]) => typeof text === "string"),
-  ) as Environment;
+/** `env`: the variables of the agent that begin with FLEET_. */
+function fieldsOf(text: string): { readonly env: Environment; readonly named: Environment } {
+  const fields = text.split("\n").map((line) => {
+    const at = line.indexOf("=");
+    return [line.slice(0, at), line.slice(at + 1)] as const;
+  });
+  const isVariable = ([name]: readonly [string, string]) => name.startsWith("FLEET_");
+  return {
+    env: Object.fromEntries(fields.filter(isVariable)),
+    named: Object.fromEntries(fields.filter((field) => !isVariable(field))),
+  };
 }

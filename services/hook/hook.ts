@@ -29,8 +29,9 @@ export async function start(
     return async () => {};
   }
   log.info({ events: inbox.names().length }, "helper of the hooks started");
+  const stopWatch = inbox.watch((name) => queue.found(name));
   // The events that a killed helper left, or that came while none ran.
-  for (const name of inbox.names()) void queue.answer(name);
+  for (const name of inbox.names()) queue.found(name);
   const stopTicker = startTicker({
     name: "hook helper",
     everyMs: CHECK_MS,
@@ -39,13 +40,14 @@ export async function start(
     run: async () => {
       // First: without its folder nothing else here works, and the helper would never end.
       if (!listener.isOwn() || queue.idleMs() > IDLE_MS) return void process.kill(process.pid, "SIGTERM");
-      for (const name of inbox.names()) void queue.answer(name);
+      for (const name of inbox.names()) queue.found(name);
       queue.forget();
       connections.closeIdle();
     },
   });
   return async () => {
     await stopTicker();
+    await stopWatch();
     await listener.stop();
     await queue.stop();
     await connections.close();

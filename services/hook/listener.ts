@@ -1,9 +1,9 @@
 /**
- * The socket of the helper. A hook process sends the name of its event and gets the answer for its agent. The folder is this user's
- * alone, so no other user can send anything.
+ * The socket of the helper. A hook process of Node sends the name of its event and gets the answer for its agent; one of the shell reads
+ * the number of this process, and looks whether it runs. The folder is this user's alone, so no other user can send anything.
  */
 import { once } from "node:events";
-import { chmodSync, renameSync, rmSync, statSync } from "node:fs";
+import { chmodSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createConnection, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { createDeferred } from "../../shared/runtime/deferred.ts";
@@ -34,13 +34,27 @@ export async function listen(folder: string, answer: AnswerHook): Promise<HookLi
   const { ino } = statSync(own);
   renameSync(own, path);
   const isOwn = () => statSync(path, { throwIfNoEntry: false })?.ino === ino;
+  const number = join(folder, "helper.pid");
+  keepNumber(number);
   return {
-    isOwn,
+    isOwn: () => {
+      const own = isOwn();
+      // Helpers that are started at the same time write the file in any order.
+      if (own) keepNumber(number);
+      return own;
+    },
     stop: async () => {
-      if (isOwn()) rmSync(path, { force: true });
+      if (isOwn()) for (const file of [number, path]) rmSync(file, { force: true });
       await new Promise<void>((resolve) => server.close(() => resolve()));
     },
   };
+}
+
+function keepNumber(path: string): void {
+  const text = `${process.pid}\n`;
+  if (statSync(path, { throwIfNoEntry: false }) !== undefined && readFileSync(path, "utf8") === text) return;
+  writeFileSync(`${path}.${process.pid}`, text, { mode: 0o600 });
+  renameSync(`${path}.${process.pid}`, path);
 }
 
 async function listening(server: Server, path: string): Promise<void> {

@@ -1,4 +1,7 @@
-/** The events of a session one after the other, those of different sessions beside each other. */
+/**
+ * The events of a session one after the other, those of different sessions beside each other. A session begins after the events of
+ * earlier sessions in its folder, because it may continue one of them.
+ */
 import { FleetError } from "../../shared/protocol/errors.ts";
 import type { ServiceContext } from "../../shared/runtime/process/service.ts";
 import { withRetries } from "../../shared/runtime/retry.ts";
@@ -15,9 +18,17 @@ const RETRY = { attempts: Number.POSITIVE_INFINITY, baseMs: 250, maxMs: 15_000 }
 
 type Context = Pick<ServiceContext, "log" | "clock">;
 
+interface SessionEvents {
+  readonly fleet: string;
+  readonly folder: string;
+  /** Resolves when all are done. */
+  readonly done: Promise<void>;
+}
+
 interface QueuedEvent {
   readonly waitMs: number;
   readonly fleet: string;
+  readonly answer: HookEvent["answer"];
   readonly answered: Promise<string>;
   /** By the monotonic clock. undefined: it is in progress. */
   doneAt?: number;
@@ -27,7 +38,7 @@ export class SessionQueue {
   readonly #work: SessionWork;
   readonly #context: Context;
   readonly #inbox: Inbox;
-  readonly #lastOf = new Map<string, Promise<void>>();
+  readonly #sessions = new Map<string, SessionEvents>();
   /** By the names of their files. The helper may find an event on disk before its hook process asks for the answer. */
   readonly #events = new Map<string, QueuedEvent>();
   readonly #stopping = new AbortController();
@@ -55,13 +66,29 @@ export class SessionQueue {
     const waitMs = Math.max(0, queued.waitMs - PRINT_MS);
     const isSlow = this.#unhealthy.has(queued.fleet) || this.#late.has(queued.fleet);
     const limitMs = isSlow ? Math.min(waitMs, UNHEALTHY_WAIT_MS) : waitMs;
-    const late = new AbortController();
-    const timeout = this.#context.clock.sleep(limitMs, late.signal).then(() => {
-      // A fleet that hangs is not held out at every event: the next one waits less, until an event is taken.
-      if (limitMs > 0 && queued.doneAt === undefined) this.#late.add(queued.fleet);
+    const answered = new AbortController();
+    const timeout = this.#context.clock.sleep(limitMs, answered.signal).then(() => {
+      // A fleet that hangs is not held out at every event: the next one waits less, until an event is taken. The sleep also ends with
+      // the answer, which comes before the work is saved.
+      if (limitMs > 0 && !answered.signal.aborted && queued.doneAt === undefined)
+        this.#late.add(queued.fleet);
       return "";
     });
-    return Promise.race([queued.answered, timeout]).finally(() => late.abort());
+    return Promise.race([queued.answered, timeout]).finally(() => answered.abort());
+  }
+
+  /** An event that was found on disk. Its hook process asks for the answer, or waits for a file. */
+  found(name: string): void {
+    if (this.#events.has(name)) return;
+    const queued = this.#accept(name);
+    if (queued === undefined || queued.answer !== "file" || queued.waitMs === 0) return;
+    void this.answer(name).then((text) => {
+      try {
+        this.#inbox.answer(name, text);
+      } catch (error) {
+        this.#context.log.warn({ error }, "an answer for an agent was not written");
+      }
+    });
   }
 
   /** Forgets the answers that no hook process has asked for. */
@@ -69,11 +96,12 @@ export class SessionQueue {
     const now = this.#context.clock.monotonic();
     for (const [name, { doneAt }] of this.#events)
       if (doneAt !== undefined && now - doneAt > ANSWER_KEPT_MS) this.#events.delete(name);
+    this.#inbox.forgetAnswers(Date.now() - ANSWER_KEPT_MS);
   }
 
   async stop(): Promise<void> {
     this.#stopping.abort(new Error("the helper is stopping"));
-    await Promise.all(this.#lastOf.values());
+    await Promise.all([...this.#sessions.values()].map(({ done }) => done));
   }
 
   #accept(name: string): QueuedEvent | undefined {
@@ -81,26 +109,35 @@ export class SessionQueue {
     if (event === undefined) return undefined;
     this.#lastAt = this.#context.clock.monotonic();
     const key = `${event.vendor}/${event.sessionId}`;
+    const fleet = fleetOf(event);
     const answered = new Promise<string>((resolve) => {
-      const done = (this.#lastOf.get(key) ?? Promise.resolve()).then(() =>
-        this.#handle(name, event, resolve),
-      );
-      this.#lastOf.set(key, done);
+      const done = this.#before(key, event).then(() => this.#handle(name, event, resolve));
+      const session = { fleet, folder: event.folder, done };
+      this.#sessions.set(key, session);
       void done.finally(() => {
-        if (this.#lastOf.get(key) === done) this.#lastOf.delete(key);
+        if (this.#sessions.get(key) === session) this.#sessions.delete(key);
         resolve("");
       });
     });
-    const queued = { waitMs: event.waitMs, fleet: fleetOf(event), answered };
+    const queued = { waitMs: event.waitMs, fleet, answer: event.answer, answered };
     this.#events.set(name, queued);
     return queued;
   }
 
+  /** Resolves when the events are done that come before this one. */
+  async #before(key: string, event: HookEvent): Promise<void> {
+    if (event.event !== "session_start") return this.#sessions.get(key)?.done;
+    const earlier = [...this.#sessions.values()].filter(
+      ({ fleet, folder }) => fleet === fleetOf(event) && folder === event.folder,
+    );
+    await Promise.all([this.#sessions.get(key)?.done, ...earlier.map(({ done }) => done)]);
+  }
+
   #read(name: string): HookEvent | undefined {
-    const text = this.#inbox.read(name);
-    if (text === undefined) return undefined;
+    const kept = this.#inbox.read(name);
+    if (kept === undefined) return undefined;
     try {
-      return parseHookEvent(text);
+      return parseHookEvent(kept.text, kept.keptAt);
     } catch (error) {
       this.#context.log.error({ problem: (error as Error).message }, "an event of an agent has another form");
       this.#inbox.remove(name);

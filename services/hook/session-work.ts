@@ -10,7 +10,7 @@ import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { HOOK_VENDORS, type HookVendor } from "../../shared/sdk/hooks/vendors.ts";
 import { type FleetClient, FleetError } from "../../shared/sdk/sdk.ts";
 import { fleetCallOf } from "./agent-shell.ts";
-import { continuationOf, taskOf } from "./continuation.ts";
+import { continuationOf, isNewContext, taskOf } from "./continuation.ts";
 import { type HookEvent, shortHash } from "./event.ts";
 import { agentOf, type FleetConnections, type HookAgent } from "./fleet-connections.ts";
 import { activityOf } from "./payload/activity.ts";
@@ -25,6 +25,12 @@ export interface SessionWorkParts {
   readonly log: Logger;
   /** The file with the checkpoint message. undefined: the built-in one. */
   readonly messageFile: string | undefined;
+}
+
+interface Continuation {
+  readonly taskId: string;
+  readonly text: string | undefined;
+  readonly form: HookVendor["context"];
 }
 
 export class SessionWork {
@@ -53,14 +59,16 @@ export class SessionWork {
     answer: (text: string) => void,
   ): Promise<void> {
     const { log } = this.#parts;
+    const prompt = earlyPrompt(client, agent, event);
     const result = await this.#record(client, agent, event);
     const { decision, save, session } = result;
     const taskId = agent.taskId ?? session.task_id ?? agent.agentId;
     if (event.event === "session_start") {
-      answer(await this.#started(client, agent, event, result));
+      answer(await this.#started(client, agent, event, { ...result, prompt }));
     } else if (decision === "continue") {
       const { promptContext } = HOOK_VENDORS[event.vendor];
-      answer(await this.#continuation(client, agent, event, { taskId, form: promptContext }));
+      const text = await continuationOf(client, taskId, event);
+      answer(this.#continuation(agent, { taskId, text, form: promptContext }));
     } else if (decision === "requested") {
       const { vendor } = event;
       log.info({ agent_id: agent.agentId, task_id: taskId, vendor }, "agent asked for a checkpoint");
@@ -100,7 +108,7 @@ export class SessionWork {
     client: FleetClient,
     agent: HookAgent,
     event: HookEvent,
-    { session, previous }: TurnResult,
+    { session, previous, prompt }: TurnResult & { readonly prompt: EarlyPrompt },
   ): Promise<string> {
     const { taskId, continues } = taskOf(event, agent, session, previous);
     const isLater = continues && dropsAnswer(event);
@@ -108,17 +116,12 @@ export class SessionWork {
     if (session.task_id !== taskId || isLater)
       await this.#record(client, { ...agent, taskId }, event, isLater);
     if (!continues || isLater) return "";
-    return this.#continuation(client, agent, event, { taskId, form: HOOK_VENDORS[event.vendor].context });
+    const text = await (prompt ?? continuationOf(client, taskId, event));
+    return this.#continuation(agent, { taskId, text, form: HOOK_VENDORS[event.vendor].context });
   }
 
   /** Empty: the task has no checkpoint. */
-  async #continuation(
-    client: FleetClient,
-    agent: HookAgent,
-    event: HookEvent,
-    { taskId, form }: { readonly taskId: string; readonly form: HookVendor["context"] },
-  ): Promise<string> {
-    const text = await continuationOf(client, taskId, event);
+  #continuation(agent: HookAgent, { taskId, text, form }: Continuation): string {
     if (text === undefined) return "";
     this.#parts.log.info(
       { agent_id: agent.agentId, task_id: taskId },
@@ -166,6 +169,18 @@ export class SessionWork {
       log.warn({ ...facts, error }, "work of the session was not saved");
     }
   }
+}
+
+type EarlyPrompt = ReturnType<typeof continuationOf> | undefined;
+
+/** The agent waits: the prompt of a task that a runner gave it is made while the event is recorded. */
+function earlyPrompt(client: FleetClient, { taskId }: HookAgent, event: HookEvent): EarlyPrompt {
+  const isNeeded = event.event === "session_start" && isNewContext(event) && !dropsAnswer(event);
+  if (taskId === undefined || !isNeeded) return undefined;
+  const prompt = continuationOf(client, taskId, event);
+  // Awaited after the record, which may fail first.
+  prompt.catch(() => {});
+  return prompt;
 }
 
 const dropsAnswer = ({ vendor, name, reason = "" }: HookEvent): boolean =>

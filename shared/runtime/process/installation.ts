@@ -28,6 +28,15 @@ export function fleetCall(): string {
   return [...node, join(root, "deploy", "local", "fleet.mjs")].map(shellWord).join(" ");
 }
 
+/**
+ * The call of `fleet` for `fleet hook <vendor> <event>` alone, which runs at every tool call of an agent: a shell starts in a fraction of
+ * the time of Node.
+ */
+export function hookCall(): string {
+  if (process.platform === "win32") return fleetCall();
+  return `sh ${shellWord(join(packageRoot(), "deploy", "hook", "fleet.sh"))}`;
+}
+
 export const shellWord = (text: string): string =>
   /^[A-Za-z0-9_/.@:+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 

@@ -10,7 +10,7 @@ import type { Group } from "../measure/table.ts";
 import { row, TARGETS } from "../measure/targets.ts";
 import type { Session } from "../session.ts";
 
-const FLEET = join(projectRoot, "deploy", "local", "fleet.mjs");
+const FLEET = join(projectRoot, "deploy", "hook", "fleet.sh");
 const RUNS = 100;
 const QUICK_RUNS = 10;
 const WARM_UP_RUNS = 5;
@@ -74,11 +74,11 @@ class Hooks {
 
   async time(runs: number, event: string, payload: object): Promise<HookTimes> {
     const input = JSON.stringify({ ...SESSION, cwd: this.#folder, hook_event_name: event, ...payload });
-    return this.#time(runs, [FLEET, "hook", "claude-code", event], input);
+    return this.#time(runs, "/bin/sh", [FLEET, "hook", "claude-code", event], input);
   }
 
   timeNode(runs: number): Promise<HookTimes> {
-    return this.#time(runs, ["-e", "0"], "");
+    return this.#time(runs, process.execPath, ["-e", "0"], "");
   }
 
   /** The helper has no terminal and outlives its agents. */
@@ -93,11 +93,11 @@ class Hooks {
     }
   }
 
-  async #time(runs: number, args: readonly string[], input: string): Promise<HookTimes> {
+  async #time(runs: number, program: string, args: readonly string[], input: string): Promise<HookTimes> {
     const times: number[] = [];
     for (let n = 0; n < runs; n += 1) {
       const begin = performance.now();
-      const child = spawn(process.execPath, args, { stdio: ["pipe", "ignore", "inherit"], env: this.#env });
+      const child = spawn(program, args, { stdio: ["pipe", "ignore", "inherit"], env: this.#env });
       child.stdin.end(input);
       const [code] = (await once(child, "exit")) as [number | null];
       if (code !== 0) throw new Error(`a hook ended with ${code}`);

@@ -42,7 +42,7 @@ describe.each(HOOK_VENDOR_NAMES)("%s", (vendor) => {
     for (const event of Object.keys(HOOK_VENDORS[vendor].events)) {
       const [entry] = settings.hooks[event].at(-1).hooks;
       expect(entry.command).toMatch(
-        new RegExp(`fleet\\.mjs hook ${vendor} ${event} --home ${join(home, "fleet")}$`),
+        new RegExp(`^sh \\S+/deploy/hook/fleet\\.sh hook ${vendor} ${event} --home ${join(home, "fleet")}$`),
       );
       expect(installed.out).toContain(`hook ${vendor} ${event}`);
     }

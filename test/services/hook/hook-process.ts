@@ -7,6 +7,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from "node:fs";
@@ -37,11 +38,16 @@ export interface TestHooks {
   stop(): void;
 }
 
-const FLEET = join(projectRoot, "deploy", "local", "fleet.mjs");
+/** As the settings of an agent program call it. */
+const FLEET = ["/bin/sh", join(projectRoot, "deploy", "hook", "fleet.sh")];
 const DEADLINE_MS = 20_000;
 
-/** `base`: the environment of the agent program, with the address of the fleet. */
-export function openHooks(vendor: HookVendorName, base: Record<string, string>): TestHooks {
+/** `base`: the environment of the agent program, with the address of the fleet. `fleet`: the words of the call. */
+export function openHooks(
+  vendor: HookVendorName,
+  base: Record<string, string>,
+  [program = "", ...args]: readonly string[] = FLEET,
+): TestHooks {
   const folder = mkdtempSync(join(tmpdir(), "fleet-hooks-"));
   const inbox = join(folder, "inbox");
   const agentEnv = { ...base, FLEET_HOOK_DIR: folder, FLEET_HOOK_WAIT: String(DEADLINE_MS) };
@@ -61,7 +67,7 @@ export function openHooks(vendor: HookVendorName, base: Record<string, string>):
     folder,
     async run(event, payload, env = {}) {
       const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("FLEET_"));
-      const child = spawn(process.execPath, [FLEET, "hook", vendor, event], {
+      const child = spawn(program, [...args, "hook", vendor, event], {
         env: { ...Object.fromEntries(inherited), ...agentEnv, ...env },
         stdio: ["pipe", "pipe", "pipe"],
       });
@@ -78,19 +84,12 @@ export function openHooks(vendor: HookVendorName, base: Record<string, string>):
       mkdirSync(inbox, { recursive: true });
       const at = Date.now() - secondsAgo * 1_000;
       kept += 1;
-      const fleet = Object.fromEntries(
-        Object.entries({ ...base, ...env }).filter(([name]) => name.startsWith("FLEET_")),
-      );
-      const message = {
-        vendor,
-        event,
-        at,
-        waitMs: 0,
-        cwd: folder,
-        env: fleet,
-        payload: JSON.stringify(payload),
-      };
-      writeFileSync(join(inbox, `${String(at).padStart(14, "0")}-${kept}.json`), JSON.stringify(message));
+      const variables = Object.entries({ ...base, ...env }).filter(([name]) => name.startsWith("FLEET_"));
+      const fields = Object.entries({ vendor, event, at, wait: 0, cwd: folder });
+      const lines = [...fields, ...variables].map((field) => field.join("="));
+      const path = join(inbox, `${String(at).padStart(14, "0")}-${kept}.event`);
+      writeFileSync(`${path}.part`, [...lines, "", JSON.stringify(payload)].join("\n"));
+      renameSync(`${path}.part`, path);
     },
     log,
     drained: () => expect.poll(() => readdirSync(inbox), { timeout: DEADLINE_MS }).toEqual([]),

@@ -202,8 +202,7 @@ test("while no helper can be started, the oldest events are dropped", async () =
   mkdirSync(join(hooks.folder, "helper.sock"));
   const inbox = join(hooks.folder, "inbox");
   mkdirSync(inbox);
-  for (let n = 0; n < 5_010; n += 1)
-    writeFileSync(join(inbox, `${String(n).padStart(14, "0")}-1.json`), "{}");
+  for (let n = 0; n < 5_010; n += 1) writeFileSync(join(inbox, `${String(n).padStart(14, "0")}-1.event`), "");
   expect(await hooks.run(...payloads.edit("a.ts"))).toEqual(SILENT);
   const names = readdirSync(inbox).sort();
   expect(names).toHaveLength(5_000);

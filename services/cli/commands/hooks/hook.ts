@@ -1,5 +1,5 @@
-// `fleet hook`: the hooks of agent programs. `fleet hook <vendor> <event>` itself is in deploy/hook/hook.mjs, because it runs at
-// every tool call of an agent.
+// `fleet hook`: the hooks of agent programs. `fleet hook <vendor> <event>` itself is in deploy/hook, because it runs at every tool call
+// of an agent.
 
 import { Argument, type Command } from "commander";
 import { HOOK_VENDOR_NAMES, type HookVendorName } from "../../../../shared/sdk/hooks/vendors.ts";

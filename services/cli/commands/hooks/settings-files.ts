@@ -4,7 +4,7 @@
 import { existsSync, mkdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, resolve } from "node:path";
-import { fleetCall, shellWord } from "../../../../shared/runtime/process/installation.ts";
+import { hookCall, shellWord } from "../../../../shared/runtime/process/installation.ts";
 import { writeWhole } from "../../../../shared/runtime/process/whole-file.ts";
 import type { Environment } from "../../../../shared/runtime/settings/config.ts";
 import { homeOf } from "../../../../shared/sdk/fleet-home.ts";
@@ -90,7 +90,7 @@ function pathOf(vendor: HookVendorName, { env, project }: HookPlace): string {
  */
 function hookCommand(vendor: HookVendorName, env: Environment): HookCommand {
   const home = shellWord(resolve(homeOf(env)));
-  return (event) => `${fleetCall()} hook ${vendor} ${event} --home ${home}`;
+  return (event) => `${hookCall()} hook ${vendor} ${event} --home ${home}`;
 }
 
 function readSettings(path: string): { settings: Json; text: string; indent: string; mode: number } {

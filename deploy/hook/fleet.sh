@@ -1,0 +1,71 @@
+#!/bin/sh
+# `fleet hook <vendor> <event>`, as the settings of agent programs call it. It runs at every tool call of an agent, and a shell starts in
+# a fraction of the time of Node. The event is on disk before the helper process finds it; its answer is a file too.
+#
+# What is not usual is left to hook.mjs: no helper runs, the folder belongs to another user, the event is large, or its secrets cannot be
+# removed here. The exit code is always 0.
+
+hook=$1 vendor=$2 event=$3
+here=${0%/*}
+[ "$4" = --home ] && : "${FLEET_HOME=$5}" && export FLEET_HOME
+folder=${FLEET_HOOK_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/fleet/hooks}
+payload=$(cat)
+umask 077
+
+# In a checkout the pinned Node, as the command itself does.
+node=$here/../../node_modules/.bin/node
+{ [ -d "$here/../../services" ] && [ -x "$node" ]; } || node=node
+
+with_node() {
+  printf '%s' "$payload" | "$node" "$here/../local/fleet.mjs" "$hook" "$vendor" "$event"
+  exit 0
+}
+
+case $vendor in claude-code | codex | gemini) ;; *) with_node ;; esac
+case $event in '' | *[!A-Za-z]*) with_node ;; esac
+case $PWD in *'
+'*) with_node ;; esac
+# The limit of an event, as in hook.mjs.
+[ ${#payload} -le 100000 ] || with_node
+[ -O "$folder" ] || with_node
+{ read -r helper <"$folder/helper.pid"; } 2>/dev/null
+case $helper in '' | *[!0-9]*) with_node ;; esac
+kill -0 "$helper" 2>/dev/null || with_node
+
+# Milliseconds for which the agent waits for an answer at most, as in hook.mjs.
+case $event in
+  SessionStart | BeforeAgent) wait=2000 ;;
+  Stop | AfterAgent) wait=75 ;;
+  *) wait=0 ;;
+esac
+case ${FLEET_HOOK_WAIT:-0} in
+  0 | *[!0-9]*) ;;
+  *) [ $wait -eq 0 ] || wait=$FLEET_HOOK_WAIT ;;
+esac
+
+# Under its final name an event is whole.
+name=0$(date +%s)000-$$.event
+part=$folder/inbox/$name.part
+{
+  printf '%s\n' "$payload" | LC_ALL=C VENDOR=$vendor EVENT=$event WAIT=$wait CWD=$PWD awk -f "$here/event.awk" >"$part" &&
+    mv -f "$part" "$folder/inbox/$name"
+} 2>/dev/null || {
+  rm -f "$part"
+  with_node
+}
+[ $wait -eq 0 ] && exit 0
+
+answer=$folder/answers/$name
+pause=0.005 waited=0
+while [ $waited -lt "$wait" ]; do
+  sleep $pause 2>/dev/null
+  if [ -e "$answer" ]; then
+    [ -s "$answer" ] && cat "$answer"
+    exit 0
+  fi
+  # With the start of `sleep`.
+  if [ $waited -lt 100 ]; then waited=$((waited + 7)); else pause=0.02 waited=$((waited + 23)); fi
+done
+# The helper answers in time, also while the fleet hangs. So it is stopped, or gone, and another process has its number.
+"$node" "$here/start-helper.mjs" >/dev/null 2>&1 </dev/null &
+exit 0

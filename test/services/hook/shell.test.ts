@@ -1,0 +1,173 @@
+// The shell program of hooks beside the one of Node: the same events, the same secrets removed, and no Node for the usual event.
+
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { parseHookEvent } from "../../../services/hook/event.ts";
+import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { projectRoot } from "../../harness/project-root.ts";
+import { openHooks, type TestHooks } from "./hook-process.ts";
+import { payloadsOf, type VendorPayloads } from "./payloads.ts";
+
+const SILENT = { exit: 0, out: "", err: "" };
+const HOOK = join(projectRoot, "deploy", "hook");
+/** What `sh` is on one system or another. */
+const SHELLS = ["dash", "bash", "busybox sh"]
+  .map((shell) => ({ shell, words: shell.split(" ") }))
+  .filter(({ words: [program = "", ...args] }) => spawnSync(program, [...args, "-c", "exit 0"]).status === 0);
+
+describe("with a helper", () => {
+  let fleet: TestFleet;
+  let reader: FleetClient;
+  let hooks: TestHooks;
+  let payloads: VendorPayloads;
+  let env: Record<string, string>;
+  let tests = 0;
+
+  beforeAll(async () => {
+    fleet = await startFleet();
+    reader = await fleet.client("orchestrator-1", "default", { role: "orchestrator" });
+  });
+  afterAll(() => fleet?.stop());
+  beforeEach(async () => {
+    tests += 1;
+    env = { FLEET_HOME: fleet.home, FLEET_AGENT_ID: `agent-${tests}`, FLEET_TASK: `task-${tests}` };
+    hooks = openHooks("claude-code", env);
+    payloads = payloadsOf("claude-code", `session-${tests}`, { cwd: hooks.folder, transcript: "" });
+    await hooks.run(...payloads.start("startup"));
+    await hooks.drained();
+  });
+  afterEach(() => hooks.stop());
+
+  const filesOf = async (task: string) =>
+    (await reader.getLatestCheckpoint(task, { deadlineMs: 20_000 }))?.metrics.files_modified;
+
+  test.each(SHELLS)("$shell takes the usual events and prints the answer without Node", async ({ words }) => {
+    // Without the other programs of Fleet beside it.
+    const alone = mkdtempSync(join(tmpdir(), "fleet-hook-alone-"));
+    onTestFinished(() => rmSync(alone, { recursive: true }));
+    for (const name of ["fleet.sh", "event.awk"]) cpSync(join(HOOK, name), join(alone, name));
+    const same = openHooks("claude-code", { ...env, PATH: "/usr/bin:/bin" }, [
+      ...words,
+      join(alone, "fleet.sh"),
+    ]);
+    onTestFinished(() => same.stop());
+    const folder = { FLEET_HOOK_DIR: hooks.folder };
+    expect(await same.run(...payloads.edit("a.ts"), folder)).toEqual(SILENT);
+    expect(await same.run(...payloads.stop(false, "Done."), folder)).toEqual(SILENT);
+    const { exit, out, err } = await same.run(...payloads.start("compact"), folder);
+    expect({ exit, err }).toEqual({ exit: 0, err: "" });
+    expect(JSON.parse(out).hookSpecificOutput.additionalContext).toContain("a.ts");
+    await hooks.drained();
+    expect(await filesOf(`task-${tests}`)).toEqual(["a.ts"]);
+  });
+
+  test("an event larger than its limit is left to Node, which shortens it", async () => {
+    const [event, payload] = payloads.edit("large.ts");
+    await hooks.run(event, { ...payload, tool_response: { originalFile: "x".repeat(200_000) } });
+    await hooks.run(...payloads.stop(false, "Done."));
+    await hooks.drained();
+    expect(await filesOf(`task-${tests}`)).toEqual(["large.ts"]);
+  });
+
+  test("a helper that is stopped holds an agent no longer than its wait, and gets the event later", async () => {
+    const pid = Number(readFileSync(join(hooks.folder, "helper.pid"), "utf8"));
+    await hooks.run(...payloads.edit("a.ts"));
+    process.kill(pid, "SIGSTOP");
+    try {
+      expect(await hooks.run(...payloads.stop(false, "Done."), { FLEET_HOOK_WAIT: "300" })).toEqual(SILENT);
+    } finally {
+      process.kill(pid, "SIGCONT");
+    }
+    await hooks.drained();
+    expect(await filesOf(`task-${tests}`)).toEqual(["a.ts"]);
+  });
+
+  test("a helper that is gone while another process has its number is started again", async () => {
+    await hooks.run(...payloads.edit("a.ts"));
+    await hooks.drained();
+    hooks.killHelpers();
+    writeFileSync(join(hooks.folder, "helper.pid"), `${process.pid}\n`);
+    expect(await hooks.run(...payloads.stop(false, "Done."), { FLEET_HOOK_WAIT: "300" })).toEqual(SILENT);
+    await hooks.drained();
+    expect(await filesOf(`task-${tests}`)).toEqual(["a.ts"]);
+    expect(readFileSync(join(hooks.folder, "helper.pid"), "utf8")).not.toBe(`${process.pid}\n`);
+  });
+});
+
+describe("the kept event", () => {
+  let folder: string;
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "fleet-hook-kept-"));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  /** Calls a program beside a helper that takes no events. */
+  async function keptBy(words: readonly string[], payload: string, env: Record<string, string>) {
+    const own = mkdtempSync(join(folder, "hooks-"));
+    for (const name of ["inbox", "answers"]) mkdirSync(join(own, name));
+    writeFileSync(join(own, "helper.pid"), `${process.pid}\n`);
+    const server = createServer().listen(join(own, "helper.sock"));
+    onTestFinished(() => void server.close());
+    await once(server, "listening");
+    const [program = "", ...args] = words;
+    const { status, stdout, stderr } = spawnSync(
+      program,
+      [...args, "hook", "codex", "PostToolUse", "--home", "/home/fleet"],
+      {
+        input: payload,
+        cwd: folder,
+        encoding: "utf8",
+        env: { PATH: process.env.PATH, ...env, FLEET_HOOK_DIR: own },
+      },
+    );
+    expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: "", stderr: "" });
+    const names = readdirSync(join(own, "inbox"));
+    expect(names).toEqual([expect.stringMatching(/^\d{14}-\d+\.event$/)]);
+    const {
+      answer: _,
+      at: __,
+      env: kept,
+      ...event
+    } = parseHookEvent(readFileSync(join(own, "inbox", names[0]!), "utf8"), 0);
+    return { ...event, env: { ...kept, FLEET_HOOK_DIR: "" } };
+  }
+
+  const NODE = [process.execPath, join(projectRoot, "deploy", "local", "fleet.mjs")];
+  const SECRET = "correct horse, battery";
+
+  test.each([
+    ["a plain value", { MY_API_KEY: "abcdefgh-ijkl" }, "abcdefgh-ijkl"],
+    ["a value with marks of JSON", { MY_SECRET: `a"b\\c\td\ne` }, `a"b\\c\td\ne`],
+    ["a value that contains its mark", { MY_TOKEN: "redacted" }, "redacted and [redacted]"],
+    [
+      "several values",
+      { A_KEY: "first-value", B_AUTH: "second-value" },
+      "first-value second-value first-value",
+    ],
+    ["a number, which is none", { MY_TOKEN: "123456789" }, "123456789"],
+    ["a path, which is none", { MY_KEY: "~/keys/private" }, "~/keys/private"],
+    ["a short value, which is none", { MY_KEY: "abc" }, "abc"],
+    ["a value that begins with a slash", { MY_KEY: "/9j+4AAQSkZJRg==" }, "/9j+4AAQSkZJRg=="],
+    ["a folder, which is none", { MY_KEY: tmpdir() }, tmpdir()],
+    ["a variable of several lines", { FLEET_NOTE: "a\nvendor=other", MY_KEY: SECRET }, SECRET],
+    ["other characters", { MY_KEY: "schlüssel-größe" }, "schlüssel-größe 😀 \u2028"],
+  ])("is the same from the shell and from Node, with %s", async (_, env, text) => {
+    const payload = JSON.stringify({
+      session_id: "s-1",
+      tool_name: "Bash",
+      tool_input: { command: `x ${text} y` },
+    });
+    const byNode = await keptBy(NODE, payload, env);
+    for (const { words } of SHELLS) {
+      const byShell = await keptBy([...words, join(HOOK, "fleet.sh")], payload, env);
+      expect(byShell).toEqual(byNode);
+    }
+  });
+});
