@@ -21,6 +21,19 @@ with_node() {
   exit 0
 }
 
+# A process that has ended and whose parent does not ask is on Linux still there.
+helper_runs() {
+  kill -0 "$helper" 2>/dev/null || return 1
+  state=
+  { read -r state <"/proc/$helper/stat"; } 2>/dev/null
+  case $state in *') Z '*) return 1 ;; esac
+}
+
+start_helper() {
+  started=1
+  "$node" "$here/start-helper.mjs" >/dev/null 2>&1 </dev/null &
+}
+
 case $vendor in claude-code | codex | gemini) ;; *) with_node ;; esac
 case $event in '' | *[!A-Za-z]*) with_node ;; esac
 case $PWD in *'
@@ -30,7 +43,7 @@ case $PWD in *'
 [ -O "$folder" ] || with_node
 { read -r helper <"$folder/helper.pid"; } 2>/dev/null
 case $helper in '' | *[!0-9]*) with_node ;; esac
-kill -0 "$helper" 2>/dev/null || with_node
+helper_runs || with_node
 
 # Milliseconds for which the agent waits for an answer at most, as in hook.mjs.
 case $event in
@@ -56,16 +69,18 @@ part=$folder/inbox/$name.part
 [ $wait -eq 0 ] && exit 0
 
 answer=$folder/answers/$name
-pause=0.005 waited=0
+pause=0.005 waited=0 started=
 while [ $waited -lt "$wait" ]; do
   sleep $pause 2>/dev/null
   if [ -e "$answer" ]; then
     [ -s "$answer" ] && cat "$answer"
     exit 0
   fi
+  # It was killed just now: the next one finds the event.
+  [ "$started" ] || helper_runs || start_helper
   # With the start of `sleep`.
   if [ $waited -lt 100 ]; then waited=$((waited + 7)); else pause=0.02 waited=$((waited + 23)); fi
 done
 # The helper answers in time, also while the fleet hangs. So it is stopped, or gone, and another process has its number.
-"$node" "$here/start-helper.mjs" >/dev/null 2>&1 </dev/null &
+[ "$started" ] || start_helper
 exit 0
