@@ -1,4 +1,7 @@
-/** The thread that writes the files of the mirror. One call runs at a time. A thread that died is started again by the next call. */
+/**
+ * The thread that writes the files of the mirror. It runs the calls one by one in their order; a further call may be made before the last answer.
+ * A thread that died is started again by the next call.
+ */
 import { Worker } from "node:worker_threads";
 import { createDeferred, type Deferred } from "../runtime/deferred.ts";
 import { programUrl } from "../runtime/process/installation.ts";
@@ -14,10 +17,15 @@ export type MirrorWriter = {
   ) => ReturnType<MirrorFiles[M]> | Promise<ReturnType<MirrorFiles[M]>>;
 };
 
+interface RunningThread {
+  readonly worker: Worker;
+  /** The calls without an answer, in their order. */
+  readonly waiting: Deferred<unknown>[];
+}
+
 export class MirrorThread implements MirrorWriter {
   readonly #folder: string;
-  #worker: Worker | undefined;
-  #waiting: Deferred<unknown> | undefined;
+  #running: RunningThread | undefined;
 
   constructor(folder: string) {
     this.#folder = folder;
@@ -33,7 +41,7 @@ export class MirrorThread implements MirrorWriter {
 
   /** Call it after the last answer. */
   async close(): Promise<void> {
-    await this.#worker?.terminate();
+    await this.#running?.worker.terminate();
   }
 
   /** `movedIn` names the buffers that the thread takes over. */
@@ -42,30 +50,34 @@ export class MirrorThread implements MirrorWriter {
     movedIn: (args: Parameters<MirrorFiles[M]>) => ArrayBuffer[] = () => [],
   ) {
     return (...args: Parameters<MirrorFiles[M]>): Promise<ReturnType<MirrorFiles[M]>> => {
-      this.#worker ??= this.#start();
-      const waiting = createDeferred<unknown>();
-      this.#waiting = waiting;
-      this.#worker.postMessage({ method, args } satisfies FileCall, movedIn(args));
-      return waiting.promise as Promise<ReturnType<MirrorFiles[M]>>;
+      this.#running ??= this.#start();
+      const { worker, waiting } = this.#running;
+      const answer = createDeferred<unknown>();
+      waiting.push(answer);
+      worker.postMessage({ method, args } satisfies FileCall, movedIn(args));
+      return answer.promise as Promise<ReturnType<MirrorFiles[M]>>;
     };
   }
 
-  #start(): Worker {
+  #start(): RunningThread {
     const worker = new Worker(programUrl("./file-program.ts", import.meta.url), {
       name: "file-mirror",
       workerData: this.#folder,
     });
+    const running: RunningThread = { worker, waiting: [] };
     worker.on("message", (answer: FileAnswer) => {
-      if ("error" in answer) this.#waiting?.reject(answer.error);
-      else this.#waiting?.resolve(answer.result);
+      const waiting = running.waiting.shift();
+      if ("error" in answer) waiting?.reject(answer.error);
+      else waiting?.resolve(answer.result);
     });
     const end = (cause?: unknown) => {
-      if (this.#worker === worker) this.#worker = undefined;
-      this.#waiting?.reject(new Error("the thread of the file mirror has ended", { cause }));
+      if (this.#running === running) this.#running = undefined;
+      for (const waiting of running.waiting.splice(0))
+        waiting.reject(new Error("the thread of the file mirror has ended", { cause }));
     };
     worker.on("error", end);
     worker.on("exit", () => end());
     worker.unref();
-    return worker;
+    return running;
   }
 }

@@ -12,8 +12,8 @@ import {
   POSITION_FILE,
   rootOf,
 } from "./place.ts";
-import type { MirrorPosition } from "./position.ts";
-import { makeFolder, replace, replaceFile, UnsafePlace } from "./private-file.ts";
+import { type MirrorPosition, POSITION_BYTES_MAX } from "./position.ts";
+import { makeFolder, readPlainFileNow, replace, replaceFile, UnsafePlace } from "./private-file.ts";
 
 /** New content of the folder of a task. */
 export interface TaskFiles extends MirroredTask {
@@ -42,11 +42,18 @@ export class MirrorFiles {
     this.#part = join(this.#root, randomUUID() + PART);
   }
 
-  /** Creates the root; the folder above it must exist. Throws UnsafePlace. */
-  prepare(): void {
+  /**
+   * Creates the root; the folder above it must exist. Returns the content of the position, which each step reads again, because the folder
+   * may have been lost or put back since; null: there is none. Throws UnsafePlace.
+   */
+  prepare(): string | null {
     makeFolder(this.#root);
-    if (this.#isClean) return;
-    // Left over from killed writers.
+    if (!this.#isClean) this.#removeParts();
+    return readPlainFileNow(join(this.#root, POSITION_FILE), POSITION_BYTES_MAX)?.toString("utf8") ?? null;
+  }
+
+  /** They are left over from killed writers. */
+  #removeParts(): void {
     for (const name of readdirSync(this.#root))
       if (name.endsWith(PART)) rmSync(join(this.#root, name), { force: true });
     this.#isClean = true;

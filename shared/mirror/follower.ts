@@ -8,19 +8,26 @@ import { type FeedEntry, readFeed } from "../records/outbox/feed.ts";
 import type { Store } from "../store/store.ts";
 import type { DiskSync } from "./disk-sync.ts";
 import type { MirrorWriter } from "./file-thread.ts";
-import type { MirrorFolder } from "./folder.ts";
 import type { MirroredTask } from "./place.ts";
-import { currentBoot, type FeedPlace, feedPlaceOf, type MirrorPosition, startOf } from "./position.ts";
-import { copyTasks, READ_DEADLINE_MS, type WantedTask } from "./task-copy.ts";
+import {
+  currentBoot,
+  type FeedPlace,
+  feedPlaceOf,
+  type MirrorPosition,
+  positionIn,
+  startOf,
+} from "./position.ts";
+import { type Copied, copyTasks, READ_DEADLINE_MS, type WantedTask } from "./task-copy.ts";
 
 /** A step of that many entries takes a quarter of the 200 ms in which a file must follow its commit. */
 const ENTRIES_MAX = 256;
-/** Checkpoints in one read, which are in memory together: at most 16 MB. */
+/** Checkpoints in one read, which are in memory together. */
 const GROUP_MAX = 16;
+/** Groups that are copied side by side: one is read while the files of the other are written. At most 32 MB. */
+const GROUPS_AT_ONCE = 2;
 
 export interface MirrorParts {
   readonly store: Store;
-  readonly folder: MirrorFolder;
   readonly files: MirrorWriter;
   readonly disk: DiskSync;
   /** {@link storeIdentity} */
@@ -45,9 +52,9 @@ export async function stepMirror(
   parts: MirrorParts,
   isLeader: () => Promise<boolean>,
 ): Promise<MirrorStep | null> {
-  const { store, folder, files, disk, identity } = parts;
-  await files.prepare();
-  const position = await folder.position();
+  const { store, files, disk, identity } = parts;
+  const content = await files.prepare();
+  const position = content === null ? null : positionIn(content);
   const here = { store: identity, boot: currentBoot() };
   const { start, page } = await store.read(
     { label: "mirror_feed", deadlineMs: READ_DEADLINE_MS },
@@ -67,16 +74,27 @@ export async function stepMirror(
       await moveTo(position.written);
     return null;
   }
-  const committedMs: number[] = [];
-  const unsafe: string[] = [];
-  for (const group of groupsOf(byTask(page.entries))) {
-    const copied = await copyTasks(store, files, group);
-    committedMs.push(...copied.committedMs);
-    unsafe.push(...copied.unsafe);
-  }
+  const copied = await copyLanes(parts, lanesOf(byTask(page.entries)));
   await moveTo(feedPlaceOf(newest));
   disk.written(feedPlaceOf(newest));
-  return { committedMs, more: page.more, unsafe };
+  return { ...copied, more: page.more };
+}
+
+/** Waits for all copies also after a failure, so that none writes into the next step. */
+async function copyLanes({ store, files }: MirrorParts, lanes: readonly Lane[]): Promise<Copied> {
+  const all: Copied = { committedMs: [], unsafe: [] };
+  const left = lanes.values();
+  const copyLeft = async () => {
+    for (const lane of left)
+      for (const group of lane) {
+        const { committedMs, unsafe } = await copyTasks(store, files, group);
+        all.committedMs.push(...committedMs);
+        all.unsafe.push(...unsafe);
+      }
+  };
+  const ends = await Promise.allSettled(Array.from({ length: GROUPS_AT_ONCE }, copyLeft));
+  for (const end of ends) if (end.status === "rejected") throw end.reason;
+  return all;
 }
 
 function byTask(entries: readonly FeedEntry[]): Iterable<[MirroredTask, Set<string>]> {
@@ -90,20 +108,32 @@ function byTask(entries: readonly FeedEntry[]): Iterable<[MirroredTask, Set<stri
   return tasks.values();
 }
 
-function* groupsOf(tasks: Iterable<[MirroredTask, ReadonlySet<string>]>): Generator<WantedTask[]> {
+/** Groups that are copied one after the other. No task is in two lanes, because its trail has one writer. */
+type Lane = readonly (readonly WantedTask[])[];
+
+function lanesOf(tasks: Iterable<[MirroredTask, ReadonlySet<string>]>): Lane[] {
+  const lanes: Lane[] = [];
   let group: WantedTask[] = [];
   let count = 0;
   for (const [place, all] of tasks) {
     const ids = [...all];
-    do {
-      const part = ids.splice(0, GROUP_MAX - count);
-      group.push({ ...place, ids: part });
-      count += Math.max(1, part.length);
-      if (count < GROUP_MAX) continue;
-      yield group;
-      group = [];
-      count = 0;
-    } while (ids.length > 0);
+    if (ids.length > GROUP_MAX) {
+      lanes.push(slicesOf(ids).map((part) => [{ ...place, ids: part }]));
+      continue;
+    }
+    if (count + ids.length > GROUP_MAX) {
+      lanes.push([group]);
+      [group, count] = [[], 0];
+    }
+    group.push({ ...place, ids });
+    count += Math.max(1, ids.length);
   }
-  if (group.length > 0) yield group;
+  if (group.length > 0) lanes.push([group]);
+  return lanes;
+}
+
+function slicesOf(ids: readonly string[]): string[][] {
+  return Array.from({ length: Math.ceil(ids.length / GROUP_MAX) }, (_, i) =>
+    ids.slice(i * GROUP_MAX, (i + 1) * GROUP_MAX),
+  );
 }

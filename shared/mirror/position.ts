@@ -24,6 +24,8 @@ export interface MirrorPosition {
   readonly synced: FeedPlace | null;
 }
 
+export const POSITION_BYTES_MAX = 8_192;
+
 const BOOT_FILE = "/proc/sys/kernel/random/boot_id";
 const HEX = /^([0-9a-f]{2})+$/;
 

@@ -10,6 +10,7 @@ import {
   lstatSync,
   mkdirSync,
   openSync,
+  readFileSync,
   renameSync,
   rmSync,
   writeSync,
@@ -18,6 +19,7 @@ import { lstat, open } from "node:fs/promises";
 
 const FILE_MODE = 0o600;
 const FOLDER_MODE = 0o700;
+const NO_PLAIN_FILE = new Set(["ENOENT", "ELOOP", "ENOTDIR", "ENXIO"]);
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY } = constants;
 
 /** A link, a file or something else is where a folder or a file of the mirror belongs. */
@@ -92,6 +94,19 @@ export function writeAt(file: number, content: Uint8Array, position: number): vo
     at += writeSync(file, content, at, content.length - at, position + at);
 }
 
+/** {@link readPlainFile} for a thread that may wait. */
+export function readPlainFileNow(path: string, bytesMax: number): Buffer | null {
+  try {
+    return withFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, (file) => {
+      const stat = fstatSync(file);
+      return stat.isFile() && stat.size <= bytesMax ? readFileSync(file) : null;
+    });
+  } catch (error) {
+    if (NO_PLAIN_FILE.has(codeOf(error) ?? "")) return null;
+    throw error;
+  }
+}
+
 /** null: there is no plain file of at most `bytesMax` bytes. */
 export async function readPlainFile(path: string, bytesMax: number): Promise<Buffer | null> {
   try {
@@ -103,7 +118,7 @@ export async function readPlainFile(path: string, bytesMax: number): Promise<Buf
       await file.close();
     }
   } catch (error) {
-    if (["ENOENT", "ELOOP", "ENOTDIR", "ENXIO"].includes(codeOf(error) ?? "")) return null;
+    if (NO_PLAIN_FILE.has(codeOf(error) ?? "")) return null;
     throw error;
   }
 }

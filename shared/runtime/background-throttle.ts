@@ -13,14 +13,14 @@ const PAUSE_FACTOR = 4;
 const PAUSE_MS_MAX = 1_000;
 
 /** `pauseMsMax` limits the rest on a busy thread, for work that must keep up with the requests. */
-export function createBackgroundThrottle(clock: Clock, pauseMsMax = PAUSE_MS_MAX) {
+export function createBackgroundThrottle(clock: Clock, pauseMsMax = () => PAUSE_MS_MAX) {
   let lastStepMs = 0;
 
   async function rest(signal: AbortSignal): Promise<void> {
     const before = performance.eventLoopUtilization();
     await clock.sleep(SAMPLE_MS, signal);
     const { utilization } = performance.eventLoopUtilization(before);
-    if (utilization > BUSY) await clock.sleep(Math.min(lastStepMs * PAUSE_FACTOR, pauseMsMax), signal);
+    if (utilization > BUSY) await clock.sleep(Math.min(lastStepMs * PAUSE_FACTOR, pauseMsMax()), signal);
   }
 
   return {

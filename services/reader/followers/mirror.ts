@@ -23,8 +23,11 @@ import type { ReaderContext } from "../context.ts";
 const POLL_MS = 500;
 /** The minimum interval between two wake-ups by one key: later commits join the step. */
 const REST_MS = 50;
-/** A file must follow its commit within 200 ms, also on a busy thread. */
-const PAUSE_MS_MAX = 60;
+/**
+ * A file must follow its commit within 200 ms, also on a busy thread: a commit may wait for the step before it, this pause and its own step. A
+ * mirror that is behind has missed that, and leaves the time to the writes.
+ */
+const PAUSE_MS_MAX = { usual: 30, behind: 60 };
 const RETRY_MS = 2_000;
 
 /** Stop finishes the current step and releases the lease. */
@@ -34,7 +37,8 @@ export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
   const { signal } = stopping;
   const wake = createWake();
   const leader = createLeaderLease(store, "mirror", context.instance, () => clock.now());
-  const throttle = createBackgroundThrottle(clock, PAUSE_MS_MAX);
+  let pace: keyof typeof PAUSE_MS_MAX = "usual";
+  const throttle = createBackgroundThrottle(clock, () => PAUSE_MS_MAX[pace]);
   const trouble = createTrouble(context, mirror);
   const files = new MirrorThread(mirror.path);
   const disk = new DiskSync(
@@ -42,10 +46,11 @@ export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
     () => clock.monotonic(),
     (error) => trouble.note("sync", { error }),
   );
-  const parts = { store, folder: mirror.folder, files, disk, identity: storeIdentity(context.format) };
+  const parts = { store, files, disk, identity: storeIdentity(context.format) };
   const takeStep = async (): Promise<MirrorStep[]> => {
     try {
       const step = await nextStep(mirror, parts, leader, trouble);
+      pace = step?.more === true ? "behind" : "usual";
       return step === null ? [] : [step];
     } catch (error) {
       trouble.note("failed", { error });

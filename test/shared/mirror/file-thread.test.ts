@@ -53,3 +53,22 @@ test("places that are not plain files or folders are named, and the other tasks 
     { seq: 0 },
   ]);
 });
+
+test("calls before the last answer are answered in their order, also with errors", async () => {
+  await files.prepare();
+  const answers = await Promise.allSettled([
+    files.trailEnds([place]),
+    files.trailEnds([{ ...place, task: "a.b" }]),
+    files.trailEnds([place, place]),
+  ]);
+  const seen = answers.map((one) => (one.status === "fulfilled" ? one.value.length : one.reason.message));
+  expect(seen).toEqual([1, "the input is not valid", 2]);
+});
+
+test("the end of the thread fails all waiting calls, and no later one", async () => {
+  await files.prepare();
+  const waiting = Promise.allSettled([files.prepare(), files.prepare()]);
+  await files.close();
+  await expect(files.prepare()).resolves.toBeNull();
+  expect((await waiting).filter(({ status }) => status === "rejected").length).toBeGreaterThan(0);
+});

@@ -15,7 +15,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { createChainVerifier } from "../../../shared/integrity/chain.ts";
 import { hashOf } from "../../../shared/integrity/seal.ts";
 import { MirrorFiles } from "../../../shared/mirror/files.ts";
@@ -26,6 +26,13 @@ import { flip } from "../records/search/corpus.ts";
 import { type MirrorBench, openMirrorBench } from "./bench.ts";
 
 const mode = (path: string): number => lstatSync(path).mode & 0o777;
+
+/** A folder that ends with its test. */
+function folderOutside(): string {
+  const path = mkdtempSync(join(tmpdir(), "fleet-outside-"));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
 
 describe.each(ENGINES)("the mirror of a store on %s", (engine) => {
   let bench: MirrorBench;
@@ -132,7 +139,7 @@ describe.each(ENGINES)("the mirror of a store on %s", (engine) => {
   );
 
   test("no link in the folder leads a write out of it, and the other tasks go into the mirror", async () => {
-    const outside = mkdtempSync(join(tmpdir(), "fleet-outside-"));
+    const outside = folderOutside();
     mkdirSync(at(), { recursive: true, mode: 0o700 });
     symlinkSync(outside, at("task-1"));
     await create(bench.repository, { task: "task-1" });
@@ -141,11 +148,10 @@ describe.each(ENGINES)("the mirror of a store on %s", (engine) => {
     expect(steps.flatMap(({ unsafe }) => unsafe)).toEqual([at("task-1")]);
     expect(readdirSync(outside)).toEqual([]);
     expect(read("task-2", "latest.json").metadata.checkpoint_id).toBe(id);
-    rmSync(outside, { recursive: true });
   });
 
   test("a link in the place of a file is replaced, and never read", async () => {
-    const outside = join(mkdtempSync(join(tmpdir(), "fleet-outside-")), "file");
+    const outside = join(folderOutside(), "file");
     const { checkpoint_id: id } = await create(bench.repository);
     await bench.follow();
     const path = at("task-1", `chk-${id}.json`);
@@ -195,6 +201,17 @@ describe.each(ENGINES)("the mirror of a store on %s", (engine) => {
     expect(lines("task-1")).toHaveLength(1);
   });
 
+  test("one step copies many checkpoints of one task and of many tasks, each after the trail that names it", async () => {
+    const ids = [];
+    for (let n = 0; n < 40; n += 1) ids.push((await create(bench.repository)).checkpoint_id);
+    for (let n = 0; n < 40; n += 1) await create(bench.repository, { task: `other-${n}` });
+    await expect(bench.follow()).resolves.toMatchObject([{ more: false, unsafe: [] }]);
+    const files = await bench.folder.checkpoints({ tenant: "default", task: "task-1" });
+    expect(files.toSorted()).toEqual(ids.toSorted());
+    expect(lines("task-1")).toHaveLength(40);
+    for (let n = 0; n < 40; n += 1) expect(lines(`other-${n}`)).toHaveLength(1);
+  });
+
   test("a corrupt row leaves the file of its checkpoint alone", async () => {
     const { checkpoint_id: id } = await create(bench.repository);
     await bench.follow();
@@ -223,7 +240,7 @@ describe.each(ENGINES)("the mirror of a store on %s", (engine) => {
   });
 
   test("an empty folder has neither position nor tasks", async () => {
-    const empty = new MirrorFolder(mkdtempSync(join(tmpdir(), "fleet-empty-")));
+    const empty = new MirrorFolder(folderOutside());
     await expect(empty.position()).resolves.toBeNull();
     for await (const place of empty.tasks()) expect(place).toBeUndefined();
     await expect(empty.checkpoints({ tenant: "default", task: "task-1" })).resolves.toEqual([]);
