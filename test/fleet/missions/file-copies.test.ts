@@ -3,11 +3,14 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
+import type { Store } from "../../../shared/store/store.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { callCli } from "../../services/cli/call.ts";
+import { mirrorAs } from "../../shared/mirror/bench.ts";
 
 const LAST_MS = 120_000;
 const soon = { timeout: 30_000, interval: 50 };
@@ -43,13 +46,18 @@ async function recorded(mission: string, note: string): Promise<string> {
   return checkpointId;
 }
 
-async function loseRow(mission: string, id: string): Promise<void> {
+async function inStore(work: (store: Store) => Promise<unknown>): Promise<void> {
   const store = await openStore(`lmdb:${join(server.home, "store")}?shared`);
-  await store.transact({ label: "lose", deadlineMs: 10_000, onUnknown: "safe" }, async (tx) =>
-    tx.clear(tenantKeys("default").checkpoint(mission, id)),
-  );
+  await work(store);
   await store.close({ drainMs: 5_000 });
 }
+
+const loseRow = (mission: string, id: string) =>
+  inStore((store) =>
+    store.transact({ label: "lose", deadlineMs: 10_000, onUnknown: "safe" }, async (tx) =>
+      tx.clear(tenantKeys("default").checkpoint(mission, id)),
+    ),
+  );
 
 describe("002-edge", { timeout: LAST_MS }, () => {
   test("checkpoint file missing: the mission resumes from the store", async () => {
@@ -94,6 +102,26 @@ describe("002-edge", { timeout: LAST_MS }, () => {
     const { exit, out } = await resume("msn-neither");
     expect([exit, out]).toEqual([0, expect.stringContaining(`Resuming from checkpoint: chk-${older}`)]);
     expect(out).toContain(`Checkpoint ${newest} is corrupt; the mission resumed from an earlier one`);
+  });
+
+  test.each([
+    ["older", "1.0", "the mission resumes from the migrated file"],
+    ["newer", "9.0", "the resumption is refused, with the versions"],
+  ])("schema version mismatch: the file is %s (%s): %s", async (age, schemaVersion) => {
+    const mission = `msn-${age}`;
+    await startMission(mission);
+    const id = await recorded(mission, "only");
+    await inStore((store) => mirrorAs({ path: server.home, store }, { task: mission, id, schemaVersion }));
+    const { exit, out, err } = await resume(mission);
+    if (age === "older") {
+      expect([exit, out]).toEqual([0, expect.stringContaining(`Resuming from checkpoint: chk-${id}`)]);
+      expect(err).toContain("restored from the file mirror");
+      expect((await client.getCheckpoint(id))?.schema_version).toBe("1.1");
+    } else {
+      expect(exit).toBe(ERROR_TABLE.UNSUPPORTED_VERSION.exit);
+      expect(err).toContain("the checkpoint's schema version is newer than this program");
+      expect(err).toContain("9.0");
+    }
   });
 
   test("corrupted checkpoint, and a file that was edited: the previous one is used", async () => {

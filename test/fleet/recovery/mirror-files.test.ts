@@ -1,19 +1,22 @@
 // `fleet mirror` on a fleet whose files are lost, damaged, exchanged and forged.
 
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import {
   copyFileSync,
   existsSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
 
@@ -24,10 +27,12 @@ const UNKNOWN = "0198a3a0-0000-7000-8000-000000000001";
 let server: TestFleet;
 let client: FleetClient;
 
-const fleet = (...args: string[]) =>
-  callCli(args, {
-    env: { FLEET_URL: server.url, FLEET_HOME: server.home, FLEET_SPOOL_DIR: join(server.home, "spool") },
-  });
+const environment = () => ({
+  FLEET_URL: server.url,
+  FLEET_HOME: server.home,
+  FLEET_SPOOL_DIR: join(server.home, "spool"),
+});
+const fleet = (...args: string[]) => callCli(args, { env: environment() });
 
 async function json(...args: string[]) {
   const { exit, out, err } = await fleet(...args, "--json");
@@ -91,6 +96,38 @@ describe("fleet mirror", { timeout: CALLS_MS }, () => {
     rmSync(file("surplus", UNKNOWN));
   });
 
+  test.each([
+    ["the command", async () => {}],
+    [
+      "the command and the fleet",
+      async () => {
+        await server.kill9();
+        await server.start();
+      },
+    ],
+  ] as const)("a rebuild in which %s is killed is repeated, and ends complete", async (what, killMore) => {
+    const task = what.replaceAll(" ", "-");
+    const ids: string[] = [];
+    for (let n = 0; n < 60; n += 1) ids.push(await written(task, `n ${n}`));
+    await expect.poll(() => ids.every((id) => existsSync(file(task, id)))).toBe(true);
+    const folder = join(server.home, "checkpoints");
+    for (const name of readdirSync(folder))
+      rmSync(join(folder, name), { recursive: true, maxRetries: 20, retryDelay: 20 });
+    const child = spawn(process.execPath, ["services/cli/main.ts", "mirror", "rebuild"], {
+      cwd: projectRoot,
+      env: { ...process.env, ...environment() },
+      stdio: "ignore",
+    });
+    await expect.poll(() => existsSync(join(folder, task)), { timeout: 60_000, interval: 2 }).toBe(true);
+    child.kill("SIGKILL");
+    if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+    await killMore();
+    const { exit, data } = await json("mirror", "rebuild");
+    expect([exit, data.findings]).toEqual([0, []]);
+    for (const id of ids)
+      expect(JSON.parse(readFileSync(file(task, id), "utf8"))).toEqual(await client.getCheckpoint(id));
+  });
+
   test("a folder without a mirror is refused", async () => {
     const { exit, err } = await fleet("mirror", "verify", join(server.home, "nats"));
     expect([exit, err]).toEqual([64, expect.stringContaining("holds no mirror")]);
@@ -102,7 +139,7 @@ function replace(path: string, change: (text: string) => string): void {
 }
 
 function linkElsewhere(path: string): void {
-  const elsewhere = join(mkdtempSync(join(tmpdir(), "fleet-outside-")), "file");
+  const elsewhere = join(mkdtempSync(join(server.home, "elsewhere-")), "file");
   copyFileSync(path, elsewhere);
   rmSync(path);
   symlinkSync(elsewhere, path);

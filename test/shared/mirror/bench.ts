@@ -1,7 +1,9 @@
 /** A store with a folder of the mirror beside it, and the repository that restores from it. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { seal } from "../../../shared/integrity/seal.ts";
+import { fileContent } from "../../../shared/mirror/checkpoint-file.ts";
 import { DiskSync } from "../../../shared/mirror/disk-sync.ts";
 import { MirrorFiles } from "../../../shared/mirror/files.ts";
 import { MirrorFolder } from "../../../shared/mirror/folder.ts";
@@ -11,8 +13,12 @@ import {
   stepMirror,
   storeIdentity,
 } from "../../../shared/mirror/follower.ts";
+import { decodePlace } from "../../../shared/records/checkpoint/checkpoint-location.ts";
+import { decodeOrder, writeOrder } from "../../../shared/records/checkpoint/order.ts";
 import type { Restored } from "../../../shared/records/corruption/restore.ts";
+import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
+import type { Store } from "../../../shared/store/store.ts";
 import { type Engine, openTestRecords, type TestRecords } from "../../harness/records/records.ts";
 
 export interface MirrorBench extends TestRecords {
@@ -40,7 +46,6 @@ export async function openMirrorBench(engine: Engine, path?: string): Promise<Mi
   });
   const parts: MirrorParts = {
     store: records.store,
-    folder,
     files: new MirrorFiles(home),
     disk: new DiskSync(
       async () => {},
@@ -69,4 +74,27 @@ export async function openMirrorBench(engine: Engine, path?: string): Promise<Mi
       if (path === undefined) rmSync(home, { recursive: true, force: true });
     },
   };
+}
+
+/** The checkpoint has another schema version from the beginning, and its row is lost: only its file in the mirror is left. */
+export async function mirrorAs(
+  { path, store }: { readonly path: string; readonly store: Store },
+  { task, id, schemaVersion }: { readonly task: string; readonly id: string; readonly schemaVersion: string },
+): Promise<void> {
+  const name = join(path, "checkpoints", task, `chk-${id}.json`);
+  const { compliance, ...checkpoint } = JSON.parse(readFileSync(name, "utf8"));
+  const { hash: _hash, ...unsealed } = compliance;
+  const sealed = seal({ ...checkpoint, schema_version: schemaVersion, compliance: unsealed }, 1_000_000);
+  const keys = tenantKeys("default");
+  await store.transact({ label: "test", deadlineMs: 10_000, onUnknown: "safe" }, async (tx) => {
+    const { seq } = decodePlace((await tx.get(keys.id(id)))!);
+    const order = decodeOrder(await tx.get(keys.order(task, seq)))!;
+    writeOrder(tx, keys, task, seq, {
+      ...order,
+      retention: order.retention ?? "standard",
+      hash: sealed.hash,
+    });
+    tx.clear(keys.checkpoint(task, id));
+  });
+  writeFileSync(name, fileContent(sealed));
 }

@@ -7,7 +7,7 @@ import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import { create, ENGINES, finalize, send } from "../../harness/records/records.ts";
 import { scrub } from "../../harness/records/scrub.ts";
 import { flip } from "../records/search/corpus.ts";
-import { type MirrorBench, openMirrorBench } from "./bench.ts";
+import { type MirrorBench, mirrorAs, openMirrorBench } from "./bench.ts";
 
 const TASK = "task-1";
 const keys = tenantKeys("default");
@@ -70,6 +70,28 @@ describe.each(ENGINES)("restoration on %s", (engine) => {
       expect([passed_over, restored?.map((one) => one.checkpoint_id)]).toEqual([[], [ids[2], ids[1]]]);
     },
   );
+
+  test("schema version mismatch: an older file is migrated by the read that restores it", async () => {
+    const id = ids[2]!;
+    await mirrorAs(bench, { task: TASK, id, schemaVersion: "1.0" });
+    const { checkpoint, restored } = await bench.repository.reads.find("default", id);
+    expect([checkpoint.schema_version, restored]).toMatchObject(["1.1", [{ checkpoint_id: id }]]);
+    const asStored = await bench.repository.reads.find("default", id, undefined, true);
+    expect(asStored.checkpoint.schema_version).toBe("1.0");
+  });
+
+  test("schema version mismatch: a newer file is refused with both versions, and stays", async () => {
+    const id = ids[2]!;
+    await mirrorAs(bench, { task: TASK, id, schemaVersion: "9.0" });
+    const refused = {
+      code: "UNSUPPORTED_VERSION",
+      message: "the checkpoint's schema version is newer than this program",
+      fields: [{ path: "schema_version", expected: expect.stringMatching(/^at most 1/), got: "9.0" }],
+    };
+    await expect(bench.repository.reads.find("default", id)).rejects.toMatchObject(refused);
+    expect(bench.corrupt).toEqual([]);
+    expect(JSON.parse(readFileSync(file(id), "utf8")).schema_version).toBe("9.0");
+  });
 
   test("a recovery continues from the newest checkpoint although it and its ancestors are lost", async () => {
     for (const id of ids) await lose(id);
