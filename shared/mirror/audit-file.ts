@@ -51,8 +51,16 @@ export function appendTrail(path: string, { bytes, size }: TrailEnd, entries: re
 
 /** The end of the new file in its place. */
 export function setTrailAside(path: string, { entry }: TrailEnd): TrailEnd {
-  renameSync(path, path.replace(/jsonl$/, `${entryHash(entry ?? "").slice(0, 16)}.jsonl`));
+  renameSync(path, trailAside(path, entryHash(entry ?? "")));
   return endOfTrail(path);
+}
+
+/** The name of a trail that was set aside. */
+export const TRAIL_ASIDE = /^audit\.([0-9a-f]{16})\.jsonl$/;
+
+/** The place of a trail that was set aside; `hash`: of its last entry. */
+export function trailAside(path: string, hash: string): string {
+  return path.replace(/jsonl$/, `${hash.slice(0, 16)}.jsonl`);
 }
 
 function seqIn(line: string): number | null {

@@ -7,7 +7,7 @@ import { readdir, readlink, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Sealed } from "../integrity/seal.ts";
 import { DEFAULT_TENANT, isToken } from "../protocol/ids.ts";
-import { readTrail } from "./audit-file.ts";
+import { readTrail, TRAIL_ASIDE, trailAside } from "./audit-file.ts";
 import { FILE_BYTES_MAX, sealedInFile } from "./checkpoint-file.ts";
 import {
   AUDIT_FILE,
@@ -20,10 +20,8 @@ import {
   rootOf,
   tenantOfFolder,
 } from "./place.ts";
-import { type MirrorPosition, positionIn } from "./position.ts";
+import { type MirrorPosition, POSITION_BYTES_MAX, positionIn } from "./position.ts";
 import { isFolder, readPlainFile } from "./private-file.ts";
-
-const POSITION_BYTES_MAX = 8_192;
 
 export class MirrorFolder {
   readonly #root: string;
@@ -54,6 +52,17 @@ export class MirrorFolder {
   /** The entries of the audit trail; a torn last line is left out. */
   audit(place: MirroredTask): AsyncIterable<string> {
     return readTrail(join(this.#taskFolder(place), AUDIT_FILE));
+  }
+
+  /** The trail that the mirror set aside when another store began with this task; `hash`: of its last entry. */
+  earlierAudit(place: MirroredTask, hash: string): AsyncIterable<string> {
+    return readTrail(trailAside(join(this.#taskFolder(place), AUDIT_FILE), hash));
+  }
+
+  /** The first characters of the hashes in the names of those trails. */
+  async earlierAudits(place: MirroredTask): Promise<string[]> {
+    const names = await namesIn(this.#taskFolder(place));
+    return names.flatMap((name) => TRAIL_ASIDE.exec(name)?.slice(1) ?? []);
   }
 
   /** null: it is absent or damaged, so the folder is completed from the beginning. */

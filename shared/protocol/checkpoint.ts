@@ -295,15 +295,26 @@ export const checkpointInputSchema = section({
   compliance: section({ retention_policy: retentionSchema.optional() }).optional(),
 });
 
+/** The values of a version in the lost store, from whose files the task was restored. */
+const replacedValuesSchema = section({
+  seq: z.int().min(1),
+  version: z.int().min(1),
+  parent_ids: parentIds,
+  /** Absent: it was not replaced. */
+  last_successful_state: checkpointIdSchema.optional(),
+});
+export type ReplacedValues = z.output<typeof replacedValuesSchema>;
+
 /**
- * The origin of a version that was imported. The version of the origin is this one with `tenant` and
- * `event_log_ref` from here, and with the inner `imported_from` in place of this one; its hash is `hash`.
+ * The origin of a version that was imported. The version of the origin is this one with `tenant`,
+ * `event_log_ref` and the values of `replaced` from here, and with the inner `imported_from` in place of this one; its hash is `hash`.
  */
 const importedFromSchema = section({
   fleet: text.nullable(),
   tenant: tokenSchema,
   hash: text,
   event_log_ref: text,
+  replaced: replacedValuesSchema.optional(),
 });
 
 const complianceSchema = section({

@@ -193,6 +193,11 @@ export const importBeginCommandSchema = z.looseObject({
     audit_hash: digestSchema,
     digest: digestSchema,
     versions: z.int().min(0),
+    /**
+     * `mirror`: the versions come from the files of a lost store, so each is the only one of its checkpoint, and may lack neighbours. It
+     * becomes version 1 at the next position. Default: an export file.
+     */
+    source: z.literal("mirror", { error: "mirror, or absent" }).optional(),
   }),
 });
 

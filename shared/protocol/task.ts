@@ -31,8 +31,10 @@ export const taskOriginSchema = z.looseObject({
   /** The newest audit entry of the origin, and its hash: they prove its whole trail. */
   audit_seq: z.int().min(1),
   audit_hash: z.string(),
-  /** Of the task's lines in the export file. */
+  /** Of the task's lines in the export file, or of its files in the mirror. */
   digest: z.string(),
+  /** Absent: an export file. */
+  source: z.literal("mirror").optional(),
   /** The versions of checkpoints in all, and those imported so far. */
   versions: z.int().min(0),
   imported: z.int().min(0),

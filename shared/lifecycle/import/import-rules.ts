@@ -29,6 +29,7 @@ function begunImport(change: AuditedChange): Partial<TaskRecord> {
       audit_seq: numberFact(change, "origin_seq"),
       audit_hash: textFact(change, "origin_hash"),
       digest: textFact(change, "digest"),
+      ...(change.facts.source === "mirror" && { source: "mirror" as const }),
       versions: numberFact(change, "versions"),
       imported: 0,
       complete: false,

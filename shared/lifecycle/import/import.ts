@@ -52,7 +52,7 @@ export function importBegun(
     const details = { task_id: taskId, origin_fleet: fleet, origin_tenant: tenant, digest, complete };
     return conflict("exists", "the task exists", details);
   }
-  const { fleet, tenant, fence, audit_seq, audit_hash, digest, versions } = origin;
+  const { fleet, tenant, fence, audit_seq, audit_hash, digest, versions, source } = origin;
   return decision.add("import_begin", {
     facts: {
       origin_fleet: fleet,
@@ -62,6 +62,7 @@ export function importBegun(
       origin_hash: audit_hash,
       digest,
       versions,
+      ...(source !== undefined && { source }),
     },
     event: {
       type: "TASK_IMPORT_BEGUN",

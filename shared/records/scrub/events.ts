@@ -1,11 +1,14 @@
 /**
  * Compares the event stream with the store: each event has an entry in the trail of its task, at its number
  * and with its hash. So an older copy of the store, a deleted task and a deleted newest entry are found while
- * their events are in the stream. Events are read before the snapshot, so the snapshot has their entries.
+ * their events are in the stream. Events are read before the snapshot, so the snapshot has their entries. The events of a
+ * store that an operator knows to be lost are no findings: those of a task from before its restoration.
  */
 import { tenantKeys } from "../kv/keyspace.ts";
+import { decodeHead } from "../task/head.ts";
 import { type AuditedMessage, readMessage } from "./outbox.ts";
 import { ofTask, type ScrubStep } from "./scrub-reader.ts";
+import { readable } from "./task/head.ts";
 import { isEventOf, readEntry } from "./trail/entries.ts";
 
 /** The number of events in one step. */
@@ -70,12 +73,23 @@ export async function verifyEvents(step: ScrubStep, events: readonly StoredEvent
     const entry = readEntry(value);
     // A damaged entry is found with its trail.
     if ((value !== undefined && entry === null) || isEventOf(entry, event)) continue;
+    if (await isOfLostStore(step, event)) continue;
     const details =
       value === undefined
         ? "the stream has an event whose entry is not in the trail"
         : "the stream has an event that differs from its entry in the trail";
     step.noteOnce(event.tenant, event.subject, ofTask("event", details));
   }
+}
+
+/** The task was restored from the files of a lost store, and its trail began again. */
+async function isOfLostStore(
+  { reader }: ScrubStep,
+  { tenant, subject, time }: AuditedMessage,
+): Promise<boolean> {
+  const value = await reader.get(tenantKeys(tenant).task(subject));
+  const head = value === undefined ? null : readable(() => decodeHead(value));
+  return head?.origin?.source === "mirror" && Date.parse(time) < Date.parse(head.created_at);
 }
 
 function isNumbered(event: AuditedMessage): event is AuditedMessage & { readonly sequence: number } {

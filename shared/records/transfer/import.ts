@@ -23,6 +23,7 @@ import { decodeOrder, writeOrder } from "../checkpoint/order.ts";
 import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
 import { begin, type CommandContext, complete, decided, type Replay } from "../task/command-transaction.ts";
 import type { RememberedCheckpoint, RememberedOwnership } from "../task/idempotency.ts";
+import { placedIn } from "./restored-version.ts";
 
 /** Throws CONFLICT for a task that exists. */
 export async function beginImport(
@@ -68,26 +69,32 @@ export async function importVersion(
   context: CommandContext,
   command: ImportVersionCommand,
 ): Promise<RememberedCheckpoint | Replay> {
-  const given = checkImportedVersion(command);
-  const { checkpoint_id: id, version, seq } = given.metadata;
+  const stored = checkImportedVersion(command);
+  const { checkpoint_id: id } = stored.metadata;
   const { task, tenant } = context.actor;
   const begun = await begin(tx, context, (keys) => [
     keys.id(id),
-    keys.order(task, seq),
+    keys.order(task, stored.metadata.seq),
     keys.checkpoint(task, id),
   ]);
   if ("replay" in begun) return begun;
   const { keys, values } = begun;
   const head = requireImporting(begun.head, task);
-  requireOfTask(given, head);
+  requireOfTask(stored, head);
+  const { checkpoint: given, replaced } = await placedIn(tx, keys, head, stored);
+  const { version, seq } = given.metadata;
   const [place, order, row] = values;
-  const earlier = decodeOrder(order);
+  const earlier = replaced === undefined ? decodeOrder(order) : null;
   requireNext(given, head, { place: place && decodePlace(place), version: earlier?.version ?? 0 });
   await requireReferences(tx, keys, given);
   await requireArtifacts(tx, keys, given.artifacts, "checkpoint.artifacts");
   const eventLogRef = `audit/${tenant}/${task}#${head.audit_seq + 1}`;
   const { fleet } = head.origin;
-  const checkpoint = importedFrom(given, { fleet, hash: command.hash }, { tenant, eventLogRef });
+  const checkpoint = importedFrom(
+    given,
+    { fleet, hash: command.hash, ...(replaced && { replaced }) },
+    { tenant, eventLogRef },
+  );
   const sealed = seal(checkpoint, 2 * LIMITS.writer_bytes_max);
   if (version > 1 && row !== undefined) tx.set(keys.version(task, id, version - 1), row);
   writeRow(tx, keys, task, id, version, sealed);

@@ -1,4 +1,4 @@
-// `fleet mirror`: whether the files of the mirror are those of the fleet, and their completion.
+// `fleet mirror`: whether the files of the mirror are those of the fleet, their completion, and the restoration of a lost store from them.
 
 import type { Command } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
@@ -6,15 +6,16 @@ import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 import type { MirrorReport } from "./comparison.ts";
+import type { RestorationFlags } from "./restoration.ts";
 
 const FOLDER = "the folder of the mirror (default: FLEET_HOME, else .fleet)";
 
 export function addMirror(program: Command, action: ActionFactory): void {
   const group = program
     .command("mirror")
-    .summary("Verify or complete the files of the mirror.")
+    .summary("Verify, complete or restore from the files of the mirror.")
     .description(
-      "Compare the files of the mirror with the fleet, or complete them. The folder must be on this machine.",
+      "Compare the files of the mirror with the fleet, complete them, or restore a lost store from them. The folder must be on this machine.",
     );
   const verifyCommand = group
     .command("verify")
@@ -37,6 +38,26 @@ export function addMirror(program: Command, action: ActionFactory): void {
   withExamples(rebuildCommand, (fleet) => ({
     "After files were lost or damaged": `${fleet} mirror rebuild`,
   }));
+  const restoreCommand = group
+    .command("restore")
+    .description(
+      "Write the tasks and missions of a lost store again, from the current versions in the files. All files are verified first, by the audit trails beside them. A task that the fleet has is never changed. A repeated call continues an interrupted one. Exit 8: some files or tasks were left out. Needs the rights of an operator.",
+    )
+    .argument("[folder]", FOLDER)
+    .option("-t, --task <id...>", "only these tasks")
+    .option("--dry-run", "verify the files, compare them with the fleet, and change nothing")
+    .action(action(restore));
+  withExamples(restoreCommand, (fleet) => ({
+    "After the store was lost": `${fleet} mirror restore --dry-run && ${fleet} mirror restore`,
+    "The tasks of another tenant, from a copy of the folder": `${fleet} mirror restore /var/backups/fleet --tenant acme`,
+  }));
+}
+
+async function restore(session: Session, folder: string | undefined, flags: RestorationFlags): Promise<void> {
+  const { restoreFromMirror } = await import("./restoration.ts");
+  const { renderRestoration } = await import("../../rendering/transfer/restoration.ts");
+  const report = await restoreFromMirror(session, await folderOf(session, folder), flags);
+  await session.show(report, () => renderRestoration(report, session.view));
 }
 
 async function verify(session: Session, folder: string | undefined): Promise<void> {
