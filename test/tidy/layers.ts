@@ -84,6 +84,7 @@ const HOMES: Record<string, readonly string[]> = {
   "@modelcontextprotocol/sdk": ["services/mcp/"],
   "@kubernetes/client-node": ["services/runner/"],
   "@langchain/*": ["shared/sdk/"],
+  pg: ["services/cli/commands/langgraph/"],
   commander: ["services/cli/"],
   "@clack/prompts": ["services/cli/"],
   "string-width": ["services/cli/"],

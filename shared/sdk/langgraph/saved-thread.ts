@@ -147,7 +147,10 @@ function checkpointEntry(thread_id: string, one: SavedCheckpoint, parent?: Saved
 }
 
 function writeEntries(thread_id: string, writes: readonly SavedWrite[]): ThreadEntry[] {
-  const sets = groupBy(writes, ({ taskPath, taskId }) => keyOf(taskPath, taskId));
+  // A task writes its results at once, and its special writes, such as an error, one by one.
+  const sets = groupBy(writes, ({ taskPath, taskId, idx }) =>
+    keyOf(taskPath, taskId, String(Math.min(idx, 0))),
+  );
   return [...sets.values()]
     .sort(([a], [b]) => inOrder(a!.taskPath, b!.taskPath) || inOrder(a!.taskId, b!.taskId))
     .map((set) => {

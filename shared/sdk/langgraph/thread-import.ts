@@ -27,13 +27,13 @@ export class ThreadImport {
   }
 
   async presence(thread: string, entries: readonly ThreadEntry[]): Promise<ThreadPresence> {
-    const { stored, missing } = await compared(this.#log(), thread, entries);
+    const { isEmpty, differs, missing } = await compared(this.#log(), thread, entries);
     if (missing.length === 0) return "all";
-    if (stored > entries.length - missing.length) return "taken";
+    if (differs) return "taken";
     const { deadlineMs } = this.#options;
     const owner = (await this.#fleet.getTask(threadTask(thread), { deadlineMs }))?.owner ?? null;
     if (owner !== null && owner !== this.#fleet.agentId) return "taken";
-    return stored === 0 ? "none" : "part";
+    return isEmpty ? "none" : "part";
   }
 
   /**
@@ -47,8 +47,8 @@ export class ThreadImport {
   ): Promise<number> {
     const log = this.#log();
     await log.take(thread);
-    const { stored, missing } = await compared(log, thread, entries);
-    if (stored > entries.length - missing.length)
+    const { differs, missing } = await compared(log, thread, entries);
+    if (differs && missing.length > 0)
       throw new FleetError("CONFLICT", "the thread has other entries in this fleet", {
         details: { task_id: threadTask(thread) },
       });
@@ -70,12 +70,40 @@ export class ThreadImport {
   }
 }
 
-/** The number of different entries in the fleet, and those that it lacks. */
+interface Comparison {
+  readonly isEmpty: boolean;
+  /** Whether the fleet has entries of another origin. */
+  readonly differs: boolean;
+  readonly missing: readonly ThreadEntry[];
+}
+
 async function compared(
   log: ThreadLog,
   thread: string,
   entries: readonly ThreadEntry[],
-): Promise<{ readonly stored: number; readonly missing: readonly ThreadEntry[] }> {
-  const stored = new Set((await log.entries(threadTask(thread))).map((entry) => canonicalText(entry)));
-  return { stored: stored.size, missing: entries.filter((entry) => !stored.has(canonicalText(entry))) };
+): Promise<Comparison> {
+  const stored = new Map(
+    (await log.entries(threadTask(thread))).map((entry) => [canonicalText(entry), entry] as const),
+  );
+  const wanted = new Set(entries.map((entry) => canonicalText(entry)));
+  const replacing = new Set(entries.flatMap(specialKeys));
+  const others = [...stored].filter(([text]) => !wanted.has(text)).map(([, entry]) => entry);
+  return {
+    isEmpty: stored.size === 0,
+    differs: others.some((entry) => !isReplaced(entry, replacing)),
+    missing: entries.filter((entry) => !stored.has(canonicalText(entry))),
+  };
+}
+
+/** A special write replaces an earlier one of its task, in the source as well as here. */
+function isReplaced(entry: ThreadEntry, replacing: ReadonlySet<string>): boolean {
+  const keys = specialKeys(entry);
+  return keys.length > 0 && keys.every((key) => replacing.has(key));
+}
+
+/** Empty for an entry that is anything but special writes. */
+function specialKeys(entry: ThreadEntry): string[] {
+  if (entry.kind !== "writes" || entry.writes.some(({ idx }) => idx >= 0)) return [];
+  const { ns, checkpoint_id, task_id, writes } = entry;
+  return writes.map(({ idx }) => JSON.stringify([ns, checkpoint_id, task_id, idx]));
 }

@@ -67,6 +67,8 @@ const TRIED_BY: Readonly<Record<string, string>> = {
   "fleet import auth.jsonl --dry-run --tenant staging": "test/fleet/transfer/import.test.ts",
   "fleet import auth.jsonl --tenant staging": "test/fleet/transfer/import.test.ts",
   "fleet import langgraph --sqlite checkpoints.db": "test/fleet/transfer/langgraph-import.test.ts",
+  "PGPASSWORD=secret fleet import langgraph --postgres postgres://reader@localhost/graphs":
+    "test/fleet/transfer/postgres-import.test.ts",
   "npm install ./fleet-0.1.0.tgz": "test/deploy/package/package.test.ts",
   "fleet access init --signer cluster": "test/fleet/cluster-runner.test.ts",
   "nats-server -c cluster/nats.conf": "test/fleet/cluster-runner.test.ts",

@@ -5,19 +5,14 @@ import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
-import {
-  type BaseCheckpointSaver,
-  type CheckpointTuple,
-  emptyCheckpoint,
-  uuid6,
-} from "@langchain/langgraph-checkpoint";
+import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { FleetSaver } from "../../../shared/sdk/langgraph/saver.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 import { callCli } from "../../services/cli/call.ts";
 import { SqliteFileSaver } from "./sqlite-saver.ts";
+import { contentsOf, failingGraph, threadConfig } from "./threads.ts";
 
 const CALLS_MS = 180_000;
 const META = { source: "loop", step: 1, parents: {} } as const;
@@ -38,7 +33,6 @@ const newFile = (): string => {
   return join(folder, `${files}.db`);
 };
 const saver = async (agent: string, tenant = "default") => new FleetSaver(await fleet.client(agent, tenant));
-const at = (thread_id: string) => ({ configurable: { thread_id } });
 
 async function report(...args: string[]) {
   const { exit, out, err } = await run(...args, "--json");
@@ -46,58 +40,9 @@ async function report(...args: string[]) {
   return { exit, ...JSON.parse(out) };
 }
 
-/** Everything that LangGraph reads of a thread. A channel without a version has its default value, which savers need not keep. */
-async function contents(of: BaseCheckpointSaver, thread: string): Promise<unknown[]> {
-  const found: CheckpointTuple[] = [];
-  for await (const tuple of of.list(at(thread))) found.push(tuple);
-  return found.map(({ config, checkpoint, metadata, parentConfig, pendingWrites }) => ({
-    ...{ config, metadata, parent: parentConfig?.configurable?.checkpoint_id },
-    checkpoint: {
-      ...checkpoint,
-      channel_values: Object.fromEntries(
-        Object.entries(checkpoint.channel_values).filter(
-          ([channel]) => channel in checkpoint.channel_versions,
-        ),
-      ),
-    },
-    writes: (pendingWrites ?? []).map((write) => JSON.stringify(write)).sort(),
-  }));
-}
-
-/** Two nodes at once, one of which fails while `isBroken`, and values of every kind. */
-function graphOf(checkpointer: BaseCheckpointSaver, runs: string[], isBroken: () => boolean) {
-  const State = Annotation.Root({
-    done: Annotation<string[]>({ reducer: (a, b) => [...a, ...b], default: () => [] }),
-    seen: Annotation<Set<string>>,
-    bytes: Annotation<{ raw: Uint8Array }>,
-    untouched: Annotation<string>,
-  });
-  const step = (name: string) => () => {
-    runs.push(name);
-    if (name === "right" && isBroken()) throw new Error("the tool is not there");
-    return { done: [name] };
-  };
-  return new StateGraph(State)
-    .addNode("first", () => ({
-      done: ["first"],
-      seen: new Set(["ü"]),
-      bytes: { raw: new Uint8Array([0, 255]) },
-    }))
-    .addNode("left", step("left"))
-    .addNode("right", step("right"))
-    .addNode("last", step("last"))
-    .addEdge(START, "first")
-    .addEdge("first", "left")
-    .addEdge("first", "right")
-    .addEdge("left", "last")
-    .addEdge("right", "last")
-    .addEdge("last", END)
-    .compile({ checkpointer: checkpointer as never });
-}
-
 /** `steps` checkpoints, each with a write. */
 async function fill(file: SqliteFileSaver, thread: string, steps: number): Promise<void> {
-  let config: object = at(thread);
+  let config: object = threadConfig(thread);
   for (let n = 1; n <= steps; n += 1) {
     const checkpoint = {
       ...emptyCheckpoint(),
@@ -124,26 +69,26 @@ describe("fleet import langgraph --sqlite", { timeout: CALLS_MS }, () => {
     const path = newFile();
     const file = new SqliteFileSaver(path);
     const runs: string[] = [];
-    const before = graphOf(file, runs, () => true);
-    await expect(before.invoke({ untouched: "u" }, at("order-7"))).rejects.toThrow("not there");
-    const there = await contents(file, "order-7");
+    const before = failingGraph(file, runs, () => true);
+    await expect(before.invoke({ untouched: "u" }, threadConfig("order-7"))).rejects.toThrow("not there");
+    const there = await contentsOf(file, "order-7");
     file.database.close();
     const bytes = readFileSync(path);
 
     expect(await report("--sqlite", path, "--dry-run")).toMatchObject({ imported: ["order-7"], entries: 0 });
     const fresh = await saver("graph-1");
-    expect(await fresh.getTuple(at("order-7"))).toBeUndefined();
+    expect(await fresh.getTuple(threadConfig("order-7"))).toBeUndefined();
     const first = await report("--sqlite", path);
     expect(first).toMatchObject({ exit: 0, imported: ["order-7"], refused: [], orphans: 0 });
-    expect(await contents(await saver("graph-2"), "order-7")).toEqual(there);
+    expect(await contentsOf(await saver("graph-2"), "order-7")).toEqual(there);
     const again = await report("--sqlite", path);
     expect(again).toMatchObject({ exit: 0, imported: [], identical: ["order-7"], entries: 0 });
     expect(readFileSync(path)).toEqual(bytes);
     expect(readdirSync(folder).filter((name) => name.startsWith("1.db"))).toEqual(["1.db"]);
 
     runs.length = 0;
-    const after = graphOf(fresh, runs, () => false);
-    const { done, seen, bytes: raw, untouched } = await after.invoke(null, at("order-7"));
+    const after = failingGraph(fresh, runs, () => false);
+    const { done, seen, bytes: raw, untouched } = await after.invoke(null, threadConfig("order-7"));
     expect(runs).toEqual(["right", "last"]);
     expect(done).toEqual(["first", "left", "right", "last"]);
     expect([seen, raw, untouched]).toEqual([new Set(["ü"]), { raw: new Uint8Array([0, 255]) }, "u"]);
@@ -159,11 +104,11 @@ describe("fleet import langgraph --sqlite", { timeout: CALLS_MS }, () => {
     // The file is open, and the newest rows are only in its log.
     expect(readdirSync(folder)).toContain(`${files}.db-wal`);
     expect(await report("--sqlite", path)).toMatchObject({ imported: ["live"], entries: 4 });
-    const newest = await file.getTuple(at("live"));
+    const newest = await file.getTuple(threadConfig("live"));
     const checkpoint = { ...newest!.checkpoint, id: uuid6(9), channel_versions: { kept: 1, n: 9 } };
     await file.put(newest!.config, checkpoint, META);
     expect(await report("--sqlite", path)).toMatchObject({ continued: ["live"], imported: [], entries: 1 });
-    expect(await contents(await saver("live-1"), "live")).toEqual(await contents(file, "live"));
+    expect(await contentsOf(await saver("live-1"), "live")).toEqual(await contentsOf(file, "live"));
     file.database.close();
   });
 
@@ -185,13 +130,15 @@ describe("fleet import langgraph --sqlite", { timeout: CALLS_MS }, () => {
     child.kill("SIGKILL");
     await exited;
     // The importer owns what it has not finished.
-    await expect((await saver("early")).put(at("long"), emptyCheckpoint(), META, {})).rejects.toMatchObject({
+    await expect(
+      (await saver("early")).put(threadConfig("long"), emptyCheckpoint(), META, {}),
+    ).rejects.toMatchObject({
       code: "CONFLICT",
     });
     expect(await report("--sqlite", path)).toMatchObject({ exit: 0 });
     expect(await count()).toBe(100);
-    const whole = await contents(await saver("reader-1", "whole"), "long");
-    expect(await contents(await saver("reader-2"), "long")).toEqual(whole);
+    const whole = await contentsOf(await saver("reader-1", "whole"), "long");
+    expect(await contentsOf(await saver("reader-2"), "long")).toEqual(whole);
     expect(whole).toHaveLength(50);
   });
 
@@ -239,7 +186,7 @@ describe("fleet import langgraph --sqlite", { timeout: CALLS_MS }, () => {
         }),
       ]);
       expect(await (await fleet.client("looker", tenant)).getTask("langgraph-bad")).toBeNull();
-      expect(await contents(await saver("looker", tenant), "good")).toHaveLength(1);
+      expect(await contentsOf(await saver("looker", tenant), "good")).toHaveLength(1);
     },
   );
 
@@ -266,14 +213,14 @@ describe("fleet import langgraph --sqlite", { timeout: CALLS_MS }, () => {
     await fill(file, "free", 1);
     file.database.close();
     const own = await saver("owner-1");
-    await own.put(at("differs"), { ...emptyCheckpoint(), id: uuid6(1) }, META, {});
+    await own.put(threadConfig("differs"), { ...emptyCheckpoint(), id: uuid6(1) }, META, {});
     const refused = await run("--sqlite", path);
     expect([refused.exit, refused.err]).toEqual([5, expect.stringContaining("--skip-existing")]);
-    expect(await (await saver("looker")).getTuple(at("free"))).toBeUndefined();
+    expect(await (await saver("looker")).getTuple(threadConfig("free"))).toBeUndefined();
     expect(await report("--sqlite", path, "--skip-existing")).toMatchObject({
       ...{ exit: 0, imported: ["free"], skipped: ["differs"] },
     });
-    expect(await contents(own, "differs")).toHaveLength(1);
+    expect(await contentsOf(own, "differs")).toHaveLength(1);
   });
 
   test("files that are no database, damaged or of another program are refused", async () => {

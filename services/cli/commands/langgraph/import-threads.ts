@@ -8,10 +8,13 @@ import type { ThreadImport, ThreadPresence } from "../../../../shared/sdk/langgr
 import type { RefusedThread, ThreadReport } from "../../rendering/transfer/threads.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
 import type { ThreadSource } from "./thread-source.ts";
 
 interface Flags {
-  readonly sqlite: string;
+  readonly sqlite?: string;
+  readonly postgres?: string;
+  readonly schema: string;
   readonly thread?: readonly string[];
   readonly agentType: string;
   readonly skipExisting?: boolean;
@@ -23,9 +26,16 @@ export function addThreadImport(parent: Command, action: ActionFactory): void {
     .command("langgraph")
     .summary("Import the threads of LangGraph's own savers.")
     .description(
-      "Import the threads that LangGraph's own SqliteSaver has stored, as FleetSaver stores them, so that their graphs continue with it. The source is only read. Everything is verified first. A repeated call continues an interrupted import, and adds what is new in the source.",
+      "Import the threads that LangGraph's own SqliteSaver or PostgresSaver has stored, as FleetSaver stores them, so that their graphs continue with it. The source is only read. Everything is verified first. A repeated call continues an interrupted import, and adds what is new in the source.",
     )
-    .addOption(new Option("--sqlite <file>", "the database file of a SqliteSaver").makeOptionMandatory())
+    .option("--sqlite <file>", "the database file of a SqliteSaver")
+    .addOption(
+      new Option(
+        "--postgres <url>",
+        "the database of a PostgresSaver; better without its password, which PGPASSWORD or a file of passwords gives",
+      ).conflicts("sqlite"),
+    )
+    .option("--schema <name>", "the schema of the tables in Postgres", "public")
     .option("--thread <id...>", "only these threads")
     .option("--agent-type <type>", "the agent type of the tasks", "implementation")
     .option(
@@ -37,6 +47,7 @@ export function addThreadImport(parent: Command, action: ActionFactory): void {
   withExamples(command, (fleet) => ({
     "The effect, then the import": `${fleet} import langgraph --sqlite checkpoints.db --dry-run && ${fleet} import langgraph --sqlite checkpoints.db`,
     "One thread, for agents of the type qa": `${fleet} import langgraph --sqlite checkpoints.db --thread order-7 --agent-type qa`,
+    "From Postgres": `PGPASSWORD=… ${fleet} import langgraph --postgres postgres://reader@db.example.org/graphs`,
   }));
 }
 
@@ -48,9 +59,8 @@ interface Plan {
 
 async function importThreads(session: Session, flags: Flags): Promise<void> {
   const { renderThreads } = await import("../../rendering/transfer/threads.ts");
-  const { openSqliteThreads } = await import("./sqlite-threads.ts");
   const { ThreadImport } = await import("../../../../shared/sdk/langgraph/thread-import.ts");
-  const source = await openSqliteThreads(flags.sqlite);
+  const source = await openSource(session, flags);
   try {
     const { deadlineMs } = session.deadline;
     const target = new ThreadImport(await session.client(), { agentType: flags.agentType, deadlineMs });
@@ -81,6 +91,14 @@ async function importThreads(session: Session, flags: Flags): Promise<void> {
   } finally {
     await source.close();
   }
+}
+
+async function openSource(session: Session, { sqlite, postgres, schema }: Flags): Promise<ThreadSource> {
+  if (sqlite !== undefined) return (await import("./sqlite-threads.ts")).openSqliteThreads(sqlite);
+  if (postgres === undefined)
+    throw new UsageError("no source is named", "Give --sqlite with a file, or --postgres with a URL.");
+  const { openPostgresThreads } = await import("./postgres-threads.ts");
+  return openPostgresThreads(postgres, schema, session.deadline);
 }
 
 async function planOf(
