@@ -20,6 +20,7 @@ export const SECTIONS = [
   "assumptions",
   "dependencies",
   "files",
+  "artifacts",
   "verification",
   "mission",
   "progress",
@@ -45,6 +46,7 @@ export const FOUND_IN: Readonly<Record<SectionName, string>> = {
   assumptions: ".context_summary.assumptions",
   dependencies: ".context_summary.external_dependencies",
   files: ".metrics.files_modified",
+  artifacts: ".artifacts",
   verification: ".verification",
   mission: ".fleet",
   progress: ".metrics",
@@ -102,6 +104,7 @@ export function contentsOf(
     assumptions: context.assumptions,
     dependencies: context.external_dependencies,
     files: filesOf(checkpoint),
+    artifacts: artifactsOf(checkpoint),
     verification: verificationOf(checkpoint),
     mission: missionOf(checkpoint.fleet),
     progress: progressOf(checkpoint),
@@ -201,6 +204,13 @@ function filesOf({ execution_state: state, metrics, recovery, fleet: mission }: 
   for (const path of texts(mission?.recovery_context?.files_modified)) add(path, "");
   for (const { path } of recovery.workspace?.files ?? []) add(path, "");
   return [...files].map(([path, how]) => `${path}${how}`);
+}
+
+/** The hash first, because a text that is too long loses its end. */
+function artifactsOf({ artifacts }: Checkpoint): string[] {
+  // An earlier version of the fleet knew no such field, and kept what an agent wrote into it.
+  if (!Array.isArray(artifacts)) return [];
+  return artifacts.map(({ sha256, size, name }) => `${sha256} (${size} bytes): ${name}`);
 }
 
 function verificationOf({ verification }: Checkpoint): string[] {

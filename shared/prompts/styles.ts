@@ -17,6 +17,9 @@ export interface Style {
   readonly closing: string;
 }
 
+/** A fetched file is verified. */
+const ARTIFACTS = "Artifacts (fleet artifact get HASH --out FILE)";
+
 export const STYLES: Readonly<Record<PromptStyle, Style>> = {
   standard: {
     title: "Continue task",
@@ -35,6 +38,7 @@ export const STYLES: Readonly<Record<PromptStyle, Style>> = {
       ["assumptions", "Assumptions, not verified"],
       ["dependencies", "External dependencies"],
       ["files", "Files"],
+      ["artifacts", ARTIFACTS],
       ["note", "Note of the last agent"],
       ["rollback", "How to roll back"],
       ["verification", "Verification"],
@@ -59,6 +63,7 @@ export const STYLES: Readonly<Record<PromptStyle, Style>> = {
       ["current_step", "Current Step (in progress)"],
       ["next_action", "Next Action"],
       ["files", "Files Created/Modified"],
+      ["artifacts", ARTIFACTS],
       ["workspace", "Workspace"],
       ["constraints", "Constraints"],
       ["assumptions", "Assumptions, not verified"],
@@ -82,6 +87,7 @@ export const STYLES: Readonly<Record<PromptStyle, Style>> = {
       ["next_action", "Next Action"],
       ["blockers", "Current Blockers"],
       ["files", "Files Modified"],
+      ["artifacts", ARTIFACTS],
       ["time", "Time Context"],
       ["mission", "Sorties, locks and messages"],
       ["side_effects", "Side effects"],
@@ -105,6 +111,7 @@ export const STYLES: Readonly<Record<PromptStyle, Style>> = {
       ["blockers", "Blocked"],
       ["decisions", "Key Decisions"],
       ["side_effects", "Side effects"],
+      ["artifacts", ARTIFACTS],
       ["workspace", "Workspace"],
       ["next_action", "Next Action"],
       ["phase", "Phase"],
