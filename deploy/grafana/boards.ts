@@ -159,6 +159,7 @@ export const BOARDS: Readonly<Record<string, Board>> = {
       }),
       panel("Artifacts", "ops", {
         [`sum(rate(fleet_artifacts_removed_total${RATE}))`]: "artifacts removed",
+        [`sum(rate(fleet_artifacts_repaired_total${RATE}))`]: "artifacts repaired",
       }),
       panel("From the commit to the file mirror", "ms", percentiles("fleet_mirror_lag_ms")),
       panel("Failures of the file mirror", "ops", rates("fleet_mirror_failures_total", "cause")),

@@ -10,6 +10,7 @@ export const TENANT_ACTS = [
   "credentials_revoke",
   "policy_change",
   "artifact_remove",
+  "artifact_repair",
 ] as const;
 export type TenantAct = (typeof TENANT_ACTS)[number];
 

@@ -11,6 +11,7 @@ import type { TenantCaller } from "../../../shared/records/audit/tenant-audit.ts
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { ArtifactHolding } from "../../../shared/service-host/artifacts.ts";
 import type { ReaderContext } from "../context.ts";
+import { createSoundness } from "./soundness.ts";
 import { createVerification } from "./verification.ts";
 
 export type ArtifactQueries = {
@@ -28,7 +29,8 @@ export function createArtifactQueries(
   repository: CheckpointRepository,
 ): ArtifactQueries {
   const records = repository.artifacts;
-  const verification = createVerification(context, repository);
+  const soundness = createSoundness(context.clock);
+  const verification = createVerification(context, repository, soundness);
   const store = (): ArtifactHolding => context.artifacts ?? unavailable();
 
   async function storePart(by: TenantCaller, { upload_id, part, bytes }: QueryParams<"artifact_part">) {
@@ -44,7 +46,10 @@ export function createArtifactQueries(
     return { upload_id, part };
   }
 
-  async function readPart(tenant: string, { sha256, part }: QueryParams<"artifact_read">) {
+  async function readPart(
+    tenant: string,
+    { sha256, part }: QueryParams<"artifact_read">,
+  ): Promise<ArtifactQueryResults["artifact_read"]> {
     const artifacts = store();
     const record = await records.record(tenant, sha256);
     if (record === null) throw noArtifact(sha256);
@@ -54,8 +59,10 @@ export function createArtifactQueries(
     if (content?.length === partSize(size, part)) {
       return { sha256, part, bytes: Buffer.from(content).toString("base64") };
     }
-    // It may have been removed in between.
-    if ((await records.record(tenant, sha256)) === null) throw noArtifact(sha256);
+    // It may have been removed or repaired in between.
+    const now = await records.record(tenant, sha256);
+    if (now === null) throw noArtifact(sha256);
+    if (now.upload !== upload) return readPart(tenant, { sha256, part });
     throw new FleetError("CORRUPT", "a part of the artifact is lost or damaged", {
       details: { sha256, part },
     });
@@ -65,7 +72,11 @@ export function createArtifactQueries(
     artifact_begin: async (tenant, { upload_id: upload, sha256, size }, caller) => {
       const artifacts = store();
       artifacts.requireRoom();
-      const stored = await records.begin({ tenant, caller }, { upload, sha256, size }, artifacts);
+      const record = await records.record(tenant, sha256);
+      const isDamaged =
+        record?.size === size && !(await soundness.now(artifacts.bytes, { tenant, sha256, record }));
+      const wanted = { upload, sha256, size, replaces: isDamaged ? record.upload : null };
+      const stored = await records.begin({ tenant, caller }, wanted, artifacts);
       return { sha256, stored, part_bytes };
     },
     artifact_part: (tenant, query, caller) => storePart({ tenant, caller }, query),

@@ -2,13 +2,14 @@
  * The verification of an upload: the hash of all its parts. It reads one part at a time and may take seconds, so it runs beside the
  * requests, which ask again until it has ended. If the process dies, the next request begins it again, in any instance.
  */
-import { createHash } from "node:crypto";
-import { partSize, partsOf } from "../../../shared/protocol/artifacts.ts";
+import { contentHash } from "../../../shared/artifacts/content-hash.ts";
+import { partsOf } from "../../../shared/protocol/artifacts.ts";
 import { FleetError, invalid } from "../../../shared/protocol/errors.ts";
 import type { TenantCaller } from "../../../shared/records/audit/tenant-audit.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { ArtifactHolding } from "../../../shared/service-host/artifacts.ts";
 import type { ReaderContext } from "../context.ts";
+import type { Soundness } from "./soundness.ts";
 
 /** How long a request waits for the end. */
 const WAIT_MS = 500;
@@ -21,8 +22,9 @@ interface Claim {
 }
 
 export function createVerification(
-  { clock, log }: Pick<ReaderContext, "clock" | "log">,
+  { clock, log, metrics }: Pick<ReaderContext, "clock" | "log" | "metrics">,
   { artifacts: records }: CheckpointRepository,
+  soundness: Soundness,
 ) {
   const running = new Map<string, Promise<CommitState>>();
 
@@ -31,30 +33,37 @@ export function createVerification(
     by: TenantCaller,
     { upload, sha256 }: Claim,
   ): Promise<CommitState> {
-    // A repeated request after the answer was lost finds the artifact.
-    if ((await records.record(by.tenant, sha256)) !== null) {
+    const { tenant } = by;
+    const known = await records.record(tenant, sha256);
+    // A repeated request after the answer was lost finds its own upload as the artifact.
+    if (
+      known !== null &&
+      (known.upload === upload || (await soundness.whole(artifacts.bytes, { tenant, sha256, record: known })))
+    ) {
       await discard(artifacts, by, upload);
       return "stored";
     }
     const found = await records.upload(by, upload);
     if (found.sha256 !== sha256) throw invalid("sha256", `${found.sha256}, as at the beginning`, sha256);
-    const place = { tenant: by.tenant, upload };
-    const hash = createHash("sha256");
-    for (let part = 0; part < partsOf(found.size); part += 1) {
-      const bytes = await artifacts.bytes.get(place, part);
-      if (bytes?.length !== partSize(found.size, part)) {
-        throw new FleetError("CONFLICT", "a part of the upload is missing", { details: { part } });
-      }
-      hash.update(bytes);
+    const place = { tenant, upload };
+    const content = await contentHash(artifacts.bytes, { ...place, size: found.size });
+    if ("part" in content) {
+      throw new FleetError("CONFLICT", "a part of the upload is missing", {
+        details: { part: content.part },
+      });
     }
-    const actual = hash.digest("hex");
-    if (actual !== sha256) {
+    if (content.sha256 !== sha256) {
       await discard(artifacts, by, upload);
-      throw invalid("sha256", "the hash of the bytes", actual);
+      throw invalid("sha256", "the hash of the bytes", content.sha256);
     }
     await artifacts.bytes.sync(place);
-    if (!(await records.store(by, upload)))
-      await artifacts.bytes.remove({ ...place, parts: partsOf(found.size) });
+    const { isKept, replaced } = await records.store(by, upload, known?.upload ?? null);
+    if (!isKept) await artifacts.bytes.remove({ ...place, parts: partsOf(found.size) });
+    if (replaced !== null) {
+      await artifacts.bytes.remove({ tenant, upload: replaced.upload, parts: partsOf(replaced.size) });
+      metrics.artifactsRepairedTotal.inc();
+      log.warn({ tenant, caller: by.caller, sha256 }, "lost or damaged bytes of an artifact replaced");
+    }
     log.info({ tenant: by.tenant, caller: by.caller, sha256, size: found.size }, "artifact stored");
     return "stored";
   }

@@ -16,7 +16,14 @@ import {
   readUpload,
   type UploadRecord,
 } from "./record.ts";
-import { beginUpload, endUpload, type NewUpload, ownUpload, storeArtifact } from "./uploads.ts";
+import {
+  beginUpload,
+  endUpload,
+  type NewUpload,
+  ownUpload,
+  type StoredOutcome,
+  storeArtifact,
+} from "./uploads.ts";
 
 /** References in an answer. */
 const SHOWN = 10;
@@ -51,11 +58,11 @@ export class ArtifactRecords {
     return this.#transactions.read("artifact_upload", (reader) => ownUpload(reader, by, upload));
   }
 
-  /** False: the bytes were stored before, and those of this upload are not needed. */
-  async store(by: TenantCaller, upload: string): Promise<boolean> {
+  /** `damaged`: the upload of the artifact, if its bytes are lost or damaged. */
+  async store(by: TenantCaller, upload: string, damaged: string | null): Promise<StoredOutcome> {
     const uploader = { ...by, nowMs: this.#now() };
     const { value } = await this.#transactions.transact("artifact_store", (tx) =>
-      storeArtifact(tx, uploader, upload),
+      storeArtifact(tx, uploader, upload, damaged),
     );
     return value;
   }

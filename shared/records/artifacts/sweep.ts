@@ -9,7 +9,7 @@ import { after, endingId, endingName, tenantKeys } from "../kv/keyspace.ts";
 import { tenantAfter } from "../kv/tenants.ts";
 import { addTotalBytes, decodeArtifact, decodeUpload, readArtifact, readUpload } from "./record.ts";
 import { isReferenced } from "./references.ts";
-import { endUpload } from "./uploads.ts";
+import { endUpload, type RemovedUpload } from "./uploads.ts";
 
 /** The number of records in one read. */
 const SLICE = 100;
@@ -32,12 +32,6 @@ export interface DueRecord {
   readonly kind: "artifact" | "upload";
   /** The hash of the artifact, or the id of the upload. */
   readonly id: string;
-}
-
-/** An upload whose bytes are not needed. */
-export interface RemovedUpload {
-  readonly upload: string;
-  readonly size: number;
 }
 
 /** All that is old enough and seems to have no reference. */

@@ -1,9 +1,11 @@
 /**
  * Uploads. An upload reserves its size among the bytes of its tenant when it begins, so that uploads at the same time cannot exceed
- * the limit together. It becomes the artifact, or ends because another upload of the same bytes was faster, or expires.
+ * the limit together. It becomes the artifact, or replaces its damaged
+ * bytes, or ends because another upload of the same bytes was faster, or expires.
  */
 import { FleetError } from "../../protocol/errors.ts";
 import type { Reader, Tx } from "../../store/store.ts";
+import { actOf, appendTenantAudit } from "../audit/tenant-audit.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import {
   addTotalBytes,
@@ -26,13 +28,28 @@ export interface NewUpload {
   readonly upload: string;
   readonly sha256: string;
   readonly size: number;
+  /** The upload of the artifact, if its bytes are lost or damaged. */
+  readonly replaces: string | null;
+}
+
+/** An upload whose bytes are not needed. */
+export interface RemovedUpload {
+  readonly upload: string;
+  readonly size: number;
+}
+
+export interface StoredOutcome {
+  /** False: another upload has stored the bytes before, and those of this one are not needed. */
+  readonly isKept: boolean;
+  /** The upload with the damaged bytes, which this one has replaced. */
+  readonly replaced: RemovedUpload | null;
 }
 
 /** True: the tenant has the bytes. Throws TOO_LARGE over the limit of the tenant, CONFLICT for another upload of this id. */
 export async function beginUpload(
   tx: Tx,
   { tenant, caller, nowMs }: Uploader,
-  { upload, sha256, size }: NewUpload,
+  { upload, sha256, size, replaces }: NewUpload,
   totalBytesMax: number,
 ): Promise<boolean> {
   const keys = tenantKeys(tenant);
@@ -40,7 +57,7 @@ export async function beginUpload(
   if (artifact !== null) {
     if (artifact.size !== size) throw conflict(upload);
     writeArtifact(tx, keys, sha256, { ...artifact, touchedMs: nowMs });
-    return true;
+    if (artifact.upload !== replaces) return true;
   }
   const begun = await readUpload(tx, keys, upload);
   if (begun !== null) {
@@ -48,7 +65,8 @@ export async function beginUpload(
     return false;
   }
   const total = await readTotalBytes(tx, keys);
-  if (total + size > totalBytesMax) {
+  // The bytes that it replaces are released.
+  if (artifact === null && total + size > totalBytesMax) {
     throw new FleetError("TOO_LARGE", "the artifacts of the tenant have reached their limit", {
       details: { total_bytes: total, total_bytes_max: totalBytesMax, size },
     });
@@ -71,21 +89,32 @@ export async function ownUpload(
   });
 }
 
-/** The bytes of the upload have its hash. False: another upload has stored them before, and this one's are not needed. */
-export async function storeArtifact(tx: Tx, by: Uploader, upload: string): Promise<boolean> {
+/** The bytes of the upload have its hash. `damaged`: the upload of the artifact, if its bytes do not. */
+export async function storeArtifact(
+  tx: Tx,
+  by: Uploader,
+  upload: string,
+  damaged: string | null,
+): Promise<StoredOutcome> {
   const { tenant, caller, nowMs } = by;
   const keys = tenantKeys(tenant);
   const { sha256, size, beganMs, isStored } = await ownUpload(tx, by, upload);
-  if (isStored) return true;
+  if (isStored) return { isKept: true, replaced: null };
   const artifact = await readArtifact(tx, keys, sha256);
-  if (artifact !== null) {
+  if (artifact !== null && artifact.upload !== damaged) {
     writeArtifact(tx, keys, sha256, { ...artifact, touchedMs: nowMs });
     await endUpload(tx, tenant, upload);
-    return false;
+    return { isKept: false, replaced: null };
   }
   writeUpload(tx, keys, upload, { sha256, size, by: caller, beganMs, isStored: true });
-  writeArtifact(tx, keys, sha256, { size, upload, storedMs: nowMs, storedBy: caller, touchedMs: nowMs });
-  return true;
+  const first = artifact ?? { storedMs: nowMs, storedBy: caller };
+  const { storedMs, storedBy } = first;
+  writeArtifact(tx, keys, sha256, { size, upload, storedMs, storedBy, touchedMs: nowMs });
+  if (artifact === null) return { isKept: true, replaced: null };
+  tx.clear(keys.artifactUpload(artifact.upload));
+  await addTotalBytes(tx, keys, -artifact.size);
+  await appendTenantAudit(tx, tenant, [actOf(by, "artifact_repair", nowMs, { sha256, size })]);
+  return { isKept: true, replaced: { upload: artifact.upload, size: artifact.size } };
 }
 
 /** Ends an upload that is no artifact, and releases its bytes. null: it is an artifact, or has ended. */

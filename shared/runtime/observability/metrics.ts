@@ -161,6 +161,10 @@ function sweepMetrics(make: ReturnType<typeof makers>) {
       "fleet_artifacts_removed_total",
       "Artifacts removed because no checkpoint references them.",
     ),
+    artifactsRepairedTotal: make.counter(
+      "fleet_artifacts_repaired_total",
+      "Artifacts whose lost or damaged bytes another upload replaced.",
+    ),
     retentionLastRun: make.gauge(
       "fleet_retention_last_run_timestamp_seconds",
       "End of the last pass of retention by this process, in seconds since the epoch; 0: there was none.",

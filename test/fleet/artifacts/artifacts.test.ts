@@ -185,6 +185,44 @@ describe("artifacts", { timeout: CALLS_MS }, () => {
     }
   });
 
+  test("an upload of the same bytes replaces a flipped bit and lost parts, and the references stay", async () => {
+    const size = 2 * MIB + 4_099;
+    const { path, bytes } = fileOf(folder, "repaired.bin", size);
+    const reference = await client.artifacts.put(path);
+    const task = await client.takeTask("repaired");
+    const { checkpointId } = await task.checkpoint({ ...input(), artifacts: [reference] }, { deadlineMs });
+    const { total_bytes: before } = await client.artifacts.list({ deadlineMs });
+    const damages = [
+      () => {
+        const part = partsOfSize(server.home, size)[1]!;
+        const stored = readFileSync(part);
+        stored[77]! ^= 4;
+        writeFileSync(part, stored);
+      },
+      () => rmSync(partsOfSize(server.home, size)[2]!),
+    ];
+    for (const damage of damages) {
+      damage();
+      expect(await refused(client.artifacts.verify(reference.sha256))).toMatchObject({ code: "CORRUPT" });
+      const other = await server.client("agent-2");
+      await Promise.all([client.artifacts.put(path), other.artifacts.put(path)]);
+      expect(await client.artifacts.verify(reference.sha256)).toBe(bytes.length);
+    }
+    expect(await client.artifacts.stat(reference.sha256)).toMatchObject({
+      stored_by: "agent-1",
+      references: [{ task_id: "repaired", checkpoint_id: checkpointId }],
+    });
+    await expect.poll(() => partsOfSize(server.home, size).length, POLL).toBe(3);
+    expect((await client.artifacts.list({ deadlineMs })).total_bytes).toBe(before);
+    const { entries } = await client.admin.tenantAudit({ limit: 500, deadlineMs });
+    const acts = entries.map(({ entry }) => JSON.parse(entry) as { action: string; subject: object });
+    const subject = { sha256: reference.sha256, size };
+    expect(acts.filter(({ action }) => action === "artifact_repair").map((act) => act.subject)).toEqual([
+      subject,
+      subject,
+    ]);
+  });
+
   test.each(["", ".", "..", "../up", "a/b", "a\\b", "line\nfeed", "nul\0", "esc\u001b[2J", "x".repeat(256)])(
     "the name %j is refused",
     async (name) => {

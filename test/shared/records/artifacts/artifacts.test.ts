@@ -31,8 +31,10 @@ describe.each(ENGINES)("artifacts on %s", (engine) => {
 
   async function stored(sha256: string, size = 10): Promise<string> {
     const upload = uuidv7();
-    expect(await place.repository.artifacts.begin(by, { upload, sha256, size }, rules)).toBe(false);
-    expect(await place.repository.artifacts.store(by, upload)).toBe(true);
+    expect(await place.repository.artifacts.begin(by, { upload, sha256, size, replaces: null }, rules)).toBe(
+      false,
+    );
+    expect(await place.repository.artifacts.store(by, upload, null)).toMatchObject({ isKept: true });
     return upload;
   }
 
@@ -70,7 +72,11 @@ describe.each(ENGINES)("artifacts on %s", (engine) => {
     const size = 400_000;
     const begun = await Promise.allSettled(
       [1_001, 1_002, 1_003].map((n) =>
-        place.repository.artifacts.begin(by, { upload: uuidv7(), sha256: hashOf(n), size }, rules),
+        place.repository.artifacts.begin(
+          by,
+          { upload: uuidv7(), sha256: hashOf(n), size, replaces: null },
+          rules,
+        ),
       ),
     );
     const fit = Math.floor((rules.totalBytesMax - before) / size);
@@ -81,7 +87,11 @@ describe.each(ENGINES)("artifacts on %s", (engine) => {
 
   test("an upload that does not end releases its bytes after the grace time, and no earlier", async () => {
     const upload = uuidv7();
-    await place.repository.artifacts.begin(by, { upload, sha256: hashOf(2_001), size: 7 }, rules);
+    await place.repository.artifacts.begin(
+      by,
+      { upload, sha256: hashOf(2_001), size: 7, replaces: null },
+      rules,
+    );
     const candidate = { tenant: "default", kind: "upload", id: upload } as const;
     const total = async () =>
       (await place.repository.artifacts.list("default", { limit: 1 }, rules)).total_bytes;
@@ -96,11 +106,36 @@ describe.each(ENGINES)("artifacts on %s", (engine) => {
   test("the second upload of the same bytes is not needed, and the artifact keeps those of the first", async () => {
     const sha256 = hashOf(3_001);
     const second = uuidv7();
-    await place.repository.artifacts.begin(by, { upload: second, sha256, size: 10 }, rules);
+    await place.repository.artifacts.begin(by, { upload: second, sha256, size: 10, replaces: null }, rules);
     const first = await stored(sha256);
-    expect(await place.repository.artifacts.store(by, second)).toBe(false);
+    expect(await place.repository.artifacts.store(by, second, null)).toMatchObject({ isKept: false });
     expect((await place.repository.artifacts.record("default", sha256))?.upload).toBe(first);
-    expect(await place.repository.artifacts.store(by, first)).toBe(true);
+    expect(await place.repository.artifacts.store(by, first, null)).toMatchObject({ isKept: true });
+  });
+
+  test("of two uploads that replace the same damaged bytes, one does, and the bytes count once", async () => {
+    const sha256 = hashOf(3_501);
+    const damaged = await stored(sha256, 20);
+    const total = async () =>
+      (await place.repository.artifacts.list("default", { limit: 1 }, rules)).total_bytes;
+    const before = await total();
+    const repairs = [uuidv7(), uuidv7()];
+    for (const upload of repairs) {
+      const wanted = { upload, sha256, size: 20, replaces: damaged };
+      expect(await place.repository.artifacts.begin(by, wanted, rules)).toBe(false);
+    }
+    const done = await Promise.all(
+      repairs.map((upload) => place.repository.artifacts.store(by, upload, damaged)),
+    );
+    expect(done.filter(({ isKept }) => isKept)).toEqual([
+      { isKept: true, replaced: { upload: damaged, size: 20 } },
+    ]);
+    expect(await total()).toBe(before);
+    const record = await place.repository.artifacts.record("default", sha256);
+    expect(record?.upload).toBe(repairs[done.findIndex(({ isKept }) => isKept)]);
+    // A late verdict about bytes that are no longer those of the artifact.
+    const late = { upload: uuidv7(), sha256, size: 20, replaces: damaged };
+    expect(await place.repository.artifacts.begin(by, late, rules)).toBe(true);
   });
 
   test("the scrub finds a lost record, lost references and lost bytes of an artifact, and nothing else", async () => {

@@ -1,0 +1,64 @@
+/**
+ * Whether the stored bytes of an artifact still have its hash. An upload of the same bytes asks first, because it is the chance to replace
+ * what is lost or damaged. It reads one part at a time beside the requests, which ask again until it has ended.
+ */
+import type { ArtifactStore } from "../../../shared/artifacts/artifact-store.ts";
+import { contentHash } from "../../../shared/artifacts/content-hash.ts";
+import { FleetError } from "../../../shared/protocol/errors.ts";
+import type { ArtifactRecord } from "../../../shared/records/artifacts/record.ts";
+import type { Clock } from "../../../shared/runtime/clock.ts";
+
+/** How long a result counts, so that many uploads of the same bytes read them once. */
+const TRUSTED_MS = 10_000;
+/** How long a request waits for the end. */
+const WAIT_MS = 500;
+
+export interface StoredArtifact {
+  readonly tenant: string;
+  readonly sha256: string;
+  readonly record: ArtifactRecord;
+}
+
+/** `now` throws UNAVAILABLE, which a caller repeats, while the bytes are being read. */
+export interface Soundness {
+  whole(bytes: ArtifactStore, artifact: StoredArtifact): Promise<boolean>;
+  now(bytes: ArtifactStore, artifact: StoredArtifact): Promise<boolean>;
+}
+
+export function createSoundness(clock: Clock): Soundness {
+  const checks = new Map<string, { readonly result: Promise<boolean>; endedAt: number }>();
+
+  function whole(bytes: ArtifactStore, { tenant, sha256, record }: StoredArtifact): Promise<boolean> {
+    for (const [key, { endedAt }] of checks) if (clock.monotonic() - endedAt > TRUSTED_MS) checks.delete(key);
+    const key = `${tenant}/${record.upload}`;
+    const known = checks.get(key);
+    if (known !== undefined) return known.result;
+    const place = { tenant, upload: record.upload, size: record.size };
+    const result = contentHash(bytes, place).then((found) => "sha256" in found && found.sha256 === sha256);
+    const check = { result, endedAt: Number.POSITIVE_INFINITY };
+    checks.set(key, check);
+    result.then(
+      (isSound) => {
+        // Damage is to be replaced at once, and the next look finds the new bytes.
+        if (isSound) check.endedAt = clock.monotonic();
+        else checks.delete(key);
+      },
+      () => checks.delete(key),
+    );
+    return result;
+  }
+
+  return {
+    whole,
+    async now(bytes, artifact) {
+      const waiting = new AbortController();
+      const late = clock.sleep(WAIT_MS, waiting.signal).then(() => null);
+      const result = await Promise.race([whole(bytes, artifact), late]).finally(() => waiting.abort());
+      if (result !== null) return result;
+      throw new FleetError("UNAVAILABLE", "the bytes of the artifact are being verified", {
+        details: { sha256: artifact.sha256 },
+        retryAfterMs: WAIT_MS,
+      });
+    },
+  };
+}
