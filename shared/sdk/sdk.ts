@@ -57,7 +57,7 @@ export type { HeartbeatSender, HeartbeatState } from "./heartbeat.ts";
 export type { FileLock, LockOptions, LockResult } from "./mission/file-lock.ts";
 export type { MissionCheckpoint, MissionHandle, MissionResult, Resumption } from "./mission/mission.ts";
 export type { AvailableRecovery, RecoveryCheck } from "./mission/mission-directory.ts";
-export type { AssignmentWork, Specialist } from "./mission/specialist.ts";
+export type { AssignmentResult, AssignmentWork, SortieRecovery, Specialist } from "./mission/specialist.ts";
 export type { ReceivedOffer } from "./offers.ts";
 export type { PendingCommands } from "./spool/spool.ts";
 export { type Money, type Segment, type Spending, spendingBy, taskSegments } from "./task-cost.ts";

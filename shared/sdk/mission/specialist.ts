@@ -2,17 +2,33 @@
  * A specialist of a mission (seed 002, "Integration with Specialists"): it works on the sorties that are assigned to it,
  * reports its progress, and continues a sortie that was begun before with its own recovery context.
  */
+import { recoveryPrompt } from "../../prompts/recovery-prompt.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { RecoveryContext, Sortie } from "../../protocol/mission.ts";
 import type { CallOptions } from "../request/request.ts";
+import type { FileLock } from "./file-lock.ts";
 import type { MissionHandle, MissionResult } from "./mission.ts";
+
+export interface SortieRecovery {
+  /** Its blockers name the files that the agent did not get. */
+  readonly context: RecoveryContext;
+  /** The context as a prompt, like that of {@link MissionHandle.recoveryPrompt}. */
+  readonly prompt: string;
+  /** The locks on the files of the sortie, which are held until the work has ended. */
+  readonly locks: readonly FileLock[];
+}
 
 export interface AssignmentWork {
   /** The sortie has not been worked on. */
   begin(sortie: Sortie): Promise<void>;
-  /** It was begun, by this agent before it lost its context or by another one. `prompt`: {@link MissionHandle.recoveryPrompt}. */
-  resume(sortie: Sortie, recovery: { context: RecoveryContext; prompt: string }): Promise<void>;
+  /** It was begun, by this agent before it lost its context or by another one. */
+  resume(sortie: Sortie, recovery: SortieRecovery): Promise<void>;
+}
+
+export interface AssignmentResult {
+  /** Why files of a resumed sortie could not be locked, such as by which agent they are held. */
+  readonly blockers: readonly string[];
 }
 
 export class Specialist {
@@ -25,19 +41,31 @@ export class Specialist {
     this.agentId = agentId;
   }
 
-  /** Works on a sortie that is assigned to this agent. Throws NOT_FOUND for another one. */
+  /**
+   * Works on a sortie that is assigned to this agent. One that was begun is resumed with the locks on its modified files;
+   * a file that another agent holds is a blocker, and the work begins without it. Throws NOT_FOUND for another sortie.
+   */
   async onAssignment(
     sortieId: string,
     { begin, resume }: AssignmentWork,
     options: CallOptions = {},
-  ): Promise<void> {
+  ): Promise<AssignmentResult> {
     const sortie = await this.#assigned(sortieId, options);
     this.#sortieId = sortieId;
     // Read before the report, which would be the last action.
-    const recovery = sortie.started_at === null ? null : await this.#recovery(options);
-    await this.#mission.updateSortie(sortieId, { status: "in_progress" }, options);
-    if (recovery === null) await begin(sortie);
-    else await resume(sortie, recovery);
+    const context = sortie.started_at === null ? null : await this.recoveryContext(options);
+    const change = { status: "in_progress" } as const;
+    const { progressPercent } = await this.#mission.updateSortie(sortieId, change, options);
+    if (context === null) {
+      await begin(sortie);
+      return { blockers: [] };
+    }
+    await using held = await this.#lockModified(sortie, context, options);
+    const { locks, blockers } = held;
+    const blocked = { ...context, blockers: [...context.blockers, ...blockers] };
+    const { text: prompt } = recoveryPrompt({ context: blocked, progressPercent });
+    await resume(sortie, { context: blocked, prompt, locks });
+    return { blockers };
   }
 
   /** Kept with the sortie that is worked on, and in its checkpoints. null: there is none. */
@@ -53,10 +81,26 @@ export class Specialist {
     return this.#mission.recoveryContext({ ...options, agentId: this.agentId });
   }
 
-  async #recovery(options: CallOptions): Promise<{ context: RecoveryContext; prompt: string } | null> {
-    const context = await this.recoveryContext(options);
-    const prompt = await this.#mission.recoveryPrompt({ ...options, agentId: this.agentId });
-    return context === null || prompt === null ? null : { context, prompt: prompt.text };
+  /** The context may name files of other sorties too, whose locks belong to those. */
+  async #lockModified(
+    { sortie_id: sortieId, title, files }: Sortie,
+    { files_modified }: RecoveryContext,
+    { signal }: CallOptions,
+  ): Promise<HeldFiles> {
+    const held = new HeldFiles();
+    const purpose = title.slice(0, LIMITS.lock_purpose_chars_max);
+    for (const path of files.filter((file) => files_modified.includes(file))) {
+      try {
+        held.locks.push(await this.#mission.lock(path, { sortieId, purpose, signal }));
+      } catch (error) {
+        if (!(error instanceof FleetError) || signal?.aborted === true) {
+          await held[Symbol.asyncDispose]();
+          throw error;
+        }
+        held.blockers.push(blockerOf(path, error));
+      }
+    }
+    return held;
   }
 
   async #assigned(sortieId: string, options: CallOptions): Promise<Sortie> {
@@ -72,4 +116,20 @@ export class Specialist {
       });
     }
   }
+}
+
+class HeldFiles implements AsyncDisposable {
+  readonly locks: FileLock[] = [];
+  readonly blockers: string[] = [];
+
+  /** A lock that cannot be released ends with its time, and must not lose the result of the work. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.allSettled(this.locks.map((lock) => lock.release()));
+  }
+}
+
+function blockerOf(path: string, { code, message, details: { held_by, until } }: FleetError): string {
+  return code === "CONFLICT" && typeof held_by === "string"
+    ? `The lock on ${path} is held by ${held_by} until ${until}`
+    : `The file ${path} could not be locked: ${message}`;
 }

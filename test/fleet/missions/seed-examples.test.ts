@@ -187,11 +187,34 @@ describe("the examples of seed 002", { timeout: CALLS_MS }, () => {
       },
     });
     expect(done).toEqual(["resumed srt-003: the routes"]);
+    expect(await client.mission(MISSION).locks()).toEqual([]);
     await specialist.reportProgress("the routes are tested");
     expect(await specialist.recoveryContext()).toMatchObject({
       last_action: "the routes are tested",
       next_steps: ['Complete "part 3" (srt-003, Specialist-3)'],
     });
+    // Its files are locked again while it works; one that another agent holds is a blocker.
+    const files = ["src/api/routes.ts", "src/held.ts"];
+    await client.mission(MISSION).updateSortie("srt-003", { files });
+    const foreign = await client.mission(MISSION).lock("src/held.ts");
+    const holders = async () =>
+      (await client.mission(MISSION).locks()).map(({ path, agent_id, sortie_id }) => [path, agent_id, sortie_id]);
+    const blocker = /^The lock on src\/held\.ts is held by dispatch until \S+Z$/;
+    const { blockers } = await specialist.onAssignment("srt-003", {
+      begin: async () => void done.push("begun"),
+      resume: async (_sortie, { context, prompt, locks }) => {
+        expect(locks.map(({ path }) => path)).toEqual(["src/api/routes.ts"]);
+        expect(context.blockers).toEqual([expect.stringMatching(blocker)]);
+        expect(prompt).toContain("The lock on src/held.ts is held by dispatch until ");
+        expect(await holders()).toEqual([
+          ["src/api/routes.ts", "Specialist-3", "srt-003"],
+          ["src/held.ts", "dispatch", null],
+        ]);
+      },
+    });
+    expect(blockers).toEqual([expect.stringMatching(blocker)]);
+    expect(await holders()).toEqual([["src/held.ts", "dispatch", null]]);
+    await foreign.release();
     // A sortie without work begins.
     await client.mission(MISSION).updateSortie("srt-004", { assignedTo: "Specialist-3" });
     await specialist.onAssignment("srt-004", {
