@@ -10,6 +10,7 @@ import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { HOOK_VENDORS, type HookVendor } from "../../shared/sdk/hooks/vendors.ts";
 import { type FleetClient, FleetError } from "../../shared/sdk/sdk.ts";
 import { fleetCallOf } from "./agent-shell.ts";
+import { reportCompaction } from "./compacted-missions.ts";
 import { continuationOf, isNewContext, taskOf } from "./continuation.ts";
 import { type HookEvent, shortHash } from "./event.ts";
 import { agentOf, type FleetConnections, type HookAgent } from "./fleet-connections.ts";
@@ -78,6 +79,8 @@ export class SessionWork {
     }
     // The hook of an error and that of the end run beside each other: the end may be first, and have saved the work.
     if (save || isRateLimit(event)) await this.#save(client, agent, event, { ...result, taskId });
+    // After the session's own checkpoint, which would count as activity of the mission.
+    if (event.event === "pre_compact") await reportCompaction(client, log, { session, taskId, at: event.at });
   }
 
   async #record(

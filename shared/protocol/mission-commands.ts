@@ -84,12 +84,19 @@ export const sortieUpdateCommandSchema = z
     { path: ["status"], error: "a status, assigned_to, title, files or progress_notes" },
   );
 
-/** `error`: what failed; it becomes a blocker of the recovery context (US-302). Without it the trigger is `manual`. */
-export const missionCheckpointCommandSchema = z.looseObject({
-  ...envelope,
-  note: notesSchema.optional(),
-  error: z.looseObject({ name: z.string().max(LIMITS.id_chars_max), message: notesSchema }).optional(),
-});
+/** `error`: what failed; it becomes a blocker of the recovery context (US-302). By default the trigger is `manual`. */
+export const missionCheckpointCommandSchema = z
+  .looseObject({
+    ...envelope,
+    note: notesSchema.optional(),
+    error: z.looseObject({ name: z.string().max(LIMITS.id_chars_max), message: notesSchema }).optional(),
+    /** The context of the caller is compacted: the trigger is `compaction`, and the mission can be resumed at once. */
+    compaction: z.boolean().optional(),
+  })
+  .refine(({ error, compaction }) => error === undefined || compaction !== true, {
+    path: ["compaction"],
+    error: "an error or a compaction, not both",
+  });
 
 /** Without `checkpoint_id`: from the newest checkpoint with a snapshot, and the progress of working specialists is kept. */
 const missionResumeCommandSchema = z.looseObject({

@@ -27,6 +27,8 @@ const missionsQuerySchema = z.looseObject({
   recoverable: z.boolean().default(false),
   /** The coordinator. */
   agent_id: principalSchema.optional(),
+  /** An agent that coordinates the mission, or to which an open sortie of it is assigned. */
+  participant: principalSchema.optional(),
   limit: pageLimit(LIMITS.missions_limit_max, LIMITS.missions_limit_default),
   cursor,
 });

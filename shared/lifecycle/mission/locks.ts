@@ -196,6 +196,10 @@ export class LockChanges {
   }
 }
 
+/** The time at which the lock was acquired or last renewed. */
+export const renewedMs = ({ expires_at, timeout_ms }: HeldLock): number =>
+  Date.parse(expires_at) - timeout_ms;
+
 /** The time of the next change that no agent asks for; null: there is none. */
 export function lockDueMs({ locks }: LockTable): number | null {
   const times = locks.flatMap(({ expires_at, waiters }) => [

@@ -3,11 +3,12 @@
  * snapshot, and later progress is cleared.
  *
  * The exception answers open question 2 of the seed, a coordinator that fails while its specialists continue: the
- * sorties of a specialist that reported less than {@link LIMITS.specialist_active_ms} ago, and after the snapshot,
- * stay as they are. A resumption from a checkpoint that its caller names makes no exception.
+ * sorties of a specialist that reported or renewed a lock less than {@link LIMITS.specialist_active_ms} ago, and after
+ * the snapshot, stay as they are. A resumption from a checkpoint that its caller names makes no exception.
  */
 import { LIMITS } from "../../protocol/limits.ts";
 import type { MissionSnapshot, SortieCounts, SortieSnapshot } from "../../protocol/mission.ts";
+import { type LockTable, renewedMs } from "./locks.ts";
 import { type MissionRecord, milestoneAt, progressOf, recounted } from "./mission.ts";
 import { sortieSnapshot } from "./snapshot.ts";
 import { isEndedSortie, type SortieRecord } from "./sortie.ts";
@@ -27,6 +28,7 @@ export interface Restoration {
 export interface RestorationInput {
   readonly mission: MissionRecord;
   readonly sorties: readonly SortieRecord[];
+  readonly locks: LockTable;
   readonly snapshot: MissionSnapshot;
   /** The time of the snapshot. */
   readonly takenAt: string;
@@ -38,7 +40,7 @@ export interface RestorationInput {
 export function restorationOf(input: RestorationInput): Restoration {
   const { mission, sorties, snapshot, takenAt, isExact, nowMs } = input;
   const at = new Date(nowMs).toISOString();
-  const working = isExact ? new Set<string>() : workingSpecialists(sorties, takenAt, nowMs);
+  const working = isExact ? new Set<string>() : workingSpecialists(input);
   const isKept = ({ assigned_to, last_activity_at }: SortieRecord): boolean =>
     assigned_to !== null && working.has(assigned_to) && last_activity_at > takenAt;
   const present = new Map(sorties.map((sortie) => [sortie.sortie_id, sortie]));
@@ -67,13 +69,16 @@ export function restorationOf(input: RestorationInput): Restoration {
   };
 }
 
-/** A specialist works if the newest of its reports is after the snapshot, and not long ago. */
-function workingSpecialists(sorties: readonly SortieRecord[], takenAt: string, nowMs: number): Set<string> {
+/** A specialist works if its newest report, or the newest renewal of its locks, is after the snapshot and not long ago. */
+function workingSpecialists({ sorties, locks: { locks }, takenAt, nowMs }: RestorationInput): Set<string> {
+  const takenMs = Date.parse(takenAt);
+  const isRecent = (atMs: number) => atMs > takenMs && nowMs - atMs < LIMITS.specialist_active_ms;
+  const begun = sorties.filter(({ started_at }) => started_at !== null);
   return new Set(
-    sorties.flatMap(({ assigned_to, last_activity_at, started_at }) => {
-      const isRecent = nowMs - Date.parse(last_activity_at) < LIMITS.specialist_active_ms;
-      const reports = started_at !== null && last_activity_at > takenAt && isRecent;
-      return assigned_to !== null && reports ? [assigned_to] : [];
+    begun.flatMap(({ assigned_to, last_activity_at }) => {
+      const renewed = locks.flatMap((lock) => (lock.agent_id === assigned_to ? [renewedMs(lock)] : []));
+      const works = [Date.parse(last_activity_at), ...renewed].some(isRecent);
+      return assigned_to !== null && works ? [assigned_to] : [];
     }),
   );
 }

@@ -63,24 +63,24 @@ export async function updateMission(
   return work.complete({ ...missionAnswer(mission, work.at), checkpoint_id: answer.checkpoint_id });
 }
 
-/** By hand with a note, or after an error, which becomes a blocker (US-302, US-303). */
+/** By hand with a note, after an error, which becomes a blocker (US-302, US-303), or when a context is compacted (US-304). */
 export async function checkpointMission(
   tx: Tx,
   context: CommandContext,
-  { note, error }: MissionCheckpointCommand,
+  { note, error, compaction = false }: MissionCheckpointCommand,
 ): Promise<RememberedSnapshot | Replay> {
-  const work = await MissionTransaction.begin(tx, context, { specialist: error !== undefined });
+  const specialist = error !== undefined || compaction;
+  const work = await MissionTransaction.begin(tx, context, { specialist });
   if (!(work instanceof MissionTransaction)) return work;
   const { mission } = work;
   requireActive(mission);
   await work.requireParticipant();
   const failure = error === undefined ? null : `${error.name}: ${error.message}`;
-  const trigger =
-    failure === null
-      ? { reason: "manual" as const, details: note }
-      : { reason: "error" as const, details: failure };
+  const reason = failure !== null ? "error" : compaction ? "compaction" : "manual";
   const blockers = failure === null ? [] : [failure];
-  const { answer, fleet } = await work.checkpoint(trigger, { blockers });
+  const written = await work.checkpoint({ reason, details: failure ?? note }, { blockers });
+  const { answer, fleet } = written;
+  if (compaction) work.markCompacted(written);
   return work.complete({
     ...answer,
     mission_status: mission.status,

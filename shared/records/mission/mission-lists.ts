@@ -1,7 +1,7 @@
 /** The queries about missions: lists in the order of names, and the current mission. */
 import { endOfMission, type MissionRecord, progressOf } from "../../lifecycle/mission/mission.ts";
 import { silenceOf } from "../../lifecycle/mission/silence.ts";
-import type { SortieRecord } from "../../lifecycle/mission/sortie.ts";
+import { isEndedSortie, type SortieRecord } from "../../lifecycle/mission/sortie.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Mission } from "../../protocol/mission.ts";
@@ -12,7 +12,7 @@ import { openCursor, sealCursor } from "../kv/cursor.ts";
 import { after, endingName, parseTask, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { decodeSoundHead } from "../task/head.ts";
 import { readMission } from "./mission-records.ts";
-import { decodeRecord } from "./sealed-record.ts";
+import { decodeRecord, openSoundRecord } from "./sealed-record.ts";
 
 /** The number of records read at once. */
 const SLICE = 100;
@@ -26,11 +26,11 @@ type Filter = Pick<QueryParams<"missions">, "status" | "active" | "recoverable" 
 export async function listMissions(
   reader: Reader,
   tenant: string,
-  { limit, cursor, ...filter }: QueryParams<"missions">,
+  { limit, cursor, participant, ...filter }: QueryParams<"missions">,
 ): Promise<MissionPage> {
   const keys = tenantKeys(tenant);
   const { status = "", active, recoverable, agent_id = "" } = filter;
-  const kind = `missions/${tenant}/${status}/${active}/${recoverable}/${agent_id}`;
+  const kind = `missions/${tenant}/${status}/${active}/${recoverable}/${agent_id}/${participant ?? ""}`;
   // Missions that have not ended are few, so they have an index.
   const isIndexed = active || recoverable;
   const index = isIndexed ? keys.activeMissions() : keys.missions();
@@ -48,8 +48,13 @@ export async function listMissions(
       const view = views[i];
       if (view === null) corrupt.push(id);
       if (view == null || !matches(view, filter)) continue;
-      missions.push(view);
-      if (missions.length < limit) continue;
+      if (participant === undefined || view.coordinator === participant) missions.push(view);
+      else {
+        const sorties = await soundSorties(reader, keys, id);
+        if (sorties.some((one) => isOpenOf(one, participant))) missions.push(view);
+        scanned += sorties.length;
+      }
+      if (missions.length < limit && scanned < LIMITS.tasks_scan_count_max) continue;
       const isLast = !more && i === ids.length - 1;
       return { missions, corrupt, ...(!isLast && { cursor: sealCursor(kind, last) }) };
     }
@@ -58,6 +63,15 @@ export async function listMissions(
   }
   return { missions, corrupt, ...(last !== null && { cursor: sealCursor(kind, last) }) };
 }
+
+/** The scrub finds a damaged one. */
+async function soundSorties(reader: Reader, keys: TenantKeys, mission: string): Promise<SortieRecord[]> {
+  const { rows } = await reader.getRange(keys.sorties(mission), { limit: LIMITS.mission_sorties_count_max });
+  return rows.flatMap(({ value }) => openSoundRecord<SortieRecord>(value) ?? []);
+}
+
+const isOpenOf = ({ assigned_to, status }: SortieRecord, agent: string): boolean =>
+  assigned_to === agent && !isEndedSortie(status);
 
 function matches(mission: Mission, { status, active, recoverable, agent_id }: Filter): boolean {
   if (recoverable && (mission.silence?.checkpoint_id ?? null) === null) return false;

@@ -7,6 +7,7 @@ import { checkpointCreated, settleEnd } from "../../lifecycle/checkpoints.ts";
 import { Decision } from "../../lifecycle/decision.ts";
 import { type LockChange, LockChanges, type LockTable, lockSnapshot } from "../../lifecycle/mission/locks.ts";
 import { FINAL_STATUS_OF, type MissionEnd, type MissionRecord } from "../../lifecycle/mission/mission.ts";
+import { lapseOf, lastActivityOf } from "../../lifecycle/mission/silence.ts";
 import { type SnapshotTrigger, snapshotCheckpoint } from "../../lifecycle/mission/snapshot.ts";
 import type { SortieRecord } from "../../lifecycle/mission/sortie.ts";
 import { requireFence } from "../../lifecycle/ownership.ts";
@@ -176,12 +177,17 @@ export class MissionTransaction {
     return changes;
   }
 
-  /** One transition for each change of the locks. No other transition may come between {@link locks} and this. */
+  /**
+   * One transition for each change of the locks. No other transition may come between {@link locks} and this.
+   * The locks of an agent are its activity, so the mission is not silent; what a service ends is none.
+   */
   writeLocks(): readonly LockChange[] {
     const changes = this.#locks?.changes ?? [];
-    for (const change of changes) {
+    for (const [i, change] of changes.entries()) {
       const { event, facts } = statedChange(this.context.actor.task, change);
-      this.add(change.op, event, facts, { locks: change.after });
+      const isActivity = i === changes.length - 1 && !this.#isService && this.mission.last_activity_at < this.at;
+      const mission = isActivity ? { ...this.mission, last_activity_at: this.at } : undefined;
+      this.add(change.op, event, facts, { locks: change.after, ...(mission !== undefined && { mission }) });
     }
     const { tenant, task } = this.context.actor;
     const before = this.#locksBefore;
@@ -240,6 +246,20 @@ export class MissionTransaction {
       settleEnd(decision, before, end);
     }
     return { answer: versionAnswer(checkpoint, sealed), fleet };
+  }
+
+  /** An agent of the mission lost its context now, so the mission can be resumed without a wait for its silence. */
+  markCompacted({ answer, fleet }: WrittenSnapshot): void {
+    const { mission, at } = this;
+    if (mission.status !== "in_progress") return;
+    const { checkpoint_id: id } = answer;
+    const point = { id, timestamp: at, trigger: "compaction", progress_percent: fleet.progress_percent };
+    const last = lastActivityOf(mission, this.#begun.head);
+    const lapse = lapseOf(mission, { last, until: at, point, nowMs: this.context.nowMs });
+    this.add("mission_lapse", lapse.compacted, { since: lapse.since }, { mission: lapse.mission });
+    if (lapse.recoverable === null) return;
+    const { event, snapshot } = lapse.recoverable;
+    this.#decision.add("mission_recoverable", { facts: { snapshot }, event });
   }
 
   complete<A extends RememberedAnswer>(answer: A): Promise<A> {

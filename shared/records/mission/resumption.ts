@@ -1,7 +1,7 @@
 /** The checkpoint from which a mission resumes, what it would restore, and the restoration itself, in one transaction. */
 
 import { type LockRestorationInput, restoreLocks } from "../../lifecycle/mission/lock-restoration.ts";
-import { LockChanges } from "../../lifecycle/mission/locks.ts";
+import { LockChanges, NO_LOCKS } from "../../lifecycle/mission/locks.ts";
 import type { MissionRecord } from "../../lifecycle/mission/mission.ts";
 import { requireActive } from "../../lifecycle/mission/mission.ts";
 import { recoveryContextOf, specialistContext } from "../../lifecycle/mission/recovery-context.ts";
@@ -110,11 +110,13 @@ async function planOf(
   { named, nowMs }: { readonly named: string | undefined; readonly nowMs: number },
 ): Promise<Plan> {
   const point = await findSnapshot(reader, tenant, mission.mission_id, named);
-  const sorties = await readSorties(reader, tenantKeys(tenant), mission.mission_id);
+  const keys = tenantKeys(tenant);
+  const sorties = await readSorties(reader, keys, mission.mission_id);
+  const locks = await readLocks(reader, keys, mission.mission_id);
   const { snapshot, checkpoint } = point;
   const takenAt = checkpoint.metadata.committed_at;
   const isExact = named !== undefined;
-  const restoration = restorationOf({ mission, sorties, snapshot, takenAt, isExact, nowMs });
+  const restoration = restorationOf({ mission, sorties, locks, snapshot, takenAt, isExact, nowMs });
   return { ...point, restoration, recoveryContext: contextAfter(point, restoration, nowMs) };
 }
 
@@ -246,7 +248,7 @@ export async function readRecoveryContext(
   const { checkpoint, snapshot } = await findSnapshot(reader, tenant, mission_id, checkpoint_id);
   if (agent_id === undefined) return snapshot.recovery_context;
   const takenAt = checkpoint.metadata.committed_at;
-  const exact = { mission, sorties: [], snapshot, takenAt, isExact: true, nowMs };
+  const exact = { mission, sorties: [], locks: NO_LOCKS, snapshot, takenAt, isExact: true, nowMs };
   const { sorties } = restorationOf(exact);
   const own = specialistContext({ mission, sorties, nowMs }, agent_id);
   if (own === null) return null;

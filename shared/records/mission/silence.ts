@@ -5,11 +5,16 @@
  */
 import { decisionOfService } from "../../lifecycle/decision.ts";
 import type { MissionRecord } from "../../lifecycle/mission/mission.ts";
-import { isNewlySilent, lastActivityOf } from "../../lifecycle/mission/silence.ts";
+import {
+  isNewlySilent,
+  lapseOf,
+  lastActivityOf,
+  type RecoveryPoint,
+} from "../../lifecycle/mission/silence.ts";
 import type { TaskRecord } from "../../lifecycle/task.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
-import { recoveryQuestion, type Silence } from "../../protocol/mission.ts";
+import type { Silence } from "../../protocol/mission.ts";
 import type { Reader, Store, Tx } from "../../store/store.ts";
 import { after, parseTask, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { tenantAfter } from "../kv/tenants.ts";
@@ -114,40 +119,29 @@ async function writeMark(
 ): Promise<Silence> {
   const { tenant, task_id: mission_id } = head;
   const point = await recoveryPoint(tx, tenant, mission_id);
-  // A mission whose sorties are all complete needs its end and no recovery.
-  const candidate = point !== null && point.progress_percent < 100 ? point : null;
-  const since = lastActivityOf(mission, head);
-  const silence: Silence = {
-    since,
-    detected_at: new Date(nowMs).toISOString(),
-    checkpoint_id: candidate?.id ?? null,
-    checkpoint_at: candidate?.timestamp ?? null,
-  };
-  const bytes = encodeRecord({ ...mission, silence }, head.audit_seq + 1);
+  const last = lastActivityOf(mission, head);
+  const lapse = lapseOf(mission, { last, until: last, point, nowMs });
+  const bytes = encodeRecord(lapse.mission, head.audit_seq + 1);
   tx.set(keys.mission(mission_id), bytes);
-  const data = {
-    mission_id,
-    last_activity_at: since,
-    inactivity_duration_ms: nowMs - Date.parse(since),
-    checkpoint_available: point !== null,
-    ...(point !== null && { checkpoint_id: point.id }),
-  };
   const records = [statedRecord(recordHash(bytes), MISSION_NAME)];
   const decision = decisionOfService(head, service, nowMs);
-  decision.add("mission_lapse", { facts: { since, records }, event: { type: "context_compacted", data } });
-  if (candidate !== null) {
-    const found = { mission_id, checkpoint: candidate, message: recoveryQuestion(candidate.timestamp) };
-    const event = { type: "recovery_available", data: found } as const;
-    decision.add("mission_recoverable", { facts: { snapshot: candidate.id }, event });
+  decision.add("mission_lapse", { facts: { since: lapse.since, records }, event: lapse.compacted });
+  if (lapse.recoverable !== null) {
+    const { event, snapshot } = lapse.recoverable;
+    decision.add("mission_recoverable", { facts: { snapshot }, event });
   }
   const actor = { id: service, type: "service" } as const;
   const author = { tenant, task: mission_id, actor, commandId: null, nowMs, incarnation };
   writeTransitions(tx, keys, { ...author, traceparent: undefined }, head, decision.transitions);
-  return silence;
+  return lapse.silence;
 }
 
 /** The checkpoint from which the mission would resume; null: there is none. */
-async function recoveryPoint(reader: Reader, tenant: string, mission: string) {
+async function recoveryPoint(
+  reader: Reader,
+  tenant: string,
+  mission: string,
+): Promise<RecoveryPoint | null> {
   try {
     const { checkpoint, snapshot } = await findSnapshot(reader, tenant, mission, undefined);
     const { checkpoint_id: id, committed_at: timestamp, trigger } = checkpoint.metadata;

@@ -41,6 +41,12 @@ export class MissionDirectory {
     return this.#parts.queries.send("missions", query);
   }
 
+  /** The active missions that this agent coordinates, or in which it has an open sortie. */
+  async own(options: CallOptions = {}): Promise<Mission[]> {
+    const query = { ...options, active: true, participant: this.#parts.agentId };
+    return (await this.#pages(query)).flatMap(({ missions }) => missions);
+  }
+
   /** The active mission with the newest activity, of those that this agent coordinates if there is any; null: there is none. */
   async current({ deadlineMs, signal }: CallOptions = {}): Promise<Mission | null> {
     return (await this.#parts.queries.find("mission", { deadlineMs, signal }))?.mission ?? null;
@@ -48,15 +54,10 @@ export class MissionDirectory {
 
   /** The silent missions of this agent, and those without a coordinator. A mission is silent until its next activity. */
   async recoverable(options: CallOptions = {}): Promise<AvailableRecovery[]> {
-    const found: AvailableRecovery[] = [];
-    for (let cursor: string | undefined; ; ) {
-      const page = await this.list({ ...options, recoverable: true, cursor });
-      found.push(
-        ...page.missions.flatMap((mission) => availableRecovery(mission, this.#parts.agentId) ?? []),
-      );
-      cursor = page.cursor;
-      if (cursor === undefined) return found;
-    }
+    const pages = await this.#pages({ ...options, recoverable: true });
+    return pages.flatMap(({ missions }) =>
+      missions.flatMap((mission) => availableRecovery(mission, this.#parts.agentId) ?? []),
+    );
   }
 
   /**
@@ -75,6 +76,16 @@ export class MissionDirectory {
       resumed.push(await new MissionHandle(this.#parts, mission.mission_id, fence).resume(options));
     }
     return { available: [], resumed };
+  }
+
+  async #pages(query: Camel<QueryInput<"missions">> & CallOptions): Promise<MissionPage[]> {
+    const pages: MissionPage[] = [];
+    for (let cursor: string | undefined; ; ) {
+      const page = await this.list({ ...query, cursor });
+      pages.push(page);
+      cursor = page.cursor;
+      if (cursor === undefined) return pages;
+    }
   }
 }
 

@@ -94,6 +94,11 @@ export class MissionHandle {
     return this.#checkpoint({ error: bounded }, options);
   }
 
+  /** Records the mission when the context of this agent is compacted, and makes it recoverable at once (US-304). */
+  reportCompaction({ note, ...options }: Options & { readonly note?: string } = {}): Promise<MissionCheckpoint> {
+    return this.#checkpoint({ note, compaction: true }, options);
+  }
+
   /**
    * Restores the sorties from a checkpoint; without one from the newest, and the progress of working specialists is kept.
    * May be repeated.

@@ -12,6 +12,7 @@ import { payloadsOf, transcriptOf, type VendorPayloads } from "./payloads.ts";
 
 let fleet: TestFleet;
 let reader: FleetClient;
+const PATIENT = { deadlineMs: 20_000 };
 
 beforeAll(async () => {
   fleet = await startFleet();
@@ -94,6 +95,39 @@ describe.each(HOOK_VENDOR_NAMES)("%s", (vendor) => {
     expect(hookSpecificOutput.additionalContext.length).toBeLessThanOrEqual(
       vendor === "codex" ? 10_000 : 9_500,
     );
+  });
+
+  test("US-304 a compaction of a specialist or of a coordinator is detected by its mission, once and at once", async () => {
+    const [coordinated, own] = [`${vendor}-mission`, `${vendor}-own`];
+    const start = async (id: string) => {
+      await reader.mission(id).start({ title: "Add a login form" }, PATIENT);
+      const sorties = [{ title: "the form", assignedTo: `${vendor}-agent` }];
+      await reader.mission(id).addSorties(sorties, PATIENT);
+    };
+    await start(coordinated);
+    await reader.mission(own).start({ title: "Add a logout" }, PATIENT);
+    // One event of a helper that was killed before it removed the event is handled again.
+    hooks.keep(...payloads.compact, 1);
+    await hooks.run(...payloads.edit("session.ts"), { FLEET_TASK: own });
+    await hooks.drained();
+    await hooks.run(...payloads.compact, { FLEET_TASK: own });
+    await hooks.drained();
+    const lapses = async (id: string) => {
+      const { entries } = await reader.getAudit(id, { ...PATIENT, limit: 100 });
+      return entries.map(({ entry }) => JSON.parse(entry).op).filter((op) => /^mission_(lapse|recov)/.test(op));
+    };
+    expect(await lapses(own)).toEqual(["mission_lapse", "mission_recoverable"]);
+    expect(await lapses(coordinated)).toEqual(
+      Array.from({ length: 2 }, () => ["mission_lapse", "mission_recoverable"]).flat(),
+    );
+    const { checkpoint } = await reader.latest(own, PATIENT);
+    expect(checkpoint).toMatchObject({
+      metadata: { trigger: { reason: "compaction" } },
+      fleet: { mission_id: own },
+    });
+    for (const id of [own, coordinated])
+      expect((await reader.mission(id).state(PATIENT))?.silence?.checkpoint_id).toEqual(expect.any(String));
+    for (const id of [own, coordinated]) await reader.mission(id).update({ status: "cancelled" }, PATIENT);
   });
 
   test("the checkpoint message as a prompt begins no new turn, another prompt does", async () => {

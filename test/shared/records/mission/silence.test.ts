@@ -1,5 +1,8 @@
 /** The detection of silent missions (US-304) on real stores: marks, their events, and the end of a mark. */
+import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { DEFAULT_POLICIES } from "../../../../shared/protocol/policy.ts";
+import { stepMissionSweep } from "../../../../shared/records/mission/mission-sweep.ts";
 import { findSilent, markSilent, type SilenceSearch } from "../../../../shared/records/mission/silence.ts";
 import { completeSortie, MISSION, report, startMission } from "../../../harness/records/missions.ts";
 import { waitingEvents } from "../../../harness/records/outbox.ts";
@@ -97,6 +100,105 @@ describe.each(ENGINES)("a silent mission on %s", (engine) => {
     await mark();
     expect(await waitingEvents(bench.store, "context_compacted")).toHaveLength(2);
     expect(await recoverable()).toHaveLength(1);
+  });
+
+  test("US-304 a reported compaction is recorded with its trigger, and the mission can be resumed at once, once", async () => {
+    await startMission(bench.repository, 4);
+    await completeSortie(bench.repository, 1);
+    nowMs += 1_000;
+    const report = () =>
+      send(
+        bench.repository,
+        "mission_checkpoint",
+        { compaction: true, note: "claude-code compacts the context of specialist-2" },
+        { task: MISSION, agent: "specialist-2", commandId },
+      );
+    const commandId = uuidv7();
+    const { committed_at } = await report();
+    expect(await report()).toMatchObject({ replayed: true });
+    const { checkpoint } = await bench.repository.latest("default", MISSION);
+    expect(checkpoint?.metadata).toMatchObject({ checkpoint_id: commandId, trigger: { reason: "compaction" } });
+    expect(await recoverable()).toMatchObject([{ silence: { checkpoint_id: commandId } }]);
+    expect(await found()).toEqual([]);
+    expect((await waitingEvents(bench.store, "context_compacted")).map(({ data }) => data)).toEqual([
+      {
+        mission_id: MISSION,
+        last_activity_at: new Date(nowMs - 1_000).toISOString(),
+        inactivity_duration_ms: 1_000,
+        checkpoint_available: true,
+        checkpoint_id: commandId,
+      },
+    ]);
+    const [available] = await waitingEvents(bench.store, "recovery_available");
+    expect(available?.data).toMatchObject({ checkpoint: { id: commandId, trigger: "compaction" } });
+    expect(available?.data).toMatchObject({ message: `Found checkpoint from ${committed_at}. Resume?` });
+    await send(bench.repository, "mission_resume", {}, by);
+    expect(await recoverable()).toEqual([]);
+    expect((await scrub(bench, { now: () => nowMs })).findings).toEqual([]);
+  });
+
+  test("only an agent of the mission reports a compaction, and not together with an error", async () => {
+    await send(bench.repository, "take", {}, by);
+    await startMission(bench.repository, 2, { fence: 1 });
+    const stranger = { task: MISSION, agent: "stranger" };
+    const reported = (body: object, options: object) =>
+      send(bench.repository, "mission_checkpoint", { compaction: true, ...body }, { task: MISSION, ...options });
+    await expect(reported({}, stranger)).rejects.toMatchObject({ code: "FENCED" });
+    const error = { name: "Error", message: "no" };
+    await expect(reported({ error }, { ...by, fence: 1 })).rejects.toMatchObject({ code: "INVALID" });
+    expect(await reported({}, { ...by, fence: 1 })).toMatchObject({ mission_status: "in_progress" });
+  });
+
+  test("the missions of an agent: those that it coordinates, and those with an open sortie of it", async () => {
+    await send(bench.repository, "take", {}, by);
+    await startMission(bench.repository, 2, { fence: 1 });
+    const of = async (participant: string) => {
+      const query = { active: true, recoverable: false, participant, limit: 10 };
+      return (await bench.repository.missions.list("default", query)).missions.length;
+    };
+    expect(await Promise.all(["dispatch", "specialist-1", "stranger"].map(of))).toEqual([1, 1, 0]);
+    await completeSortie(bench.repository, 1);
+    expect(await of("specialist-1")).toBe(0);
+  });
+
+  test("an agent that only renews its lock is active, also for a resumption", async () => {
+    await startMission(bench.repository, 4);
+    const lock = { path: "src/part-2.ts", timeout_ms: 10 * MINUTE_MS };
+    const renew = () => send(bench.repository, "lock_renew", { path: lock.path }, specialist);
+    const specialist = { task: MISSION, agent: "specialist-2" };
+    await send(bench.repository, "lock_acquire", lock, specialist);
+    await completeSortie(bench.repository, 1);
+    nowMs += 1;
+    await report(bench.repository, 2, { status: "in_progress" });
+    for (let minutes = 0; minutes < 12; minutes += 4) {
+      nowMs += 4 * MINUTE_MS;
+      await renew();
+    }
+    expect(await found()).toEqual([]);
+    expect(await mark()).toBeNull();
+    const query = { mission_id: MISSION };
+    expect(await bench.repository.missions.find("default", "dispatch", query)).toMatchObject({
+      last_activity_at: new Date(nowMs).toISOString(),
+    });
+    expect(await send(bench.repository, "mission_resume", {}, by)).toMatchObject({
+      kept_sorties: ["srt-002"],
+    });
+    nowMs += 6 * MINUTE_MS;
+    expect(await mark()).toMatchObject({ checkpoint_id: expect.any(String) });
+    await renew();
+    expect(await recoverable()).toEqual([]);
+    expect((await scrub(bench, { now: () => nowMs })).findings).toEqual([]);
+  });
+
+  test("what a service ends is no activity", async () => {
+    await startMission(bench.repository, 4);
+    await send(bench.repository, "lock_acquire", { path: "a.ts", timeout_ms: 1_000 }, { ...by });
+    nowMs += 6 * MINUTE_MS;
+    const sweep = { ...{ store: bench.store, incarnation: bench.format.incarnation }, service: "writer" };
+    const own = { policies: DEFAULT_POLICIES, now: () => nowMs, newId: uuidv7 };
+    expect(await stepMissionSweep({ ...sweep, ...own })).toMatchObject({ changes: 1 });
+    expect(await found()).toEqual([MISSION]);
+    expect((await scrub(bench, { now: () => nowMs })).findings).toEqual([]);
   });
 
   test("a mission without a checkpoint is silent, and cannot be resumed", async () => {
