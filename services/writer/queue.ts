@@ -50,7 +50,7 @@ export async function putIntoQueue(
       status: "queued",
       command_id: id,
       task_id: actor.task,
-      ...(op === "create" && { checkpoint_id: id }),
+      ...((op === "create" || op === "mission_checkpoint") && { checkpoint_id: id }),
       ...(op === "handoff" && { handoff_id: id }),
       position: ack.seq,
     };

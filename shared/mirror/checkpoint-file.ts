@@ -7,6 +7,7 @@ import type { Sealed } from "../integrity/seal.ts";
 import type { Checkpoint } from "../protocol/checkpoint.ts";
 import { parseJsonText } from "../protocol/json.ts";
 import { LIMITS } from "../protocol/limits.ts";
+import { migrate } from "../protocol/migrations.ts";
 
 /** The hash and the signature make a file a little longer than the bytes that are hashed. */
 export const FILE_BYTES_MAX = LIMITS.payload_bytes_max + 4_096;
@@ -37,6 +38,14 @@ function joined(...parts: readonly Uint8Array[]): Uint8Array {
     at += part.length;
   }
   return whole;
+}
+
+/** null: it is no checkpoint, or its hash is not that of its content. Throws UNSUPPORTED_VERSION for a newer schema. */
+export function checkpointInFile(content: Buffer): Checkpoint | null {
+  const sealed = sealedInFile(content);
+  if (sealed === null) return null;
+  const checkpoint = parseJsonText(content.toString("utf8")) as Checkpoint;
+  return checkpoint.compliance.hash === sealed.hash ? migrate(checkpoint) : null;
 }
 
 /** null: it is no JSON, or no checkpoint. The hash is computed from the content; the one that the file states counts for nothing. */

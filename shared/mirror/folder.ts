@@ -6,9 +6,10 @@
 import { readdir, readlink, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Sealed } from "../integrity/seal.ts";
+import type { Checkpoint } from "../protocol/checkpoint.ts";
 import { DEFAULT_TENANT, isToken } from "../protocol/ids.ts";
 import { readTrail, TRAIL_ASIDE, trailAside } from "./audit-file.ts";
-import { FILE_BYTES_MAX, sealedInFile } from "./checkpoint-file.ts";
+import { checkpointInFile, FILE_BYTES_MAX, sealedInFile } from "./checkpoint-file.ts";
 import {
   AUDIT_FILE,
   fileName,
@@ -38,9 +39,16 @@ export class MirrorFolder {
 
   /** null: there is no readable file. The hash is computed from the content. */
   async read(place: MirroredTask, id: string): Promise<Sealed | null> {
-    for (const folder of foldersOf(this.#root, place)) if (!(await isFolder(folder))) return null;
-    const content = await readPlainFile(join(this.#taskFolder(place), fileName(id)), FILE_BYTES_MAX);
+    const content = await this.#content(place, id);
     return content === null ? null : sealedInFile(content);
+  }
+
+  /** null: there is no file of this checkpoint with its own hash. */
+  async checkpoint(place: MirroredTask, id: string): Promise<Checkpoint | null> {
+    const content = await this.#content(place, id);
+    const checkpoint = content === null ? null : checkpointInFile(content);
+    const { checkpoint_id, task_id, tenant } = checkpoint?.metadata ?? {};
+    return checkpoint_id === id && task_id === place.task && tenant === place.tenant ? checkpoint : null;
   }
 
   /** The id to which `latest.json` points; null: to none. */
@@ -92,6 +100,11 @@ export class MirrorFolder {
   /** The ids of the checkpoints of a task that have a file, sound or not. */
   async checkpoints(place: MirroredTask): Promise<string[]> {
     return (await namesIn(this.#taskFolder(place))).map(idOfFile).filter((id) => id !== null);
+  }
+
+  async #content(place: MirroredTask, id: string): Promise<Buffer | null> {
+    for (const folder of foldersOf(this.#root, place)) if (!(await isFolder(folder))) return null;
+    return readPlainFile(join(this.#taskFolder(place), fileName(id)), FILE_BYTES_MAX);
   }
 
   #taskFolder(place: MirroredTask): string {

@@ -55,7 +55,7 @@ export const queuedAnswerSchema = z.looseObject({
   status: z.literal("queued"),
   command_id: z.string(),
   task_id: z.string(),
-  /** For a `create`: the id that its checkpoint will have. */
+  /** For a `create` or a `mission_checkpoint`: the id that its checkpoint will have. */
   checkpoint_id: z.string().exactOptional(),
   /** For a `handoff`: the id that it will have. */
   handoff_id: z.string().exactOptional(),

@@ -88,6 +88,8 @@ export const sortieUpdateCommandSchema = z
 export const missionCheckpointCommandSchema = z
   .looseObject({
     ...envelope,
+    /** A command of the same task that was answered `queued`: this one is applied after it. */
+    after: commandIdSchema.optional(),
     note: notesSchema.optional(),
     error: z.looseObject({ name: z.string().max(LIMITS.id_chars_max), message: notesSchema }).optional(),
     /** The context of the caller is compacted: the trigger is `compaction`, and the mission can be resumed at once. */
@@ -157,6 +159,8 @@ export const resumptionAnswerSchema = z.looseObject({
   blockers: z.array(z.string()).exactOptional(),
   /** Checkpoints that the store had lost or held corrupt, and has again from their copies. Absent: none. */
   restored_copies: z.array(z.string()).exactOptional(),
+  /** Checkpoints that were used, and whose files the mirror lacks. Absent: none. */
+  missing_copies: z.array(z.string()).exactOptional(),
   /** For the prompt of the coordinator. Absent if it cannot be read now. */
   recovery_context: recoveryContextSchema.exactOptional(),
 });
@@ -181,6 +185,7 @@ export const resumePreviewSchema = z.looseObject({
   passed_over: z.array(z.string()),
   /** As in the answer to `mission_resume`. */
   restored_copies: z.array(z.string()).exactOptional(),
+  missing_copies: z.array(z.string()).exactOptional(),
   recovery_context: recoveryContextSchema,
 });
 

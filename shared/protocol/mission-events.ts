@@ -85,7 +85,7 @@ export const MISSION_EVENT_DATA = {
     }),
     message: z.string(),
   }),
-  /** The record of a checkpoint with a snapshot. `store` stands for the seed's `sqlite`. */
+  /** The record of a checkpoint with a snapshot. `store` stands for the seed's `sqlite`; `file`: the mirror is on, and copies it. */
   checkpoint_created: z.object({
     checkpoint_id: z.string(),
     mission_id: z.string(),

@@ -41,9 +41,9 @@ export type CommandOp = (typeof COMMAND_OPS)[number];
  * answer is the fence of all further commands, so no agent could continue before they are applied. Not
  * `cancel_handoff` and `recover`: when applied later they could hit another agent than the caller meant. Not
  * `remove` and `retain`: an operator waits for the answer, and the task may need the checkpoint by then. Not
- * `fork`: when applied later it could copy another checkpoint than the caller saw. Not the commands
- * of missions: other agents would act meanwhile on a mission that is not as it seems. Not
- * the commands of an import: each needs the answer of the one before.
+ * `fork`: when applied later it could copy another checkpoint than the caller saw. Of the commands
+ * of missions only `mission_checkpoint`, which changes no work: with the others, agents would act meanwhile on a
+ * mission that is not as it seems. Not the commands of an import: each needs the answer of the one before.
  */
 export const QUEUED_OPS = [
   "create",
@@ -52,6 +52,7 @@ export const QUEUED_OPS = [
   "link",
   "release",
   "handoff",
+  "mission_checkpoint",
 ] as const satisfies CommandOp[];
 export type QueuedOp = (typeof QUEUED_OPS)[number];
 

@@ -105,6 +105,8 @@ export interface RepositoryOptions {
   readonly copies?: CheckpointCopies | undefined;
   /** Called for each version that was restored, after its transaction. */
   readonly onRestored?: (task: string, restored: Restored) => void;
+  /** Called when a mission resumes from a checkpoint without a copy, although there are copies. */
+  readonly onMissingCopy?: (task: string, checkpoint: string) => void;
 }
 
 export class CheckpointRepository {
@@ -126,12 +128,15 @@ export class CheckpointRepository {
     const { store, now, finder, onCorrupt, copies, onRestored, policies = DEFAULT_POLICIES } = options;
     const { incarnation } = options.format;
     const transactions = new Transactions(store);
-    const findings = new Findings({ transactions, incarnation, now, finder, onCorrupt, copies, onRestored });
+    const { onMissingCopy } = options;
+    const told = { onCorrupt, onRestored, onMissingCopy };
+    const findings = new Findings({ transactions, incarnation, now, finder, copies, ...told });
     this.#store = store;
     this.#transactions = transactions;
     this.#findings = findings;
     this.reads = new VerifiedReads(transactions, findings);
-    const parts = { transactions, findings, incarnation, now, service: finder, policies };
+    const isMirrored = copies !== undefined;
+    const parts = { transactions, findings, incarnation, now, service: finder, policies, isMirrored };
     this.handoffActions = new HandoffActions(parts);
     this.recoveryActions = new RecoveryActions(parts);
     this.tenantActs = new TenantActs(parts);

@@ -17,7 +17,7 @@ export interface RepositoryContext extends ServiceContext {
 /** `finder` is the name of the service in the audit trail. */
 export function openRepository(
   { store, format, clock, log, metrics, mirror }: RepositoryContext,
-  options: Omit<RepositoryOptions, "store" | "format" | "now" | "onCorrupt" | "copies" | "onRestored">,
+  options: Pick<RepositoryOptions, "finder" | "policies">,
 ): CheckpointRepository {
   return new CheckpointRepository({
     ...options,
@@ -36,5 +36,7 @@ export function openRepository(
         "a stored checkpoint was lost or corrupt and was restored from the file mirror",
       );
     },
+    onMissingCopy: (task, checkpoint_id) =>
+      log.warn({ task_id: task, checkpoint_id }, "the file mirror has no copy of a checkpoint that is used"),
   });
 }

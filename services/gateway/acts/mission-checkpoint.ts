@@ -32,16 +32,17 @@ export async function createMissionCheckpoint({
   requireCaller(fleet, "created_by", created_by);
   const mission = await fleet.ask("mission", { mission_id });
   const [, name = "Error", message = trigger_details ?? ""] = ERROR_FORM.exec(trigger_details ?? "") ?? [];
-  const reason = trigger === "error" ? { error: { name, message } } : { note: trigger_details };
-  const { checkpoint_id, version, hash, command_id, replayed, warnings } = await fleet.command(
-    "mission_checkpoint",
-    mission_id,
-    {
-      command_id: keys.commandId(headers.get("idempotency-key"), fleet.caller) ?? uuidv7(),
-      fence: fence ?? ownFence(mission.mission, fleet),
-      ...reason,
-    },
-  );
+  const reason =
+    trigger === "error"
+      ? { error: { name, message } }
+      : { note: trigger_details, ...(trigger === "compaction" && { compaction: true }) };
+  const answer = await fleet.command("mission_checkpoint", mission_id, {
+    command_id: keys.commandId(headers.get("idempotency-key"), fleet.caller) ?? uuidv7(),
+    fence: fence ?? ownFence(mission.mission, fleet),
+    ...reason,
+  });
+  if (answer.status === "queued") return { status: 202, body: answer };
+  const { checkpoint_id, version, hash, command_id, replayed, warnings } = answer;
   const { checkpoint } = await fleet.ask("get", { checkpoint_id, version });
   return {
     status: 201,

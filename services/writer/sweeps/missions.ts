@@ -9,7 +9,9 @@ import { startLedSweep } from "./led-sweep.ts";
 /** The longest time for which an expired lock keeps others waiting, if no command meets it. */
 const EVERY_MS = 1_000;
 
-interface MissionSweepContext extends ServiceContext, Pick<WriterContext, "store" | "format" | "instance"> {
+interface MissionSweepContext
+  extends ServiceContext,
+    Pick<WriterContext, "store" | "format" | "instance" | "mirror"> {
   readonly config: Pick<WriterConfig, "policies">;
 }
 
@@ -18,7 +20,8 @@ export function startMissionSweep(context: MissionSweepContext): Stop {
   const { policies } = config;
   const now = () => clock.now();
   const { incarnation } = format;
-  const sweep: MissionSweep = { store, incarnation, service: "writer", policies, now, newId: uuidv7 };
+  const own = { service: "writer", policies, isMirrored: context.mirror !== undefined };
+  const sweep: MissionSweep = { store, incarnation, ...own, now, newId: uuidv7 };
   const parts = { name: "mission sweep", lease: "missions", everyMs: EVERY_MS };
   return startLedSweep(
     context,

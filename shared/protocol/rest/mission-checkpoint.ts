@@ -13,8 +13,10 @@ import {
 /** The body of `POST /checkpoints` for a mission. The fleet itself records the state of sorties, locks and messages. */
 export const createMissionCheckpointSchema = z.looseObject({
   mission_id: tokenSchema,
-  /** The fleet writes the others itself: at milestones, and when a context was compacted. */
-  trigger: z.enum(["manual", "error"], { error: "manual or error" }).default("manual"),
+  /** The fleet writes `progress` itself, at milestones. `compaction`: the caller loses its context, as in `mission_checkpoint`. */
+  trigger: z
+    .enum(["manual", "error", "compaction"], { error: "manual, error or compaction" })
+    .default("manual"),
   /** For an error `NAME: MESSAGE`, which becomes a blocker. */
   trigger_details: z.string().max(LIMITS.progress_notes_chars_max).optional(),
   /** The principal that writes: the caller itself. */

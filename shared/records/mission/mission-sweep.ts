@@ -23,6 +23,8 @@ export interface MissionSweep {
   /** The service that acts, for the audit trail. */
   readonly service: string;
   readonly policies: Policies;
+  /** Whether the file mirror copies every checkpoint. */
+  readonly isMirrored: boolean;
   readonly now: () => number;
   /** A new UUIDv7: the id of an error checkpoint. */
   readonly newId: () => string;
@@ -85,6 +87,7 @@ async function sweepMission(tx: Tx, sweep: MissionSweep, { key, place, id }: Due
     incarnation: sweep.incarnation,
     thresholdsOf: thresholdsIn(sweep.policies),
     policies: sweep.policies,
+    isMirrored: sweep.isMirrored,
     traceparent: undefined,
   };
   const work = await MissionTransaction.observe(tx, context);

@@ -185,7 +185,8 @@ export class MissionTransaction {
     const changes = this.#locks?.changes ?? [];
     for (const [i, change] of changes.entries()) {
       const { event, facts } = statedChange(this.context.actor.task, change);
-      const isActivity = i === changes.length - 1 && !this.#isService && this.mission.last_activity_at < this.at;
+      const isActivity =
+        i === changes.length - 1 && !this.#isService && this.mission.last_activity_at < this.at;
       const mission = isActivity ? { ...this.mission, last_activity_at: this.at } : undefined;
       this.add(change.op, event, facts, { locks: change.after, ...(mission !== undefined && { mission }) });
     }
@@ -235,7 +236,8 @@ export class MissionTransaction {
       data: { ...named, progress_percent, ...counts },
     } as const;
     decision.add("mission_checkpoint", { facts: { snapshot: id, progress_percent }, event: checkpointed });
-    const created = { ...named, storage_locations: ["store" as const] };
+    const storage_locations = context.isMirrored ? ["store" as const, "file" as const] : ["store" as const];
+    const created = { ...named, storage_locations };
     decision.add("mission_record", {
       facts: { snapshot: id },
       event: { type: "checkpoint_created", data: created },

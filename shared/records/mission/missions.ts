@@ -69,7 +69,7 @@ export class Missions {
     const answer = await this.#commands.run("mission_resume", caller, (tx, context) =>
       resumeMission(tx, context, command),
     );
-    return { ...answer, ...copied };
+    return { ...answer, ...copied, ...(await this.#missingCopies(tenant, task, answer.checkpoint_id)) };
   }
 
   addSorties(caller: Caller, command: SortieAddCommand): Promise<MissionAnswer> {
@@ -122,7 +122,8 @@ export class Missions {
     const preview = await this.#transactions.read("resume_preview", (reader) =>
       previewResumption(reader, tenant, caller, query, this.#now()),
     );
-    return { ...preview, ...copied };
+    const { mission_id, checkpoint_id } = preview;
+    return { ...preview, ...copied, ...(await this.#missingCopies(tenant, mission_id, checkpoint_id)) };
   }
 
   /** Corrupt and lost checkpoints are restored from their copies first, and those without a copy are quarantined. */
@@ -138,6 +139,11 @@ export class Missions {
     return restored.length === 0
       ? {}
       : { restored_copies: restored.map(({ checkpoint_id }) => checkpoint_id) };
+  }
+
+  /** Seed 002, "checkpoint file missing": the store is used, with a warning. */
+  async #missingCopies(tenant: string, task: string, id: string): Promise<{ missing_copies?: string[] }> {
+    return (await this.#findings.lacksCopy(tenant, task, id)) ? { missing_copies: [id] } : {};
   }
 
   /** Throws NOT_FOUND without such a mission. */

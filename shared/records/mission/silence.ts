@@ -137,11 +137,7 @@ async function writeMark(
 }
 
 /** The checkpoint from which the mission would resume; null: there is none. */
-async function recoveryPoint(
-  reader: Reader,
-  tenant: string,
-  mission: string,
-): Promise<RecoveryPoint | null> {
+async function recoveryPoint(reader: Reader, tenant: string, mission: string): Promise<RecoveryPoint | null> {
   try {
     const { checkpoint, snapshot } = await findSnapshot(reader, tenant, mission, undefined);
     const { checkpoint_id: id, committed_at: timestamp, trigger } = checkpoint.metadata;

@@ -15,7 +15,10 @@ import { TaskMutexes } from "./task-mutex.ts";
 /**
  * The part of a command's context that its caller gives; the repository adds time, incarnation and policy.
  */
-export type Caller = Omit<CommandContext, "nowMs" | "incarnation" | "thresholdsOf" | "policies"> & {
+export type Caller = Omit<
+  CommandContext,
+  "nowMs" | "incarnation" | "thresholdsOf" | "policies" | "isMirrored"
+> & {
   /** The deadline of the whole command, over all attempts. Default {@link LIMITS.command_deadline_ms}. */
   readonly deadlineMs?: number;
 };
@@ -32,6 +35,7 @@ interface RunnerParts {
   readonly incarnation: number;
   readonly now: () => number;
   readonly policies: Policies;
+  readonly isMirrored: boolean;
 }
 
 export class CommandRunner {
@@ -51,8 +55,8 @@ export class CommandRunner {
     verb: Verb<A>,
     alsoTask?: string,
   ): Promise<Answered<A>> {
-    const { transactions, findings, incarnation, now, policies } = this.#parts;
-    const own = { incarnation, thresholdsOf: this.#thresholdsOf, policies };
+    const { transactions, findings, incarnation, now, policies, isMirrored } = this.#parts;
+    const own = { incarnation, thresholdsOf: this.#thresholdsOf, policies, isMirrored };
     const { actor, deadlineMs = LIMITS.command_deadline_ms } = caller;
     const tasks = [actor.task, ...(alsoTask === undefined ? [] : [alsoTask])];
     const names = tasks.map((task) => `${actor.tenant}/${task}`);

@@ -36,6 +36,8 @@ export interface CommandContext {
   readonly incarnation: number;
   readonly thresholdsOf: ThresholdsOf;
   readonly policies: Policies;
+  /** Whether the file mirror copies every checkpoint. */
+  readonly isMirrored: boolean;
   /** The caller's trace, kept in the event so that it crosses the outbox. */
   readonly traceparent: string | undefined;
 }

@@ -2,10 +2,10 @@
  * The results of commands. Each outcome is a success: the command is safe and is applied once. A failure is thrown; then nothing
  * happened, except after TIMEOUT, where that is unknown.
  */
-import type { CommittedAnswer, HandoffAnswer } from "../../protocol/answers.ts";
+import type { CommittedAnswer, HandoffAnswer, QueuedAnswer } from "../../protocol/answers.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { type Camel, toCamel } from "../case-convert.ts";
-import type { DeliveryAnswer } from "../delivery/command-delivery.ts";
+import type { DeliveryAnswer, SpooledAnswer } from "../delivery/command-delivery.ts";
 
 /** The command is applied: durable in the store, with its audit entry and event. */
 export interface CommittedOutcome extends Omit<Camel<CommittedAnswer>, "status"> {
@@ -60,9 +60,15 @@ export function checkpointOutcome(
   answer: DeliveryAnswer<"create" | "update" | "finalize" | "link">,
   checkpointId?: string,
 ): CheckpointOutcome {
-  if (answer.status === "committed") return committedOutcome(answer);
-  const { command_id: commandId, task_id: taskId } = answer;
-  const ids = { commandId, taskId, checkpointId: checkpointId ?? commandId };
+  return answer.status === "committed" ? committedOutcome(answer) : pendingOutcome(answer, checkpointId);
+}
+
+/** Default of `checkpointId`: the command creates a checkpoint. */
+export function pendingOutcome(
+  answer: QueuedAnswer | SpooledAnswer,
+  checkpointId = answer.command_id,
+): QueuedOutcome | SpooledOutcome {
+  const ids = { commandId: answer.command_id, taskId: answer.task_id, checkpointId };
   return answer.status === "spooled"
     ? { outcome: "spooled", ...ids, spool: answer.spool }
     : { outcome: "queued", ...ids, position: answer.position };

@@ -19,7 +19,7 @@ import type { PromptBudget } from "../../protocol/prompt.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
-import { resultOf } from "../client/outcome.ts";
+import { pendingOutcome, type QueuedOutcome, resultOf, type SpooledOutcome } from "../client/outcome.ts";
 import type { CommandDelivery, CommandOptions } from "../delivery/command-delivery.ts";
 import type { QuerySender } from "../request/query-sender.ts";
 import type { CallOptions } from "../request/request.ts";
@@ -35,6 +35,8 @@ export interface MissionParts {
 type LockOp = keyof typeof LOCK_COMMAND_SCHEMAS;
 
 type Options = Omit<CommandOptions, "expectedVersion" | "fallback">;
+/** A checkpoint may wait for the fleet: it records the mission as it is when it is applied. */
+type RecordOptions = Omit<CommandOptions, "expectedVersion">;
 type Body<Op extends MissionOp> = Omit<Camel<CommandBodyInput<Op>>, "commandId" | "fence">;
 
 export type MissionStart = Body<"mission_start">;
@@ -44,7 +46,11 @@ export type SortieChange = Omit<Body<"sortie_update">, "sortieId">;
 /** The mission after a command. `checkpointId`: the checkpoint that it wrote. */
 export type MissionResult = Omit<Camel<MissionAnswer>, "status">;
 export type Resumption = Omit<Camel<ResumptionAnswer>, "status">;
-export type MissionCheckpoint = Omit<Camel<MissionCheckpointAnswer>, "status">;
+/** The mission as it was recorded, or the id of a checkpoint that is queued or spooled. */
+export type MissionCheckpoint =
+  | (Omit<Camel<MissionCheckpointAnswer>, "status"> & { readonly outcome: "committed" })
+  | QueuedOutcome
+  | SpooledOutcome;
 
 export class MissionHandle {
   readonly id: string;
@@ -83,19 +89,31 @@ export class MissionHandle {
     return this.updateSortie(sortieId, { progressNotes }, options);
   }
 
-  checkpoint({ note, ...options }: Options & { readonly note?: string } = {}): Promise<MissionCheckpoint> {
+  checkpoint({
+    note,
+    ...options
+  }: RecordOptions & { readonly note?: string } = {}): Promise<MissionCheckpoint> {
     return this.#checkpoint({ note }, options);
   }
 
-  /** Records the mission before the error is handled: an exception, or an error of an API (US-302). */
-  onError(error: unknown, options: Options = {}): Promise<MissionCheckpoint> {
+  /**
+   * Records the mission before the error is handled: an exception, or an error of an API with its `status` (US-302). It becomes a
+   * blocker of the recovery context.
+   */
+  onError(error: unknown, options: RecordOptions = {}): Promise<MissionCheckpoint> {
     const { name, message } = error instanceof Error ? error : { name: "Error", message: String(error) };
-    const bounded = { name: name.slice(0, NAME_CHARS_MAX), message: message.slice(0, MESSAGE_CHARS_MAX) };
+    const { status } = (error ?? {}) as { readonly status?: unknown };
+    const isStated = typeof status !== "number" || message.includes(String(status));
+    const whole = isStated ? message : `status ${status}: ${message}`;
+    const bounded = { name: name.slice(0, NAME_CHARS_MAX), message: whole.slice(0, MESSAGE_CHARS_MAX) };
     return this.#checkpoint({ error: bounded }, options);
   }
 
   /** Records the mission when the context of this agent is compacted, and makes it recoverable at once (US-304). */
-  reportCompaction({ note, ...options }: Options & { readonly note?: string } = {}): Promise<MissionCheckpoint> {
+  reportCompaction({
+    note,
+    ...options
+  }: RecordOptions & { readonly note?: string } = {}): Promise<MissionCheckpoint> {
     return this.#checkpoint({ note, compaction: true }, options);
   }
 
@@ -207,12 +225,14 @@ export class MissionHandle {
     return resultOf(await this.#parts.delivery.deliverNow(op, this.id, body, this.#fenced(options)));
   }
 
-  async #checkpoint(body: object, options: Options): Promise<MissionCheckpoint> {
+  async #checkpoint(body: object, options: RecordOptions): Promise<MissionCheckpoint> {
     const { delivery } = this.#parts;
-    return resultOf(await delivery.deliverNow("mission_checkpoint", this.id, body, this.#fenced(options)));
+    const answer = await delivery.deliver("mission_checkpoint", this.id, body, this.#fenced(options));
+    if (answer.status !== "committed") return pendingOutcome(answer);
+    return { ...resultOf(answer), outcome: answer.status };
   }
 
-  #fenced(options: Options): Options {
+  #fenced(options: RecordOptions): RecordOptions {
     return options.fence !== undefined || this.fence === undefined
       ? options
       : { ...options, fence: this.fence };

@@ -60,12 +60,20 @@ const loseRow = (mission: string, id: string) =>
   );
 
 describe("002-edge", { timeout: LAST_MS }, () => {
-  test("checkpoint file missing: the mission resumes from the store", async () => {
+  test("checkpoint file missing: the mission resumes from the store, with a warning to the user and in the log", async () => {
     await startMission("msn-no-file");
     const id = await recorded("msn-no-file", "kept");
+    expect(await client.mission("msn-no-file").previewResume()).not.toHaveProperty("missing_copies");
     rmSync(file("msn-no-file", id));
-    const { exit, out } = await resume("msn-no-file");
+    // A file that is still to be written is none that is missing.
+    const missing = async () => (await client.mission("msn-no-file").previewResume()).missing_copies;
+    await expect.poll(missing, soon).toEqual([id]);
+    const { exit, out, err } = await resume("msn-no-file");
     expect([exit, out]).toEqual([0, expect.stringContaining(`Resuming from checkpoint: chk-${id}`)]);
+    expect(err).toContain(
+      "warning: the file of a checkpoint is missing in the mirror, and the store is used",
+    );
+    expect(server.output()).toContain("the file mirror has no copy of a checkpoint that is used");
   });
 
   test("SQLite record missing: the mission resumes from the file, with a warning", async () => {

@@ -56,7 +56,9 @@ describe("the examples of seed 002", { timeout: CALLS_MS }, () => {
     expect(await fleet("checkpoint", "--note", "Before refactoring auth module")).toMatch(output);
     expect(await fleet("checkpoint", "--mission", MISSION)).toMatch(output);
     expect(await fleet("checkpoint", "-q")).toMatch(shape(ID));
-    expect(JSON.parse(await fleet("checkpoint", "--json"))).toMatchObject({ taskId: MISSION, lockCount: 0 });
+    expect(JSON.parse(await fleet("checkpoint", "--json"))).toMatchObject({
+      ...{ status: "committed", task_id: MISSION, lock_count: 0 },
+    });
   });
 
   test("002-cli fleet checkpoints list: columns, total, 10 at most, and --json as an array", async () => {
@@ -198,7 +200,11 @@ describe("the examples of seed 002", { timeout: CALLS_MS }, () => {
     await client.mission(MISSION).updateSortie("srt-003", { files });
     const foreign = await client.mission(MISSION).lock("src/held.ts");
     const holders = async () =>
-      (await client.mission(MISSION).locks()).map(({ path, agent_id, sortie_id }) => [path, agent_id, sortie_id]);
+      (await client.mission(MISSION).locks()).map(({ path, agent_id, sortie_id }) => [
+        path,
+        agent_id,
+        sortie_id,
+      ]);
     const blocker = /^The lock on src\/held\.ts is held by dispatch until \S+Z$/;
     const { blockers } = await specialist.onAssignment("srt-003", {
       begin: async () => void done.push("begun"),

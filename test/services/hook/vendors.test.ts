@@ -114,7 +114,9 @@ describe.each(HOOK_VENDOR_NAMES)("%s", (vendor) => {
     await hooks.drained();
     const lapses = async (id: string) => {
       const { entries } = await reader.getAudit(id, { ...PATIENT, limit: 100 });
-      return entries.map(({ entry }) => JSON.parse(entry).op).filter((op) => /^mission_(lapse|recov)/.test(op));
+      return entries
+        .map(({ entry }) => JSON.parse(entry).op)
+        .filter((op) => /^mission_(lapse|recov)/.test(op));
     };
     expect(await lapses(own)).toEqual(["mission_lapse", "mission_recoverable"]);
     expect(await lapses(coordinated)).toEqual(

@@ -87,6 +87,25 @@ test("a fork is never queued: it is refused while the store is away, and applied
     .toMatchObject({ status: "committed", forked_from: { checkpoint_id: source.command_id } });
 });
 
+test("of the commands of missions a checkpoint is queued, and applied once with the state of then", async () => {
+  const send = (op: "mission_start" | "sortie_add" | "mission_checkpoint", body: Json) =>
+    writer.send(op, { command_id: uuidv7(), ...body }, { task: "msn-1" });
+  await send("mission_start", { title: "Add a login" });
+  writer.outage = "refuses";
+  const recorded = { command_id: uuidv7(), note: "Before the refactoring" };
+  const { command_id: checkpoint_id } = recorded;
+  const queued = { status: "queued", checkpoint_id, task_id: "msn-1" };
+  expect(await send("mission_checkpoint", recorded)).toMatchObject(queued);
+  expect(await send("mission_checkpoint", recorded)).toMatchObject(queued);
+  expect(await send("sortie_add", { sorties: [{ title: "the form" }] })).toMatchObject({
+    error: { code: "UNAVAILABLE", details: { op: "sortie_add" } },
+  });
+  writer.outage = "none";
+  await writer.drained();
+  expect(await writer.applied("msn-1")).toEqual([checkpoint_id]);
+  expect(await send("mission_checkpoint", recorded)).toMatchObject({ status: "committed", replayed: true });
+});
+
 test("a trace continues through the queue to the event", async () => {
   const trace = "0af7651916cd43dd8448eb211c80319c";
   const headers = { traceparent: `00-${trace}-b7ad6b7169203331-01` };

@@ -95,9 +95,10 @@ async function create(session: Session, flags: Flags): Promise<void> {
     return recordMission(session, flags);
   }
   const file = await fileOf(session, flags);
-  if (file === undefined && isBare(flags) && (await hasMission(session))) {
-    const { recordMission } = await import("../missions/mission-checkpoint.ts");
-    return recordMission(session, { ...flags, mission: true });
+  if (file === undefined && isBare(flags)) {
+    const { currentMission, recordMission } = await import("../missions/mission-checkpoint.ts");
+    const mission = await currentMission(session);
+    if (mission !== null) return recordMission(session, { ...flags, mission });
   }
   const document = await completeDocument(session, flags, file);
   if (flags.workspace !== undefined) await recordWorkspace(document.checkpoint, flags.workspace);
@@ -134,11 +135,6 @@ const OF_MISSION: ReadonlySet<string> = new Set([
 
 /** Whether the call says nothing about a task, so that the current mission is meant. */
 const isBare = (flags: Flags): boolean => Object.keys(flags).every((name) => OF_MISSION.has(name));
-
-async function hasMission(session: Session): Promise<boolean> {
-  const client = await session.client();
-  return (await client.missions.current(session.deadline)) !== null;
-}
 
 /** Refuses a next action that says nothing to another agent. With `--lint` it also advises; advice goes to standard error. */
 async function lint(session: Session, checkpoint: JsonObject, advises: boolean): Promise<void> {

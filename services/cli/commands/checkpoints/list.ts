@@ -7,6 +7,7 @@ import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
 import { autoResumeOption } from "../missions/available-recovery.ts";
+import type { MissionCopies } from "../missions/mission-copies.ts";
 import type { NamedMission } from "../missions/named-mission.ts";
 import { showCheckpoints, warnAbout } from "./print-page.ts";
 
@@ -23,6 +24,9 @@ interface Flags {
 
 /** The history of a task and the search index have pages of different sizes. */
 const RANGE = `${limitRange(LIMITS.search_limit_default, LIMITS.search_limit_max)}, or ${LIMITS.history_limit_max} with --task alone`;
+
+/** Seed 002, `fleet checkpoints list`. */
+const MISSION_ROWS = 10;
 
 export function addList(group: Command, action: ActionFactory): void {
   const command = group
@@ -46,6 +50,15 @@ export function addList(group: Command, action: ActionFactory): void {
 }
 
 async function list(session: Session, flags: Flags): Promise<void> {
+  const { orFromCopies } = await import("../missions/mission-copies.ts");
+  await orFromCopies(
+    session,
+    () => listStored(session, flags),
+    (copies) => listCopied(session, copies, flags),
+  );
+}
+
+async function listStored(session: Session, flags: Flags): Promise<void> {
   const { task, agent, limit, cursor } = flags;
   const ofOneTask = task !== undefined && agent === undefined;
   if (!ofOneTask && flags.mission === undefined) requireLimit(limit, LIMITS.search_limit_max, RANGE);
@@ -80,11 +93,29 @@ async function missionOf(
   return current === null ? null : recoveredMission(session, current.mission_id, { autoResume });
 }
 
+/** While the fleet is away: those of the mission. False: the call is about others, or no file has them. */
+async function listCopied(
+  session: Session,
+  copies: MissionCopies,
+  { mission, task, agent, all, cursor, limit = MISSION_ROWS }: Flags,
+): Promise<boolean> {
+  const isOfMission = mission !== undefined || (task === undefined && agent === undefined && all !== true);
+  if (!isOfMission || cursor !== undefined) return false;
+  const id = typeof mission === "string" ? mission : (await copies.current())?.mission_id;
+  const checkpoints = id === undefined ? [] : (await copies.checkpointsOf(id)).slice(0, limit);
+  if (id === undefined || checkpoints.length === 0) return false;
+  const { renderMissionCheckpoints } = await import("../../rendering/missions/checkpoints.ts");
+  await session.show(checkpoints, () =>
+    renderMissionCheckpoints({ mission: { mission_id: id }, checkpoints, next: undefined }, session.view),
+  );
+  return true;
+}
+
 /** In the shape of seed 002; as JSON an array. */
 async function listOfMission(
   session: Session,
   { client, mission }: NamedMission,
-  { limit = 10, cursor }: Flags,
+  { limit = MISSION_ROWS, cursor }: Flags,
 ): Promise<void> {
   const options = { limit, cursor, ...session.deadline, order: "newest" } as const;
   const page = await client.getCheckpointHistory(mission.mission_id, options);

@@ -75,6 +75,17 @@ export function addResume(program: Command, action: ActionFactory): void {
 }
 
 async function resume(session: Session, task: string | undefined, flags: Flags): Promise<void> {
+  if (flags.dryRun !== true) return resumeStored(session, task, flags);
+  const { orFromCopies } = await import("../missions/mission-copies.ts");
+  const { showCopiedResumption } = await import("../missions/copied-mission.ts");
+  await orFromCopies(
+    session,
+    () => resumeStored(session, task, flags),
+    (copies) => showCopiedResumption(session, copies, { ...flags, mission: flags.mission ?? task }),
+  );
+}
+
+async function resumeStored(session: Session, task: string | undefined, flags: Flags): Promise<void> {
   const folder = await workspaceFolder(flags.workspace);
   const missions = await import("../missions/mission-resume.ts");
   if (flags.mission !== undefined) return missions.restoreMission(session, flags);

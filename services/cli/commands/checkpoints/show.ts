@@ -1,6 +1,7 @@
 // `fleet checkpoint show`: one checkpoint with all its sections.
 
 import { type Command, Option } from "commander";
+import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import { checkpointId } from "../../input/id.ts";
 import { wholeNumber } from "../../input/number.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
@@ -26,7 +27,22 @@ export function addShow(group: Command, action: ActionFactory): void {
   }));
 }
 
-async function show(session: Session, id: string, { version }: Flags): Promise<void> {
+async function show(session: Session, id: string, flags: Flags): Promise<void> {
+  const { orFromCopies } = await import("../missions/mission-copies.ts");
+  await orFromCopies(
+    session,
+    () => showStored(session, id, flags),
+    async (copies) => {
+      const checkpoint = await copies.checkpoint(id);
+      const isWanted = flags.version === undefined || checkpoint?.metadata.version === flags.version;
+      if (checkpoint === null || !isWanted) return false;
+      await print(session, checkpoint);
+      return true;
+    },
+  );
+}
+
+async function showStored(session: Session, id: string, { version }: Flags): Promise<void> {
   const client = await session.client();
   const checkpoint = await client.getCheckpoint(id, {
     ...session.deadline,
@@ -38,6 +54,10 @@ async function show(session: Session, id: string, { version }: Flags): Promise<v
       details: { checkpoint_id: id, ...(version !== undefined && { version }) },
     });
   }
+  await print(session, checkpoint);
+}
+
+async function print(session: Session, checkpoint: Checkpoint): Promise<void> {
   const { renderCheckpoint } = await import("../../rendering/checkpoints/checkpoint.ts");
   await session.show(checkpoint, () => renderCheckpoint(checkpoint, session.view));
 }

@@ -34,6 +34,10 @@ export async function restoreMission(session: Session, flags: MissionResumeFlags
     const text = "a checkpoint was lost or corrupt in the store and was restored from the file mirror";
     session.warn({ code: "CHECKPOINT_RESTORED", text, details: { checkpoint_id } });
   }
+  for (const checkpoint_id of preview.missing_copies ?? []) {
+    const text = `the file of a checkpoint is missing in the mirror, and the store is used; ${session.programName} mirror rebuild writes it again`;
+    session.warn({ code: "CHECKPOINT_FILE_MISSING", text, details: { checkpoint_id } });
+  }
   const rendering = await import("../../rendering/missions/resume.ts");
   const point = () => rendering.renderResumePoint(mission, preview, session.view);
   const plan = () => `${point()}\n\n${rendering.renderResumePlan(preview)}`;

@@ -106,6 +106,20 @@ async function list(session: Session, flags: ListFlags): Promise<void> {
 }
 
 async function showMission(session: Session, id: string | undefined, flags: RecoveryFlags): Promise<void> {
+  const { orFromCopies } = await import("./mission-copies.ts");
+  const { showCopiedMission } = await import("./copied-mission.ts");
+  await orFromCopies(
+    session,
+    () => showStoredMission(session, id, flags),
+    (copies) => showCopiedMission(session, copies, id),
+  );
+}
+
+async function showStoredMission(
+  session: Session,
+  id: string | undefined,
+  flags: RecoveryFlags,
+): Promise<void> {
   const { mission, handle } = await recoveredMission(session, id, flags);
   const { renderMissionPage } = await import("../../rendering/missions/mission.ts");
   await session.show(mission, async () => {

@@ -3,6 +3,7 @@
 import { phaseSchema } from "../../../../shared/protocol/checkpoint.ts";
 import { reasonText } from "../../../../shared/sdk/agent/messages.ts";
 import type { CheckpointOutcome, HandoffOutcome } from "../../../../shared/sdk/client/outcome.ts";
+import type { MissionCheckpoint } from "../../../../shared/sdk/mission/mission.ts";
 import { objectOf } from "../../input/checkpoint/checkpoint.ts";
 import type { JsonObject } from "../../input/document.ts";
 import { percentText, plain, shownId } from "../terminal/text.ts";
@@ -10,7 +11,7 @@ import type { View } from "../terminal/view.ts";
 
 /** The outcome as JSON: in snake_case, and with the outcome itself as `status`. */
 export function outcomeData(
-  outcome: CheckpointOutcome | HandoffOutcome,
+  outcome: CheckpointOutcome | HandoffOutcome | MissionCheckpoint,
 ): JsonObject & { readonly status: string } {
   const { outcome: status, ...rest } = outcome;
   const entries = Object.entries(rest).map(([key, value]) => [

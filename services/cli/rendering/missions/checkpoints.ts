@@ -6,7 +6,7 @@ import { counted, plain, progressText, shownId } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
 
 interface MissionCheckpoints {
-  readonly mission: Mission;
+  readonly mission: Pick<Mission, "mission_id">;
   readonly checkpoints: readonly Checkpoint[];
   readonly next: string | undefined;
 }

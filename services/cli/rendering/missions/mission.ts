@@ -102,7 +102,10 @@ export function renderMissionResult(done: string, result: MissionResult): string
 }
 
 /** In the shape of seed 002. */
-export function renderMissionCheckpoint(made: MissionCheckpoint, { colors }: View): string {
+export function renderMissionCheckpoint(
+  made: Extract<MissionCheckpoint, { outcome: "committed" }>,
+  { colors }: View,
+): string {
   const states = SORTIE_STATUSES.filter((status) => made.sorties[status] > 0)
     .toSorted((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b))
     .map((status) => `${made.sorties[status]} ${status}`);

@@ -6,7 +6,11 @@ import { counted, plain, shownId } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
 
 /** The checkpoint and the context that it brings back. */
-export function renderResumePoint(mission: Mission, preview: ResumePreview, { colors }: View): string {
+export function renderResumePoint(
+  mission: Pick<Mission, "mission_id" | "title">,
+  preview: ResumePreview,
+  { colors }: View,
+): string {
   const { last_action, next_steps, blockers, files_modified } = preview.recovery_context;
   const sorties = `${preview.completed_sorties}/${preview.total_sorties} sorties complete`;
   const bullets = (texts: readonly string[]) =>

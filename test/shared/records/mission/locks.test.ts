@@ -54,6 +54,7 @@ describe.each(ENGINES)("a lock on %s", (engine) => {
       incarnation: bench.format.incarnation,
       service: "writer",
       policies: DEFAULT_POLICIES,
+      isMirrored: false,
       now: () => now,
       newId: uuidv7,
     };

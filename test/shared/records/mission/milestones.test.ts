@@ -1,6 +1,7 @@
 /** Automatic checkpoints of missions (US-301) on real stores. */
 import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { CheckpointRepository } from "../../../../shared/records/repository.ts";
 import {
   completeSortie,
   MISSION,
@@ -121,6 +122,16 @@ describe.each(ENGINES)("a mission on %s", (engine) => {
     expect(checkpointed?.data).toEqual({ ...named, ...counts });
     const [created] = await waitingEvents(bench.store, "checkpoint_created");
     expect(created?.data).toEqual({ ...named, storage_locations: ["store"] });
+  });
+
+  test("checkpoint_created names the file too where the mirror is on", async () => {
+    const { store, format } = bench;
+    const copies = { read: async () => null };
+    const mirrored = new CheckpointRepository({ store, format, finder: "test", now: Date.now, copies });
+    await startMission(mirrored, 4);
+    await completeSortie(mirrored, 1);
+    const [created] = await waitingEvents(bench.store, "checkpoint_created");
+    expect(created?.data).toMatchObject({ storage_locations: ["store", "file"] });
   });
 
   test("a repeated completion writes one checkpoint, and another status of a completed sortie is refused", async () => {

@@ -163,7 +163,7 @@ describe.each(ENGINES)("a mission on %s", (engine) => {
     expect(await statuses()).toEqual(Array(5).fill("assigned"));
   });
 
-  test("corrupted checkpoint: the previous one is used, with a warning among the blockers", async () => {
+  test("002-edge corrupted checkpoint: the previous one is used, with a warning among the blockers", async () => {
     await startMission(bench.repository, 4);
     const previous = await snapshot();
     await report(bench.repository, 1, { status: "in_progress" });
@@ -183,7 +183,7 @@ describe.each(ENGINES)("a mission on %s", (engine) => {
     expect(await statuses()).toEqual(["assigned", "assigned", "assigned", "assigned"]);
   });
 
-  test("schema version mismatch: an older one is migrated, then the mission resumes", async () => {
+  test("002-edge schema version mismatch: an older one is migrated, then the mission resumes", async () => {
     await startMission(bench.repository, 1);
     await snapshot();
     const { checkpoint: made } = await bench.repository.latest("default", MISSION);

@@ -117,7 +117,10 @@ describe.each(ENGINES)("a silent mission on %s", (engine) => {
     const { committed_at } = await report();
     expect(await report()).toMatchObject({ replayed: true });
     const { checkpoint } = await bench.repository.latest("default", MISSION);
-    expect(checkpoint?.metadata).toMatchObject({ checkpoint_id: commandId, trigger: { reason: "compaction" } });
+    expect(checkpoint?.metadata).toMatchObject({
+      checkpoint_id: commandId,
+      trigger: { reason: "compaction" },
+    });
     expect(await recoverable()).toMatchObject([{ silence: { checkpoint_id: commandId } }]);
     expect(await found()).toEqual([]);
     expect((await waitingEvents(bench.store, "context_compacted")).map(({ data }) => data)).toEqual([
@@ -132,6 +135,7 @@ describe.each(ENGINES)("a silent mission on %s", (engine) => {
     const [available] = await waitingEvents(bench.store, "recovery_available");
     expect(available?.data).toMatchObject({ checkpoint: { id: commandId, trigger: "compaction" } });
     expect(available?.data).toMatchObject({ message: `Found checkpoint from ${committed_at}. Resume?` });
+    nowMs += 1;
     await send(bench.repository, "mission_resume", {}, by);
     expect(await recoverable()).toEqual([]);
     expect((await scrub(bench, { now: () => nowMs })).findings).toEqual([]);
@@ -142,7 +146,12 @@ describe.each(ENGINES)("a silent mission on %s", (engine) => {
     await startMission(bench.repository, 2, { fence: 1 });
     const stranger = { task: MISSION, agent: "stranger" };
     const reported = (body: object, options: object) =>
-      send(bench.repository, "mission_checkpoint", { compaction: true, ...body }, { task: MISSION, ...options });
+      send(
+        bench.repository,
+        "mission_checkpoint",
+        { compaction: true, ...body },
+        { task: MISSION, ...options },
+      );
     await expect(reported({}, stranger)).rejects.toMatchObject({ code: "FENCED" });
     const error = { name: "Error", message: "no" };
     await expect(reported({ error }, { ...by, fence: 1 })).rejects.toMatchObject({ code: "INVALID" });
@@ -195,7 +204,7 @@ describe.each(ENGINES)("a silent mission on %s", (engine) => {
     await send(bench.repository, "lock_acquire", { path: "a.ts", timeout_ms: 1_000 }, { ...by });
     nowMs += 6 * MINUTE_MS;
     const sweep = { ...{ store: bench.store, incarnation: bench.format.incarnation }, service: "writer" };
-    const own = { policies: DEFAULT_POLICIES, now: () => nowMs, newId: uuidv7 };
+    const own = { policies: DEFAULT_POLICIES, isMirrored: false, now: () => nowMs, newId: uuidv7 };
     expect(await stepMissionSweep({ ...sweep, ...own })).toMatchObject({ changes: 1 });
     expect(await found()).toEqual([MISSION]);
     expect((await scrub(bench, { now: () => nowMs })).findings).toEqual([]);
