@@ -3,6 +3,7 @@
  * meet it.
  */
 import { FleetError } from "../../protocol/errors.ts";
+import { idTime } from "../../protocol/ids.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import { type Finding, quarantine } from "./quarantine.ts";
@@ -16,7 +17,11 @@ export interface FindingParts {
   readonly onCorrupt: ((task: string, corrupt: CorruptCheckpoint) => void) | undefined;
   readonly copies: CheckpointCopies | undefined;
   readonly onRestored: ((task: string, restored: Restored) => void) | undefined;
+  readonly onMissingCopy: ((task: string, checkpoint: string) => void) | undefined;
 }
+
+/** A copy follows the commit of its checkpoint after this time at most, unless the mirror is behind. */
+const COPY_LAG_MS = 5_000;
 
 /** A result with the versions that were restored for it. */
 export interface Reread<T> {
@@ -94,6 +99,15 @@ export class Findings {
     const { value } = await transactions.transact("restore", (tx) => restore(tx, finding, copy));
     if (value !== null) onRestored?.(task, value);
     return value;
+  }
+
+  /** Whether there are copies, and none of this checkpoint. */
+  async lacksCopy(tenant: string, task: string, id: string): Promise<boolean> {
+    const { copies, now, onMissingCopy } = this.#parts;
+    const isRecent = now() - idTime(id) < COPY_LAG_MS;
+    if (copies === undefined || isRecent || (await copies.read(tenant, task, id)) !== null) return false;
+    onMissingCopy?.(task, id);
+    return true;
   }
 
   /** Keeps the finding in the refusal of a command that met a corrupt checkpoint, as for a query; true: it was restored. */

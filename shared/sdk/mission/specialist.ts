@@ -43,7 +43,8 @@ export class Specialist {
 
   /**
    * Works on a sortie that is assigned to this agent. One that was begun is resumed with the locks on its modified files;
-   * a file that another agent holds is a blocker, and the work begins without it. Throws NOT_FOUND for another sortie.
+   * a file that another agent holds is a blocker, and the work begins without it. An error of the work is recorded in the
+   * mission and thrown. Throws NOT_FOUND for another sortie.
    */
   async onAssignment(
     sortieId: string,
@@ -57,14 +58,14 @@ export class Specialist {
     const change = { status: "in_progress" } as const;
     const { progressPercent } = await this.#mission.updateSortie(sortieId, change, options);
     if (context === null) {
-      await begin(sortie);
+      await this.#recordingErrors(() => begin(sortie));
       return { blockers: [] };
     }
     await using held = await this.#lockModified(sortie, context, options);
     const { locks, blockers } = held;
     const blocked = { ...context, blockers: [...context.blockers, ...blockers] };
     const { text: prompt } = recoveryPrompt({ context: blocked, progressPercent });
-    await resume(sortie, { context: blocked, prompt, locks });
+    await this.#recordingErrors(() => resume(sortie, { context: blocked, prompt, locks }));
     return { blockers };
   }
 
@@ -79,6 +80,16 @@ export class Specialist {
     options: CallOptions & { readonly checkpointId?: string } = {},
   ): Promise<RecoveryContext | null> {
     return this.#mission.recoveryContext({ ...options, agentId: this.agentId });
+  }
+
+  /** US-302: an error of the work is recorded before it is handled. A refused record must not hide the error. */
+  async #recordingErrors(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      await this.#mission.onError(error).catch(() => {});
+      throw error;
+    }
   }
 
   /** The context may name files of other sorties too, whose locks belong to those. */
