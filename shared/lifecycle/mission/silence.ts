@@ -32,7 +32,7 @@ export function isNewlySilent(
 }
 
 /** A checkpoint from which the mission would resume. */
-export interface RecoveryPoint {
+export interface ResumePoint {
   readonly id: string;
   readonly timestamp: string;
   readonly trigger: string;
@@ -52,7 +52,7 @@ export interface Lapse {
 /** `last`: the last activity; `until`: the mark holds while there is none after it. */
 export function lapseOf(
   mission: MissionRecord,
-  { last, until, point, nowMs }: { last: string; until: string; point: RecoveryPoint | null; nowMs: number },
+  { last, until, point, nowMs }: { last: string; until: string; point: ResumePoint | null; nowMs: number },
 ): Lapse {
   const { mission_id } = mission;
   const candidate = point !== null && point.progress_percent < 100 ? point : null;
@@ -78,7 +78,7 @@ export function lapseOf(
   };
 }
 
-function recoverableFrom(mission_id: string, checkpoint: RecoveryPoint): NonNullable<Lapse["recoverable"]> {
+function recoverableFrom(mission_id: string, checkpoint: ResumePoint): NonNullable<Lapse["recoverable"]> {
   const data = { mission_id, checkpoint, message: recoveryQuestion(checkpoint.timestamp) };
   return { event: { type: "recovery_available", data }, snapshot: checkpoint.id };
 }

@@ -5,12 +5,7 @@
  */
 import { decisionOfService } from "../../lifecycle/decision.ts";
 import type { MissionRecord } from "../../lifecycle/mission/mission.ts";
-import {
-  isNewlySilent,
-  lapseOf,
-  lastActivityOf,
-  type RecoveryPoint,
-} from "../../lifecycle/mission/silence.ts";
+import { isNewlySilent, lapseOf, lastActivityOf, type ResumePoint } from "../../lifecycle/mission/silence.ts";
 import type { TaskRecord } from "../../lifecycle/task.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
@@ -137,7 +132,7 @@ async function writeMark(
 }
 
 /** The checkpoint from which the mission would resume; null: there is none. */
-async function recoveryPoint(reader: Reader, tenant: string, mission: string): Promise<RecoveryPoint | null> {
+async function recoveryPoint(reader: Reader, tenant: string, mission: string): Promise<ResumePoint | null> {
   try {
     const { checkpoint, snapshot } = await findSnapshot(reader, tenant, mission, undefined);
     const { checkpoint_id: id, committed_at: timestamp, trigger } = checkpoint.metadata;

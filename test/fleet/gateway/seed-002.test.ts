@@ -91,9 +91,19 @@ test("002-api POST /api/v1/checkpoints refuses another author, a trigger of the 
   expect(await post({ created_by: "dispatch-002" })).toMatchObject({ status: 403 });
   expect(await post({ trigger: "progress" })).toMatchObject({
     status: 400,
-    body: { fields: [{ path: "trigger", expected: "manual or error" }] },
+    body: { fields: [{ path: "trigger", expected: "manual, error or compaction" }] },
   });
   expect(await post({ mission_id: "msn-none" })).toMatchObject({ status: 404 });
+});
+
+test("US-304 002-api POST /api/v1/checkpoints with the trigger compaction makes the mission recoverable", async () => {
+  await mission("msn-compacted");
+  const { id } = await checkpoint("msn-compacted", {
+    trigger: "compaction",
+    trigger_details: "The context is full",
+  });
+  const { body } = await dispatch.get("/missions/msn-compacted");
+  expect(body).toMatchObject({ silence: { checkpoint_id: id.replace("chk-", "") } });
 });
 
 test("002-api POST /api/v1/checkpoints with an Idempotency-Key writes once", async () => {
