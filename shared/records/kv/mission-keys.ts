@@ -2,7 +2,14 @@
 import type { Bytes, KeyRange } from "../../store/store.ts";
 import { children, element, elementsOf, name } from "./key-elements.ts";
 
-type MissionSubspace = "missions" | "active_missions" | "sorties" | "mission_locks" | "agent_locks";
+export const MISSION_SUBSPACES = [
+  "missions",
+  "active_missions",
+  "sorties",
+  "mission_locks",
+  "agent_locks",
+] as const;
+type MissionSubspace = (typeof MISSION_SUBSPACES)[number];
 
 export function missionKeys(at: (subspace: MissionSubspace, ...parts: Buffer[]) => Buffer) {
   return {
@@ -15,7 +22,15 @@ export function missionKeys(at: (subspace: MissionSubspace, ...parts: Buffer[]) 
     missionLocks: (task: string): Bytes => at("mission_locks", name(task)),
     agentLocks: (agent: string, task: string): Bytes => at("agent_locks", element(agent), name(task)),
     agentLocksOf: (agent: string): KeyRange => children(at("agent_locks", element(agent))),
+    /** The rows of all missions of the tenant in one subspace. */
+    missionRows: (subspace: MissionSubspace): KeyRange => children(at(subspace)),
   };
+}
+
+/** Reads the agent and the task out of an `agent_locks` key. */
+export function parseAgentLock(key: Bytes): { agent: string; task: string } {
+  const [agent, task] = elementsOf(key).slice(-2) as [string, string];
+  return { agent, task };
 }
 
 /** Reads time, tenant, task and agent out of a `mission_due` key. */

@@ -1,6 +1,6 @@
 /**
- * The walk of a pass: all tenants and, for each, all tasks by name, then the records of its commands
- * and its own audit chain; then the feed and the outbox. A task is found by its head, its order or its trail,
+ * The walk of a pass: all tenants and, for each, all tasks by name, then the records of its commands, the rows of its
+ * missions and its own audit chain; then the feed, the outbox and the index of missions by time. A task is found by its head, its order or its trail,
  * so that a task with a lost head is not skipped.
  */
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
@@ -8,6 +8,12 @@ import type { Bytes } from "../../store/store.ts";
 import { parseTask, tenantKeys } from "../kv/keyspace.ts";
 import { tenantAfter } from "../kv/tenants.ts";
 import { verifyFeed } from "./feed.ts";
+import {
+  MISSION_ROWS_START,
+  type MissionRowsAt,
+  verifyMissionDue,
+  verifyMissionRows,
+} from "./mission-index.ts";
 import { OUTBOX_START, type OutboxAt, verifyOutbox } from "./outbox.ts";
 import type { ScrubStep } from "./scrub-reader.ts";
 import { type TaskPlace, verifyTask } from "./task/task.ts";
@@ -22,13 +28,18 @@ export interface WalkPlace {
   readonly within: TaskPlace | null;
   /** The tasks of the tenant are verified, and its commands up to this key; null: none of them. */
   readonly commands?: { readonly after: Bytes | null };
-  /** The commands of the tenant are verified, and its own audit chain up to this entry; null: none of it. */
+  /** The commands of the tenant are verified, and the rows of its missions up to this place. */
+  readonly missions?: { readonly at: MissionRowsAt };
+  /** The missions of the tenant are verified, and its own audit chain up to this entry; null: none of it. */
   readonly chain?: { readonly at: TenantChainAt | null };
-  /** All tenants are verified, and then the feed up to this key, or the outbox up to this place. */
+  /** All tenants are verified, and then the feed up to this key, the outbox up to this place, or the missions up to this key. */
   readonly system?: SystemPlace;
 }
 
-type SystemPlace = { readonly feed: Bytes | null } | { readonly outbox: OutboxAt };
+type SystemPlace =
+  | { readonly feed: Bytes | null }
+  | { readonly outbox: OutboxAt }
+  | { readonly missionDue: Bytes | null };
 
 export const WALK_START: WalkPlace = { tenant: DEFAULT_TENANT, done: null, within: null };
 
@@ -47,7 +58,7 @@ export async function walkStore(step: ScrubStep, from: WalkPlace): Promise<WalkP
 
 async function walkTask(
   step: ScrubStep,
-  { tenant, done, within, commands, chain, system }: WalkPlace,
+  { tenant, done, within, commands, missions, chain, system }: WalkPlace,
 ): Promise<WalkPlace | null> {
   if (system !== undefined) {
     const left = await verifySystem(step, system);
@@ -56,6 +67,11 @@ async function walkTask(
   if (commands !== undefined) {
     const last = await verifyCommandRecords(step, tenant, commands.after);
     if (last !== null) return { tenant, done, within: null, commands: { after: last } };
+    return { tenant, done, within: null, missions: { at: MISSION_ROWS_START } };
+  }
+  if (missions !== undefined) {
+    const left = await verifyMissionRows(step, tenant, missions.at);
+    if (left !== null) return { tenant, done, within: null, missions: { at: left } };
     return { tenant, done, within: null, chain: { at: null } };
   }
   if (chain !== undefined) {
@@ -73,9 +89,13 @@ async function walkTask(
 
 /** Returns where the next call continues; null: all is verified. */
 async function verifySystem(step: ScrubStep, system: SystemPlace): Promise<SystemPlace | null> {
+  if ("missionDue" in system) {
+    const missionDue = await verifyMissionDue(step, system.missionDue);
+    return missionDue === null ? null : { missionDue };
+  }
   if ("outbox" in system) {
     const outbox = await verifyOutbox(step, system.outbox);
-    return outbox === null ? null : { outbox };
+    return outbox === null ? { missionDue: null } : { outbox };
   }
   const feed = await verifyFeed(step, system.feed);
   return feed === null ? { outbox: OUTBOX_START } : { feed };

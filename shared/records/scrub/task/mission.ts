@@ -1,10 +1,13 @@
 /**
  * Verifies that each record of a mission is stated by the audit entry that it names, so that an inserted record is
- * found, and that the mission is in the index of active missions as long as it has not ended.
+ * found, that the mission is in the index of active missions as long as it has not ended, and that its locks are in the
+ * indexes by agent and by time.
  */
+import { type LockTable, lockAgents, lockDueMs } from "../../../lifecycle/mission/locks.ts";
 import { endOfMission, type MissionRecord } from "../../../lifecycle/mission/mission.ts";
 import type { Bytes } from "../../../store/store.ts";
-import { after, endingName } from "../../kv/keyspace.ts";
+import { after, endingName, systemKeys } from "../../kv/keyspace.ts";
+import { OF_MISSION } from "../../mission/mission-due.ts";
 import {
   LOCKS_NAME,
   MISSION_NAME,
@@ -48,13 +51,39 @@ async function verifyMissionRecord(scrub: TaskScrub): Promise<void> {
     keys.activeMission(task),
     keys.missionLocks(task),
   ]);
-  if (locks !== undefined) await verifyStated(scrub, [{ name: LOCKS_NAME, value: locks }]);
-  if (value === undefined) return;
+  if (locks !== undefined) {
+    await verifyStated(scrub, [{ name: LOCKS_NAME, value: locks }]);
+    await verifyLockIndexes(scrub, locks);
+  }
+  if (value === undefined) {
+    if (active !== undefined)
+      scrub.note(ofTask("mission", "the task is among the missions that are active, and is none"));
+    return;
+  }
   await verifyStated(scrub, [{ name: MISSION_NAME, value }]);
   const mission = readable(() => openRecord<MissionRecord>(value).value);
   if (mission === null || (endOfMission(mission.status) === null) === (active !== undefined)) return;
   const is = active === undefined ? "is not" : "is";
   scrub.note(ofTask("mission", `the mission is ${mission.status}, and ${is} among those that are active`));
+}
+
+/** Without these entries, no sweep ends the locks, and those of a failed agent stay. */
+async function verifyLockIndexes(scrub: TaskScrub, value: Bytes): Promise<void> {
+  const { reader, keys, tenant, task } = scrub;
+  const table = readable(() => openRecord<LockTable>(value).value);
+  if (table === null) return;
+  const agents = [...lockAgents(table)];
+  const due = lockDueMs(table);
+  const [inTime, ...byAgent] = await reader.getMany([
+    systemKeys.missionDue(due ?? 0, tenant, task, OF_MISSION),
+    ...agents.map((agent) => keys.agentLocks(agent, task)),
+  ]);
+  if (due !== null && inTime === undefined)
+    scrub.note(ofTask("mission", "the mission is not among those whose locks end"));
+  for (const [i, agent] of agents.entries()) {
+    if (byAgent[i] !== undefined) continue;
+    scrub.note(ofTask("mission", `${agent} is not among the agents that hold files of the mission`));
+  }
 }
 
 async function verifyStated(

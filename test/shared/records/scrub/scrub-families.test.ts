@@ -11,6 +11,7 @@ import { stepIndex } from "../../../../shared/records/search/indexer.ts";
 import { acknowledgeAlerts } from "../../../../shared/records/task/alert-acks.ts";
 import type { KeyValue, Store } from "../../../../shared/store/store.ts";
 import { type Edit, editOf, familyOf } from "../../../harness/records/edits.ts";
+import { completeSortie, specialist, startMission } from "../../../harness/records/missions.ts";
 import {
   create,
   finalize,
@@ -37,6 +38,7 @@ const NOT_PROMISED = new Map([
   ["s/meta", "without its position the index begins again; the others are the settings of services"],
 ]);
 
+const MISSIONS = ["msn-1", "msn-2"];
 const UPDATE = { command: uuidv7(), task: "clinic-1", tenant: "clinic" };
 
 let bench: TestRecords;
@@ -86,11 +88,27 @@ async function makeTasks(): Promise<void> {
   await place.resumed();
   await place.attempted();
   await place.fail(await place.owned(1));
+  await makeMissions();
   const { checkpoint_id: other } = await create(repository, UPDATE);
   await update(repository, other, { ...UPDATE, commandId: UPDATE.command });
   for (const tenant of ["default", "clinic"]) await acknowledge(tenant);
   // The requests of later scrubs then have no effect, so they add no entry to an edited chain.
   await repository.startScrub(OPERATOR);
+}
+
+/** Two, so that a record may get the value of another one: with sorties, held files, and agents that wait for them. */
+async function makeMissions(): Promise<void> {
+  const { repository } = bench;
+  for (const task of MISSIONS) {
+    const by = { task, agent: "dispatch" };
+    await startMission(repository, 4, { task });
+    const hold = (path: string, agent: string, wait_ms = 0) =>
+      send(repository, "lock_acquire", { path, wait_ms }, { task, agent });
+    await hold("src/part-2.ts", specialist(2));
+    await hold("src/part-2.ts", specialist(3), 3_600_000);
+    await completeSortie(repository, 1, { task });
+    await send(repository, "mission_checkpoint", { note: "as it is" }, by);
+  }
 }
 
 const acknowledge = (tenant: string) =>
@@ -144,10 +162,10 @@ interface Answers {
   readonly isNamed: boolean;
 }
 
-/** Whether a list of handoffs names one whose record is corrupt. */
-function namesCorruptHandoff(answer: unknown): boolean {
-  const { handoffs, corrupt } = answer as { handoffs?: unknown; corrupt?: readonly string[] };
-  return handoffs !== undefined && corrupt !== undefined && corrupt.length > 0;
+/** Whether a list of handoffs or missions names one whose record is corrupt. */
+function namesCorruptRecord(answer: unknown): boolean {
+  const { handoffs, missions, corrupt } = answer as Record<string, readonly unknown[] | undefined>;
+  return (handoffs ?? missions) !== undefined && corrupt !== undefined && corrupt.length > 0;
 }
 
 async function answersOf(store: Store): Promise<Answers> {
@@ -160,10 +178,23 @@ async function answersOf(store: Store): Promise<Answers> {
     const answer = await query().catch((error: Error) => ({
       error: (error as { code?: string }).code ?? error.name,
     }));
-    isNamed ||= namesCorruptHandoff(answer);
+    isNamed ||= namesCorruptRecord(answer);
     answers.set(name, JSON.stringify(answer));
   };
   const page = { limit: 100 };
+  for (const mission_id of MISSIONS) {
+    const of = { mission_id };
+    const { missions } = repository;
+    await ask(`mission ${mission_id}`, () => missions.find("default", "dispatch", of));
+    await ask(`sorties of ${mission_id}`, () => missions.sorties("default", { ...of, ...page }));
+    await ask(`locks of ${mission_id}`, () => missions.locks("default", of));
+    await ask(`context of ${mission_id}`, () => missions.recoveryContext("default", of));
+    await ask(`preview of ${mission_id}`, () => missions.previewResumption("default", "dispatch", of));
+  }
+  for (const active of [true, false]) {
+    const listed = { ...page, active, recoverable: false };
+    await ask(`missions, ${active}`, () => repository.missions.list("default", listed));
+  }
   for (const { tenant, task } of new Map(checkpoints.map((one) => [one.task, one])).values()) {
     const of = { ...page, task_id: task };
     await ask(`task ${task}`, () => repository.task(tenant, task));
@@ -231,6 +262,8 @@ function isOfQuarantined({ family, row }: Edit): boolean {
 test("the store has rows of all families of a task, and the scrub finds nothing in it", async () => {
   expect([...new Set(rows.map(familyOf))]).toEqual(
     expect.arrayContaining([
+      "active_missions",
+      "agent_locks",
       "audit",
       "checkpoints",
       "children",
@@ -239,7 +272,11 @@ test("the store has rows of all families of a task, and the scrub finds nothing 
       "idem",
       "ids",
       "ix",
+      "mission_locks",
+      "missions",
       "order",
+      "s/mission_due",
+      "sorties",
       "tenant_audit",
       "tenant_chain",
     ]),
@@ -256,4 +293,4 @@ test("finds every edit that changes an answer", async () => {
     if (NOT_PROMISED.has(edit.family) || isOfQuarantined(edit)) continue;
     expect(await missedBy(edit, sound), `seed ${seed}: ${edit.name}`).toEqual([]);
   }
-}, 120_000);
+}, 400_000);
