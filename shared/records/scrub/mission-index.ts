@@ -38,7 +38,10 @@ export async function verifyMissionRows(
   const { rows, more } = await step.reader.getRange(range, { limit: SLICE });
   if (subspace === "agent_locks") {
     const entries = rows.flatMap(({ key }) => readable(() => parseAgentLock(key)) ?? []);
-    const tables = await locksOf(step, entries.map(({ task }) => ({ tenant, task })));
+    const tables = await locksOf(
+      step,
+      entries.map(({ task }) => ({ tenant, task })),
+    );
     for (const [i, { agent, task }] of entries.entries()) {
       const table = tables[i];
       if (table === undefined || lockAgents(table).has(agent)) continue;
@@ -79,7 +82,9 @@ async function locksOf(
   { reader }: ScrubStep,
   places: readonly { readonly tenant: string; readonly task: string }[],
 ): Promise<(LockTable | undefined)[]> {
-  const values = await reader.getMany(places.map(({ tenant, task }) => tenantKeys(tenant).missionLocks(task)));
+  const values = await reader.getMany(
+    places.map(({ tenant, task }) => tenantKeys(tenant).missionLocks(task)),
+  );
   return values.map((value) =>
     value === undefined ? NO_LOCKS : (readable(() => openRecord<LockTable>(value).value) ?? undefined),
   );

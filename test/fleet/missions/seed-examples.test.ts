@@ -43,7 +43,7 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 describe("the examples of seed 002", { timeout: CALLS_MS }, () => {
-  test("002-cli fleet checkpoint, with a note, and of a specific mission", async () => {
+  test("US-303 002-cli fleet checkpoint, with a note, and of a specific mission", async () => {
     const output = shape(
       `Checkpoint created: ${ID}`,
       `Mission: ${MISSION}`,
@@ -61,7 +61,7 @@ describe("the examples of seed 002", { timeout: CALLS_MS }, () => {
     });
   });
 
-  test("002-cli fleet checkpoints list: columns, total, 10 at most, and --json as an array", async () => {
+  test("US-306 002-cli fleet checkpoints list: columns, total, 10 at most, and --json as an array", async () => {
     const row = String.raw`${ID} +\d{4}-\S+Z +(progress|manual) +\d+% +4`;
     const output = shape(
       `Checkpoints for mission: ${MISSION}`,
@@ -83,7 +83,7 @@ describe("the examples of seed 002", { timeout: CALLS_MS }, () => {
     expect(await fleet("checkpoints", "list", "--all")).toMatch(/^Checkpoints of all tasks/);
   });
 
-  test("002-cli fleet checkpoints show", async () => {
+  test("US-306 002-cli fleet checkpoints show", async () => {
     const [newest] = JSON.parse(await fleet("checkpoints", "list", "--limit", "1", "--json")) as [
       { metadata: { checkpoint_id: string } },
     ];
@@ -102,7 +102,7 @@ describe("the examples of seed 002", { timeout: CALLS_MS }, () => {
       expect(shown).toMatch(part);
   });
 
-  test("002-cli fleet resume: --dry-run, --checkpoint, -y, and the prompt in a file", async () => {
+  test("US-305 002-cli fleet resume: --dry-run, --checkpoint, -y, and the prompt in a file", async () => {
     const id = (await fleet("checkpoint", "-q")).trim();
     const point = [
       `Resuming from checkpoint: ${id}`,
@@ -167,7 +167,7 @@ describe("the examples of seed 002", { timeout: CALLS_MS }, () => {
     }
   });
 
-  test("002-cli fleet checkpoints prune: preview, and the confirmation that a script must give", async () => {
+  test("US-308 002-cli fleet checkpoints prune: preview, and the confirmation that a script must give", async () => {
     const rules = ["--mission", MISSION, "--older-than", "3", "--keep", "1"];
     expect(await fleet("checkpoints", "prune", ...rules, "--dry-run")).toMatch(
       /^Pruning checkpoints older than 3 days \(keeping 1 per task\)\.\.\.\n\nNone\.\n$/,

@@ -146,9 +146,7 @@ test("finds records of missions under the name of a task that does not exist", a
 test("finds a task among the active missions that is none", async () => {
   await create(bench.repository, { task: "plain" });
   await transact(async (tx) => tx.set(keys.activeMission("plain"), nothing));
-  expect(await found()).toEqual([
-    "mission: the task is among the missions that are active, and is none",
-  ]);
+  expect(await found()).toEqual(["mission: the task is among the missions that are active, and is none"]);
 });
 
 test("finds a sortie from an older copy of the store", async () => {
