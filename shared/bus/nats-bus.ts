@@ -37,7 +37,7 @@ import { knowsAtomicBatches, requireVersion, syncsAlways } from "./server-check.
 import { type ExpectedFleet, otherFleet, parseServerName } from "./server-name.ts";
 import { inspectStreams } from "./streams/inspection.ts";
 import { objectBucket } from "./streams/object-bucket.ts";
-import { reconcileStream } from "./streams/reconcile.ts";
+import { type ReconcileAccess, reconcileStream } from "./streams/reconcile.ts";
 import { StreamDirectory } from "./streams/stream-directory.ts";
 import { streamView } from "./streams/stream-view.ts";
 import type { StreamSpec } from "./streams/streams.ts";
@@ -182,8 +182,7 @@ export class NatsBus implements Bus {
   }
 
   async reconcileStreams(specs: readonly StreamSpec[]): Promise<void> {
-    const atomic = knowsAtomicBatches(this.#connection.info);
-    const access = { manager: await this.#manager, log: this.#log, atomic };
+    const access = await this.#streamAccess();
     for (const spec of specs) {
       await whenReady(STREAMS_READY_MS, () => reconcileStream(access, spec));
       this.#specs.set(spec.name, spec);
@@ -192,15 +191,21 @@ export class NatsBus implements Bus {
   }
 
   async inspectStreams({ repair }: { repair: boolean }): Promise<StreamFinding[]> {
-    const access = {
-      manager: await this.#manager,
-      log: this.#log,
-      atomic: knowsAtomicBatches(this.#connection.info),
-    };
+    const access = await this.#streamAccess();
     const findings = await inspectStreams(access, [...this.#specs.values()], [...this.#consumers], repair);
     if (findings.some(({ kind, consumer }) => kind === "missing" && consumer === null))
       this.#directory.forget();
     return findings;
+  }
+
+  async #streamAccess(): Promise<ReconcileAccess> {
+    const { info } = this.#connection;
+    return {
+      manager: await this.#manager,
+      log: this.#log,
+      atomic: knowsAtomicBatches(info),
+      clustered: info?.cluster !== undefined,
+    };
   }
 
   async proveDurability(): Promise<{ version: string; syncAlways: boolean | "unknown" }> {

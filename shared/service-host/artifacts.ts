@@ -36,9 +36,9 @@ const OWNER_ONLY = 0o700;
 /** The stream of the bucket, if the artifacts are on the bus. */
 export function artifactStreams(
   { artifactsPlace, artifactsBytes }: ArtifactSettings,
-  storageBytes: number | undefined,
+  limits: { readonly storageBytes?: number; readonly replicas?: number },
 ): StreamSpec[] {
-  return artifactsPlace === BUS ? [artifactStream({ artifactBytes: artifactsBytes, storageBytes })] : [];
+  return artifactsPlace === BUS ? [artifactStream({ artifactBytes: artifactsBytes, ...limits })] : [];
 }
 
 /** undefined: they are switched off. */

@@ -47,6 +47,8 @@ export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "
   readonly tlsKey?: string | undefined;
   /** `off`: the bus has no credentials. */
   readonly auth: "on" | "off";
+  /** undefined: three copies of each stream where the bus has three servers, otherwise one. */
+  readonly streamReplicas?: number | undefined;
   /** The folder of the bus's streams, if the bus belongs to this fleet. */
   readonly busFolder?: string | undefined;
   /** The disk space of all streams of the server together. */
@@ -236,11 +238,12 @@ async function connectedBus(
 
 /** A server that acknowledges before it has written would lose events and queued commands in a power cut. */
 async function proveBus(bus: Bus, options: PlatformOptions, log: Logger): Promise<void> {
-  const { streamBytes } = options;
-  await bus.reconcileStreams([
-    ...fleetStreams(streamBytes === undefined ? {} : { storageBytes: streamBytes }),
-    ...artifactStreams(options, streamBytes),
-  ]);
+  const { streamBytes, streamReplicas: replicas } = options;
+  const limits = {
+    ...(streamBytes !== undefined && { storageBytes: streamBytes }),
+    ...(replicas !== undefined && { replicas }),
+  };
+  await bus.reconcileStreams([...fleetStreams(limits), ...artifactStreams(options, limits)]);
   const { version, syncAlways } = await bus.proveDurability();
   if (syncAlways === false) {
     throw new StartupError("the bus acknowledges before it has written to disk", {

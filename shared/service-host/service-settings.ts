@@ -9,6 +9,7 @@ import {
   duration,
   type Field,
   type FieldOptions,
+  integer,
   oneOf,
   optional,
   text,
@@ -83,6 +84,15 @@ export const clusterFields = {
     text("FLEET_NATS_CREDS", { description: "Credentials file for the bus; read again at every reconnect" }),
   ),
   ...tlsFields,
+  streamReplicas: optional(
+    integer("FLEET_STREAM_REPLICAS", {
+      min: 1,
+      max: 5,
+      description:
+        "Copies of each stream on the servers of the bus, an odd number. A bus with fewer servers refuses them; more servers later keep more copies, in place",
+      defaultNote: "3 on a bus of three servers or more, otherwise 1",
+    }),
+  ),
   auth: oneOf("FLEET_AUTH", ["on", "off"], {
     default: "on",
     description:

@@ -3,31 +3,18 @@
  * restores them: an operator's tool, a restored backup or an attacker may have changed them. A repair never
  * removes a message. A recreated consumer delivers all messages again, which handlers must tolerate.
  */
-import {
-  type ConsumerInfo,
-  JetStreamApiCodes,
-  JetStreamApiError,
-  type JetStreamManager,
-  type StreamInfo,
-} from "@nats-io/jetstream";
+import { type ConsumerInfo, JetStreamApiCodes, JetStreamApiError, type StreamInfo } from "@nats-io/jetstream";
 import type { StreamFinding } from "../../protocol/queries.ts";
 import { isNearlyFull } from "../../protocol/stream-fill.ts";
-import type { Logger } from "../../runtime/observability/log.ts";
 import type { ConsumeOptions } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
 import { consumerDifferences, ensureConsumer } from "../consume/consume.ts";
-import { reconcileStream, streamDifferences } from "./reconcile.ts";
+import { growCopies, type ReconcileAccess, reconcileStream, streamDifferences } from "./reconcile.ts";
 import { type StreamSpec, streamConfig } from "./streams.ts";
-
-interface InspectionAccess {
-  readonly manager: JetStreamManager;
-  readonly log: Logger;
-  readonly atomic: boolean;
-}
 
 /** Throws BusError if the server does not answer. A repair that fails stays a finding. */
 export async function inspectStreams(
-  access: InspectionAccess,
+  access: ReconcileAccess,
   specs: readonly StreamSpec[],
   consumers: readonly ConsumeOptions[],
   repair: boolean,
@@ -43,7 +30,7 @@ export async function inspectStreams(
 }
 
 async function inspectStream(
-  access: InspectionAccess,
+  access: ReconcileAccess,
   spec: StreamSpec,
   repair: boolean,
 ): Promise<StreamFinding[]> {
@@ -57,6 +44,8 @@ async function inspectStream(
   if (info.config.sealed) {
     return [streamFinding(spec.name, "sealed", "it accepts no messages", { blocks: true }), ...findings];
   }
+  // The cluster may have grown.
+  if (repair) await isRestored(access, spec.name, () => growCopies(access, spec, info.config));
   const fields = streamDifferences(info.config, wanted);
   if (fields.length === 0) return findings;
   if (repair) await isRestored(access, spec.name, () => reconcileStream(access, spec));
@@ -79,7 +68,7 @@ const BLOCKING: ReadonlySet<string> = new Set([
 ]);
 
 async function remaining(
-  access: InspectionAccess,
+  access: ReconcileAccess,
   name: string,
   wanted: ReturnType<typeof streamConfig>,
 ): Promise<string[]> {
@@ -97,7 +86,7 @@ function fullness(spec: StreamSpec, { config, state }: StreamInfo): StreamFindin
 }
 
 async function inspectConsumers(
-  access: InspectionAccess,
+  access: ReconcileAccess,
   stream: string,
   own: readonly ConsumeOptions[],
   repair: boolean,
@@ -135,7 +124,7 @@ function consumerProblem(
 
 /** By name. Empty: the stream does not exist. */
 async function listConsumers(
-  { manager }: InspectionAccess,
+  { manager }: ReconcileAccess,
   stream: string,
 ): Promise<Map<string, ConsumerInfo>> {
   const found = new Map<string, ConsumerInfo>();
@@ -147,7 +136,7 @@ async function listConsumers(
   return found;
 }
 
-async function readInfo({ manager }: InspectionAccess, stream: string): Promise<StreamInfo | undefined> {
+async function readInfo({ manager }: ReconcileAccess, stream: string): Promise<StreamInfo | undefined> {
   try {
     return await manager.streams.info(stream);
   } catch (error) {
@@ -161,7 +150,7 @@ function isMissing(error: unknown): boolean {
 }
 
 async function isRestored(
-  { log }: InspectionAccess,
+  { log }: ReconcileAccess,
   stream: string,
   restore: () => Promise<unknown>,
 ): Promise<boolean> {

@@ -38,8 +38,46 @@ const FREE = [
 /** The server sets these, and never takes them back. */
 const DENIALS = ["deny_delete", "deny_purge"] as const;
 
-export async function reconcileStream(
-  { manager, log, atomic }: { manager: JetStreamManager; log: Logger; atomic: boolean },
+/** The copies of a stream on a bus that has so many servers. */
+const CLUSTER_COPIES = 3;
+
+export interface ReconcileAccess {
+  readonly manager: JetStreamManager;
+  readonly log: Logger;
+  /** The server knows atomic batches. */
+  readonly atomic: boolean;
+  /** The server belongs to a cluster, of any number of servers. */
+  readonly clustered: boolean;
+}
+
+export async function reconcileStream(access: ReconcileAccess, spec: StreamSpec): Promise<StreamConfig> {
+  return growCopies(access, spec, await reconcileLimits(access, spec));
+}
+
+/**
+ * Raises the copies of a stream without a fixed number when the cluster has servers for them. A bus of fewer servers keeps what it has, so
+ * the first server of a cluster may start alone. Throws BusError if the server does not answer.
+ */
+export async function growCopies(
+  { manager, log, clustered }: ReconcileAccess,
+  spec: StreamSpec,
+  config: StreamConfig,
+): Promise<StreamConfig> {
+  if (spec.replicas !== "auto" || !clustered || config.num_replicas >= CLUSTER_COPIES) return config;
+  const facts = { stream: spec.name, copies: config.num_replicas, wanted: CLUSTER_COPIES };
+  try {
+    await manager.streams.update(spec.name, { ...config, num_replicas: CLUSTER_COPIES });
+  } catch (error) {
+    if (!(error instanceof JetStreamApiError)) throw busError(error, { stream: spec.name });
+    log.warn({ ...facts, problem: error.message }, "stream has fewer copies than a cluster should keep");
+    return config;
+  }
+  log.info(facts, "copies of a stream raised");
+  return (await read(manager, spec.name)) ?? config;
+}
+
+async function reconcileLimits(
+  { manager, log, atomic }: ReconcileAccess,
   spec: StreamSpec,
 ): Promise<StreamConfig> {
   const wanted = streamConfig(spec, atomic);
@@ -124,6 +162,7 @@ function safeChanges(found: StreamConfig, wanted: Partial<StreamConfig>, log: Lo
     if (wanted[field] === true && found[field] !== true) changes[field] = true;
   }
   for (const field of GROWING) {
+    if (wanted[field] === undefined) continue;
     const [have, want] = [limit(found[field]), limit(wanted[field])];
     if (want > have) changes[field] = wanted[field];
     if (want < have)
@@ -137,7 +176,9 @@ export function streamDifferences(found: StreamConfig, wanted: Partial<StreamCon
   const fields: string[] = [...FIXED, ...FREE, ...DENIALS].filter(
     (field) => wanted[field] !== undefined && (found[field] ?? false) !== wanted[field],
   );
-  fields.push(...GROWING.filter((field) => limit(wanted[field]) > limit(found[field])));
+  const isSmaller = (field: (typeof GROWING)[number]) =>
+    wanted[field] !== undefined && limit(wanted[field]) > limit(found[field]);
+  fields.push(...GROWING.filter(isSmaller));
   const [have, want] = [found.subject_transform, wanted.subject_transform];
   if (have?.src !== want?.src || have?.dest !== want?.dest) fields.push("subject_transform");
   if ([...found.subjects].sort().join() !== [...(wanted.subjects ?? [])].sort().join())

@@ -8,6 +8,9 @@ import { LIMITS } from "../../protocol/limits.ts";
 import { ARTIFACT_BUCKET } from "../../protocol/object-bucket.ts";
 import { STREAMS, SUBJECTS } from "../../protocol/subjects.ts";
 
+/** Copies on servers of a cluster. `auto`: three where the bus has three servers, otherwise one. */
+export type Replicas = number | "auto";
+
 export interface StreamSpec {
   readonly name: string;
   readonly subjects: readonly string[];
@@ -23,7 +26,7 @@ export interface StreamSpec {
   readonly maxPerSubject?: number;
   /** A message id that is repeated within this time is a duplicate. */
   readonly duplicateWindowMs: number;
-  readonly replicas: number;
+  readonly replicas: Replicas;
   /** Accepts atomic batches, on servers that know them. */
   readonly atomic: boolean;
   /**
@@ -64,8 +67,8 @@ const KEPT = {
 } as const;
 
 /** `storageBytes` is the disk limit of the server. The streams together take at most 80 % of it. */
-export function fleetStreams(o: { storageBytes?: number; replicas?: number } = {}): StreamSpec[] {
-  const { storageBytes = Number.POSITIVE_INFINITY, replicas = 1 } = o;
+export function fleetStreams(o: { storageBytes?: number; replicas?: Replicas } = {}): StreamSpec[] {
+  const { storageBytes = Number.POSITIVE_INFINITY, replicas = "auto" } = o;
   const share = (wanted: number, part: number) => Math.floor(Math.min(wanted, storageBytes * part));
   return [
     {
@@ -139,11 +142,11 @@ const RECORD_BYTES_MAX = 4096;
 export function artifactStream({
   artifactBytes,
   storageBytes = Number.POSITIVE_INFINITY,
-  replicas = 1,
+  replicas = "auto",
 }: {
   readonly artifactBytes: number;
   readonly storageBytes?: number | undefined;
-  readonly replicas?: number;
+  readonly replicas?: Replicas;
 }): StreamSpec {
   return {
     ...KEPT,
@@ -177,7 +180,7 @@ export function streamConfig(spec: StreamSpec, atomic: boolean): Partial<StreamC
     deny_delete: spec.denies.includes("deny_delete"),
     deny_purge: spec.denies.includes("deny_purge"),
     duplicate_window: spec.duplicateWindowMs * NANOS_PER_MS,
-    num_replicas: spec.replicas,
+    ...(spec.replicas !== "auto" && { num_replicas: spec.replicas }),
     allow_direct: true,
     ...(spec.rollups && { allow_rollup_hdrs: true }),
     ...(spec.storedAs && { subject_transform: { src: spec.storedAs.from, dest: spec.storedAs.to } }),

@@ -64,6 +64,7 @@ export const SETTING_NAMES: ReadonlySet<string> = new Set([
   "FLEET_SPOOL_DIR",
   "FLEET_STOP_TIMEOUT",
   "FLEET_STORE",
+  "FLEET_STREAM_REPLICAS",
   "FLEET_TASK",
   "FLEET_TENANT",
   "FLEET_THREADS",
