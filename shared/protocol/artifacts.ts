@@ -12,7 +12,7 @@ const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,62}\/[a-z0-9][a-z0-9!#$&^_.+-]{
 const UNSAFE = "\\u0000-\\u001f\\u007f-\\u009f/\\\\";
 const NAME = new RegExp(`^[^${UNSAFE}]*[^${UNSAFE}.][^${UNSAFE}]*$`);
 
-const sizeSchema = z
+export const artifactSizeSchema = z
   .int()
   .min(0)
   .max(LIMITS.artifact_bytes_max, `a size of at most ${LIMITS.artifact_bytes_max} bytes`);
@@ -30,17 +30,17 @@ export const artifactReferenceSchema = z.looseObject({
     .regex(NAME, "the name of a file: no / and \\, no control characters, not only dots"),
   sha256: digestSchema,
   /** In bytes. */
-  size: sizeSchema,
+  size: artifactSizeSchema,
 });
 export type ArtifactReference = z.output<typeof artifactReferenceSchema>;
 
-const partSchema = z
+export const partSchema = z
   .int()
   .min(0)
   .max(Math.ceil(LIMITS.artifact_bytes_max / LIMITS.artifact_part_bytes));
 
 /** Base64 of at most one part. */
-const partBytesSchema = z
+export const partBytesSchema = z
   .string()
   .max(4 * Math.ceil(LIMITS.artifact_part_bytes / 3))
   .regex(/^[A-Za-z0-9+/]*={0,2}$/, "Base64");
@@ -49,7 +49,7 @@ const partBytesSchema = z
 const beginQuerySchema = z.looseObject({
   upload_id: checkpointIdSchema,
   sha256: digestSchema,
-  size: sizeSchema,
+  size: artifactSizeSchema,
 });
 
 /** Stores one part: `part_bytes` bytes from offset `part` × `part_bytes`, or the rest. May be repeated. */

@@ -3,12 +3,13 @@
  * that were hashed. EXPORT.md describes the order of the lines.
  */
 import { z } from "zod";
+import { artifactSizeSchema, partBytesSchema, partSchema } from "./artifacts.ts";
 import { handoffSchema } from "./handoff-record.ts";
 import { checkpointIdSchema, digestSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { taskSchema } from "./task.ts";
 
-/** A reader refuses files of a newer format. */
-export const EXPORT_FORMAT = 1;
+/** A reader refuses files of a newer format. 2: with artifacts. */
+export const EXPORT_FORMAT = 2;
 
 const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
 const count = z.int().min(0);
@@ -33,6 +34,8 @@ export const headerLineSchema = z.looseObject({
   tool: z.string().max(64),
   exported_at: time,
   scope: exportScopeSchema,
+  /** Whether the file has the bytes of the artifacts that its versions reference. Absent: no. */
+  artifacts: z.boolean().exactOptional(),
 });
 
 /** A task begins. Its trail follows up to the entry `task.audit_seq`, which is the state that the file holds. */
@@ -89,6 +92,27 @@ export const unreadableLineSchema = z.looseObject({
   reason: z.string().max(1_000),
 });
 
+/** An artifact that a version before it references, after the end of the task. Its parts follow, each artifact once in a file. */
+export const artifactLineSchema = z.looseObject({
+  kind: z.literal("artifact"),
+  sha256: digestSchema,
+  size: artifactSizeSchema,
+});
+
+/** The next part of the artifact. */
+export const artifactPartLineSchema = z.looseObject({
+  kind: z.literal("artifact_part"),
+  part: partSchema,
+  bytes: partBytesSchema,
+});
+
+/** In place of an artifact, or of the rest of its parts: the fleet could not read it. */
+export const artifactLostLineSchema = z.looseObject({
+  kind: z.literal("artifact_lost"),
+  sha256: digestSchema,
+  reason: z.string().max(1_000),
+});
+
 /** The last line. A file without it was interrupted. */
 export const trailerLineSchema = z.looseObject({
   kind: z.literal("trailer"),
@@ -108,6 +132,9 @@ export const exportLineSchema = z.discriminatedUnion("kind", [
   handoffLineSchema,
   taskEndLineSchema,
   unreadableLineSchema,
+  artifactLineSchema,
+  artifactPartLineSchema,
+  artifactLostLineSchema,
   trailerLineSchema,
 ]);
 

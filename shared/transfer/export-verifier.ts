@@ -4,6 +4,7 @@
  */
 import { createHash, type Hash } from "node:crypto";
 import type { ExportLine, ExportLineOf } from "../protocol/export-lines.ts";
+import { ArtifactVerifier } from "./artifact-verifier.ts";
 import { ExportFault, parseExportLine } from "./export-line.ts";
 import { TaskVerifier } from "./task-verifier.ts";
 
@@ -22,6 +23,10 @@ export interface ExportSummary {
   /** Versions that retention had removed. */
   readonly removed: number;
   readonly handoffs: number;
+  readonly artifacts: number;
+  readonly artifact_bytes: number;
+  /** Artifacts that the fleet could not read. */
+  readonly artifacts_lost: number;
   readonly lines: number;
 }
 
@@ -31,6 +36,7 @@ export class ExportVerifier {
   #hash: Hash = createHash("sha256");
   #lines = 0;
   #isComplete = false;
+  readonly #artifacts = new ArtifactVerifier();
   readonly #done = new Set<string>();
   readonly #totals = { tasks: 0, unreadable: 0, entries: 0, versions: 0, lost: 0, removed: 0, handoffs: 0 };
 
@@ -50,14 +56,19 @@ export class ExportVerifier {
     return this.#isComplete;
   }
 
-  /** Whether the last line ended a task, or stood outside of all tasks. */
+  /** Whether the last line ended a task or an artifact, or stood outside of them. */
   get isBetweenTasks(): boolean {
-    return this.#header !== null && this.#task === null;
+    return this.#header !== null && this.#task === null && !this.#artifacts.isOpen;
+  }
+
+  /** The referenced artifacts that a file with artifacts does not have yet, with their sizes. */
+  get missingArtifacts(): ReadonlyMap<string, number> {
+    return this.#header?.artifacts === true ? this.#artifacts.missing : new Map();
   }
 
   get summary(): ExportSummary {
     const { fleet, tenant, exported_at } = this.header;
-    return { fleet, tenant, exported_at, ...this.#totals, lines: this.#lines };
+    return { fleet, tenant, exported_at, ...this.#totals, ...this.#artifacts.counts, lines: this.#lines };
   }
 
   /** The counts and the digest so far: those of a trailer in the next line. */
@@ -98,7 +109,13 @@ export class ExportVerifier {
       return null;
     }
     if (this.#task !== null) return this.#inTask(this.#task, line, bytes);
+    const problem = this.#artifacts.add(line);
+    if (problem !== null) return problem;
     switch (line.kind) {
+      case "artifact":
+      case "artifact_part":
+      case "artifact_lost":
+        return this.header.artifacts === true ? null : "the header says that the file has no artifacts";
       case "task":
         return this.#begin(line, bytes);
       case "unreadable":
@@ -124,6 +141,7 @@ export class ExportVerifier {
   #inTask(task: TaskVerifier, line: ExportLine, bytes: Uint8Array): string | null {
     const problem = task.add(line);
     if (problem !== null) return problem;
+    if (line.kind === "checkpoint") this.#artifacts.addReferences(line.checkpoint);
     if (line.kind !== "task_end") {
       task.digest(bytes);
       return null;
@@ -142,6 +160,8 @@ export class ExportVerifier {
     if (line.tasks !== tasks || line.unreadable !== unreadable || line.lines !== lines) {
       return `the trailer counts ${line.tasks} tasks in ${line.lines} lines, and the file has ${tasks} in ${lines}`;
     }
+    const [missing] = this.missingArtifacts.keys();
+    if (missing !== undefined) return `the file lacks artifact ${missing}, which a version references`;
     if (line.digest !== digest) return "the digest of the trailer is not that of the file";
     this.#isComplete = true;
     return null;

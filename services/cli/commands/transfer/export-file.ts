@@ -109,10 +109,10 @@ function sinkOf(file: FileHandle, verifier: ExportVerifier, start: number): Expo
   return new ExportSink(verifier, write, close);
 }
 
-/** Reads a whole file. Throws ExportFault. `onLine` receives each verified line. */
+/** Reads a whole file. Throws ExportFault. `onLine` receives each verified line, and the position behind it. */
 export async function readExport(
   path: string,
-  onLine: (line: ExportLine, verifier: ExportVerifier) => void | Promise<void> = () => {},
+  onLine: (line: ExportLine, end: number) => void | Promise<void> = () => {},
 ): Promise<ExportVerifier> {
   const file = await open(path, "r").catch((error: unknown) => {
     throw unusable(path, error, "Name a file that `export` wrote.");
@@ -123,7 +123,7 @@ export async function readExport(
     const lines = fileLines(file, (bytes) => {
       rest = bytes;
     });
-    for await (const { bytes } of lines) await onLine(verifier.add(bytes), verifier);
+    for await (const { bytes, end } of lines) await onLine(verifier.add(bytes), end);
     if (rest > 0)
       throw new ExportFault(verifier.summary.lines + 1, "the line has no end: the export was interrupted");
     verifier.end();

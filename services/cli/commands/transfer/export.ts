@@ -21,6 +21,7 @@ interface Flags {
   readonly since?: string;
   readonly out?: string;
   readonly resume?: boolean;
+  readonly artifacts: boolean;
 }
 
 export function addExport(program: Command, action: ActionFactory): void {
@@ -28,7 +29,7 @@ export function addExport(program: Command, action: ActionFactory): void {
     .command("export")
     .summary("Write whole tasks to a file, or verify such a file.")
     .description(
-      "Write whole tasks as JSON Lines: every version of their checkpoints, their audit trails and handoffs. The file is in a documented format and can be verified without a fleet.",
+      "Write whole tasks as JSON Lines: every version of their checkpoints, the artifacts that these reference, their audit trails and handoffs. The file is in a documented format and can be verified without a fleet.",
     )
     .option("-t, --task <id...>", "these tasks")
     .addOption(new Option("--all", "all tasks of the tenant").conflicts("task"))
@@ -36,6 +37,7 @@ export function addExport(program: Command, action: ActionFactory): void {
       new Option("--since <time>", "all tasks that changed since: 2h, 7d, 2026-01-04").conflicts("task"),
     )
     .option("-o, --out <file>", "write to a new private file, not to standard output")
+    .option("--no-artifacts", "leave out the bytes of artifacts: the target must have them before an import")
     .addOption(
       new Option("--resume", "continue the interrupted file of --out").conflicts(["task", "all", "since"]),
     )
@@ -66,16 +68,20 @@ async function exportTasks(session: Session, flags: Flags): Promise<void> {
   for (const task of scope?.tasks ?? []) await requireTask(session, task);
   const sink = await openSink(session, flags);
   try {
-    if (!sink.verifier.isComplete) await fill(session, sink, scope);
+    if (!sink.verifier.isComplete) await fill(session, sink, { scope, artifacts: flags.artifacts });
   } finally {
     await sink.close();
   }
   const { summary } = sink.verifier;
-  if (summary.lost > 0 || summary.unreadable > 0) {
+  const { lost, unreadable, artifacts_lost } = summary;
+  if (lost > 0 || unreadable > 0 || artifacts_lost > 0) {
     session.exitCode = ERROR_TABLE.CORRUPT.exit;
-    const { lost, unreadable } = summary;
     const text = "the fleet could not read everything";
-    session.warn({ code: "EXPORT_INCOMPLETE", text, details: { versions: lost, tasks: unreadable } });
+    session.warn({
+      code: "EXPORT_INCOMPLETE",
+      text,
+      details: { versions: lost, tasks: unreadable, artifacts: artifacts_lost },
+    });
   }
   if (flags.out === undefined) return;
   await session.show({ file: flags.out, ...summary }, () =>
@@ -106,17 +112,26 @@ async function openSink(session: Session, { out, resume }: Flags): Promise<Expor
   return resume === true ? await resumeFile(out) : await createFile(out);
 }
 
-/** Writes what the file lacks. `scope` null: the one in the header of the file. */
-async function fill(session: Session, sink: ExportSink, scope: ExportScope | null): Promise<void> {
+interface Extent {
+  /** null: that in the header of the file. */
+  readonly scope: ExportScope | null;
+  readonly artifacts: boolean;
+}
+
+/** Writes what the file lacks. */
+async function fill(session: Session, sink: ExportSink, extent: Extent): Promise<void> {
   const { taskLines } = await import("./task-lines.ts");
   const { PROGRESS_END } = await import("../../rendering/terminal/progress.ts");
   const client = await session.client();
-  const { tasks, since } = await headed(session, sink, scope);
+  const { tasks, since } = await headed(session, sink, extent);
   try {
+    // An interrupted file may lack those of its last task.
+    await addArtifacts(session, sink);
     for await (const taskId of tasks === null ? changedTasks(session, since) : tasks) {
       if (sink.verifier.done.has(taskId)) continue;
       session.progress(`${PROGRESS_END}Exporting task ${sink.verifier.done.size + 1}: ${taskId}`);
       await addTask(sink, taskId, taskLines(client, taskId, session.deadline));
+      await addArtifacts(session, sink);
     }
   } finally {
     session.progress(PROGRESS_END);
@@ -125,7 +140,11 @@ async function fill(session: Session, sink: ExportSink, scope: ExportScope | nul
 }
 
 /** Writes the header, or compares that of an interrupted file with the fleet. Returns the tasks of the file. */
-async function headed(session: Session, sink: ExportSink, scope: ExportScope | null): Promise<ExportScope> {
+async function headed(
+  session: Session,
+  sink: ExportSink,
+  { scope, artifacts }: Extent,
+): Promise<ExportScope> {
   const { headerOf } = await import("./export-file.ts");
   const { packageVersion } = await import("../../../../shared/runtime/process/installation.ts");
   const client = await session.client();
@@ -148,8 +167,20 @@ async function headed(session: Session, sink: ExportSink, scope: ExportScope | n
     tool: packageVersion(),
     exported_at: new Date(session.context.now()).toISOString(),
     scope,
+    artifacts,
   });
   return scope;
+}
+
+/** The artifacts that the tasks of the file reference, and that it lacks. */
+async function addArtifacts(session: Session, sink: ExportSink): Promise<void> {
+  const { artifactLines } = await import("./artifact-lines.ts");
+  const { PROGRESS_END } = await import("../../rendering/terminal/progress.ts");
+  const client = await session.client();
+  for (const [sha256, size] of [...sink.verifier.missingArtifacts]) {
+    session.progress(`${PROGRESS_END}Exporting artifact ${sha256}`);
+    for await (const line of artifactLines(client, sha256, size)) await sink.add(line);
+  }
 }
 
 /** Tasks by name, those with damaged heads too. `since` null: all. */

@@ -5,6 +5,7 @@ import { type FileHandle, open } from "node:fs/promises";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { ExportLine } from "../../../../shared/protocol/export-lines.ts";
 import type { Task } from "../../../../shared/sdk/sdk.ts";
+import { referencesIn } from "../../../../shared/transfer/artifact-verifier.ts";
 import { ExportFault, exportedHash, parseExportLine } from "../../../../shared/transfer/export-line.ts";
 import { type ExportSummary, ExportVerifier } from "../../../../shared/transfer/export-verifier.ts";
 import { readExport } from "./export-file.ts";
@@ -30,25 +31,43 @@ export interface ExportedTask {
   read(place: VersionPlace): Promise<{ readonly hash: string; readonly checkpoint: Record<string, unknown> }>;
 }
 
+export interface ArtifactPlace {
+  readonly size: number;
+  readonly start: number;
+}
+
 export interface VerifiedFile {
   readonly summary: ExportSummary;
   /** The digest of each task. */
   readonly tasks: ReadonlyMap<string, string>;
   /** Tasks of which versions are lost or removed. */
   readonly incomplete: ReadonlySet<string>;
+  /** The artifacts that each task references, with their sizes. */
+  readonly references: ReadonlyMap<string, ReadonlyMap<string, number>>;
+  /** The positions of the first parts of the artifacts in the file. */
+  readonly artifacts: ReadonlyMap<string, ArtifactPlace>;
 }
 
 /** Throws INVALID, with the number of the line, unless the whole file verifies. */
 export async function verifiedFile(path: string): Promise<VerifiedFile> {
   const tasks = new Map<string, string>();
   const incomplete = new Set<string>();
-  const note = (line: ExportLine): void => {
+  const artifacts = new Map<string, ArtifactPlace>();
+  const references = new Map<string, ReadonlyMap<string, number>>();
+  let referenced = new Map<string, number>();
+  const note = (line: ExportLine, end: number): void => {
+    if (line.kind === "checkpoint")
+      for (const [sha256, size] of referencesIn(line.checkpoint)) referenced.set(sha256, size);
+    if (line.kind === "artifact") artifacts.set(line.sha256, { size: line.size, start: end });
+    if (line.kind === "artifact_lost") artifacts.delete(line.sha256);
     if (line.kind !== "task_end") return;
     tasks.set(line.task_id, line.digest);
+    references.set(line.task_id, referenced);
+    referenced = new Map();
     if (line.lost > 0) incomplete.add(line.task_id);
   };
   const { summary } = await refusingFaults(path, () => readExport(path, note));
-  return { summary, tasks, incomplete };
+  return { summary, tasks, incomplete, references, artifacts };
 }
 
 /** The tasks that are meant, one by one. Of a task only the places of its versions are in memory. */
@@ -94,7 +113,7 @@ async function readVersion(
   });
 }
 
-async function refusingFaults<T>(path: string, read: () => Promise<T>): Promise<T> {
+export async function refusingFaults<T>(path: string, read: () => Promise<T>): Promise<T> {
   try {
     return await read();
   } catch (error) {

@@ -8,7 +8,7 @@ import type { ImportReport } from "../../rendering/transfer/import.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { addThreadImport } from "../langgraph/import-threads.ts";
-import type { ExportedTask } from "./exported-tasks.ts";
+import type { ExportedTask, VerifiedFile } from "./exported-tasks.ts";
 
 interface Flags {
   readonly task?: readonly string[];
@@ -55,8 +55,11 @@ async function importFile(session: Session, path: string, flags: Flags): Promise
     });
   }
   const named = (plan: Plan): string[] => [...plans].flatMap(([id, its]) => (its === plan ? [id] : []));
-  let versions = 0;
-  if (flags.dryRun !== true && named("import").length + named("continue").length > 0) {
+  const written = [...named("import"), ...named("continue")];
+  const missing = await requireArtifacts(session, file, written, flags.dryRun === true);
+  let [versions, artifacts] = [0, 0];
+  if (flags.dryRun !== true && written.length > 0) {
+    artifacts = await writeArtifacts(session, path, file, written);
     const isMeant = (id: string): boolean => plans.get(id) === "import" || plans.get(id) === "continue";
     for await (const task of exportedTasks(path, isMeant)) {
       versions += await importTask(session, file.summary, task, plans.size);
@@ -70,11 +73,49 @@ async function importFile(session: Session, path: string, flags: Flags): Promise
     skipped: taken,
     incomplete: [...file.incomplete].filter((id) => wanted.has(id)),
     versions,
+    artifacts,
+    missing_artifacts: missing,
     dry_run: flags.dryRun === true,
   };
   if (report.incomplete.length > 0 || file.summary.unreadable > 0)
     session.exitCode = ERROR_TABLE.CORRUPT.exit;
   await session.show(report, () => renderImport(report, session.view));
+}
+
+/** Returns what is missing for a dry run, and throws NOT_FOUND otherwise: nothing may be written that refers to nothing. */
+async function requireArtifacts(
+  session: Session,
+  file: VerifiedFile,
+  tasks: readonly string[],
+  isDry: boolean,
+): Promise<string[]> {
+  const { missingArtifacts } = await import("./artifact-import.ts");
+  const missing = await missingArtifacts(await session.client(), file, tasks);
+  if (missing.length === 0 || isDry) return missing;
+  throw new FleetError(
+    "NOT_FOUND",
+    "neither the file nor the fleet has these artifacts; nothing was imported",
+    {
+      details: { artifacts: missing.slice(0, 20), count: missing.length, next: "artifact put" },
+    },
+  );
+}
+
+async function writeArtifacts(
+  session: Session,
+  path: string,
+  file: VerifiedFile,
+  tasks: readonly string[],
+): Promise<number> {
+  const { uploadArtifacts } = await import("./artifact-import.ts");
+  const { PROGRESS_END } = await import("../../rendering/terminal/progress.ts");
+  try {
+    return await uploadArtifacts(await session.client(), path, file, tasks, (sha256) =>
+      session.progress(`${PROGRESS_END}Importing artifact ${sha256}`),
+    );
+  } finally {
+    session.progress(PROGRESS_END);
+  }
 }
 
 /** Throws NOT_FOUND for a task that the file does not have. */

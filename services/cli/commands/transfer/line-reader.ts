@@ -14,29 +14,30 @@ export interface FileLine {
   readonly end: number;
 }
 
-/** The whole lines of a file. `onRest` receives the number of bytes after the last line feed. Throws {@link ExportFault} for an endless line. */
+/** The whole lines of a file from a position. `onRest` receives the number of bytes after the last line feed. Throws {@link ExportFault} for an endless line. */
 export async function* fileLines(
   file: FileHandle,
   onRest: (bytes: number) => void = () => {},
+  from = 0,
 ): AsyncGenerator<FileLine> {
   let rest = Buffer.alloc(0);
-  let [start, number] = [0, 1];
-  for (let at = 0; ; ) {
+  let [start, number] = [from, 1];
+  for (let at = from; ; ) {
     const { bytesRead, buffer } = await file.read(Buffer.alloc(CHUNK_BYTES), 0, CHUNK_BYTES, at);
     if (bytesRead === 0) break;
     at += bytesRead;
-    let from = 0;
+    let begin = 0;
     const chunk = buffer.subarray(0, bytesRead);
-    for (let feed = chunk.indexOf(LINE_FEED); feed >= 0; feed = chunk.indexOf(LINE_FEED, from)) {
-      const bytes = Buffer.concat([rest, chunk.subarray(from, feed)]);
+    for (let feed = chunk.indexOf(LINE_FEED); feed >= 0; feed = chunk.indexOf(LINE_FEED, begin)) {
+      const bytes = Buffer.concat([rest, chunk.subarray(begin, feed)]);
       rest = Buffer.alloc(0);
-      from = feed + 1;
+      begin = feed + 1;
       start += bytes.length + 1;
       requireLength(bytes.length, number);
       yield { bytes, end: start };
       number += 1;
     }
-    rest = Buffer.concat([rest, chunk.subarray(from)]);
+    rest = Buffer.concat([rest, chunk.subarray(begin)]);
     requireLength(rest.length, number);
   }
   onRest(rest.length);

@@ -3,16 +3,18 @@
 import type { ExportFault } from "../../../../shared/transfer/export-line.ts";
 import type { ExportSummary } from "../../../../shared/transfer/export-verifier.ts";
 import { field } from "../terminal/fields.ts";
-import { counted, plain } from "../terminal/text.ts";
+import { bytesText, counted, plain } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
 
 export function renderExport(path: string, summary: ExportSummary, view: View): string {
   const { colors } = view;
   const { tasks, versions, entries, handoffs, lost, removed, unreadable, fleet, tenant, exported_at } =
     summary;
+  const { artifacts, artifact_bytes, artifacts_lost } = summary;
   const missing = [
     ...(lost > 0 ? [`${counted(lost, "version")} of checkpoints`] : []),
     ...(unreadable > 0 ? [counted(unreadable, "task")] : []),
+    ...(artifacts_lost > 0 ? [counted(artifacts_lost, "artifact")] : []),
   ].join(" and ");
   return [
     `${colors.green("✓")} ${plain(path)} is whole: every hash and every audit chain in it is right.`,
@@ -23,6 +25,9 @@ export function renderExport(path: string, summary: ExportSummary, view: View): 
       `${counted(versions, "version")} of checkpoints, ${counted(entries, "audit entry", "audit entries")}, ${counted(handoffs, "handoff")}`,
       view,
     ),
+    ...(artifacts === 0
+      ? []
+      : [field("Artifacts", `${counted(artifacts, "artifact")}, ${bytesText(artifact_bytes)}`, view)]),
     ...(removed === 0
       ? []
       : [field("Without", `${counted(removed, "version")} that retention had removed`, view)]),

@@ -17,6 +17,10 @@ export interface ImportReport {
   /** The file lacks a version of them. */
   readonly incomplete: readonly string[];
   readonly versions: number;
+  /** The artifacts that were stored before them, or were there. */
+  readonly artifacts: number;
+  /** For a dry run: what neither the file nor the fleet has. */
+  readonly missing_artifacts: readonly string[];
   readonly dry_run: boolean;
 }
 
@@ -31,14 +35,17 @@ export function namesOf(all: readonly string[]): string[] {
 
 export function renderImport(report: ImportReport, view: View): string {
   const { colors } = view;
-  const { imported, continued, identical, skipped, incomplete, versions, dry_run } = report;
+  const { imported, continued, identical, skipped, incomplete, versions, artifacts, dry_run } = report;
   const written = imported.length + continued.length;
   const head = dry_run
     ? `${colors.yellow("Nothing was changed.")} An import would write ${counted(written, "task")}.`
     : `${colors.green("✓")} Imported ${counted(written, "task")} with ${counted(versions, "version")} of checkpoints from ${plain(report.file)}.`;
+  const stored = artifacts === 0 ? [] : [`With ${counted(artifacts, "artifact")}.`];
   const list = (name: string, tasks: readonly string[]): string[] => bulletList(name, namesOf(tasks), view);
   return [
     head,
+    ...stored,
+    ...list("Missing artifacts, without which nothing is imported", report.missing_artifacts),
     ...list("Continued an interrupted import", continued),
     ...list("Unchanged, imported before", identical),
     ...list("Left out, other tasks have these names", skipped),
