@@ -151,7 +151,10 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
   }),
   SCRUB_FOUND: ({ subject, data: { kind, details } }) => ({
     what: `Stored records of task ${subject} are corrupt (${kind}): ${details}.`,
-    todo: "Leave the store as it is, see what else is damaged, and restore the task from a backup.",
+    todo:
+      kind === "artifact"
+        ? "Look for the file, and store it again: that replaces lost or damaged bytes."
+        : "Leave the store as it is, see what else is damaged, and restore the task from a backup.",
     look: ["scrub", "findings"],
   }),
   ATTENTION_LOST: ({ data: { watchdog, heardMs, ofMs } }) => ({

@@ -4,7 +4,7 @@
  * leader lease lets one watchdog scrub at a time. The position of the pass is in the store, so another
  * watchdog continues it.
  */
-import type { StoredUpload } from "../../../shared/artifacts/artifact-store.ts";
+import { contentHash } from "../../../shared/artifacts/content-hash.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
 import { alertOf } from "../../../shared/protocol/alerts.ts";
@@ -13,12 +13,12 @@ import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { ScrubTally } from "../../../shared/protocol/scrub.ts";
 import { STREAMS } from "../../../shared/protocol/subjects.ts";
 import { createLeaderLease } from "../../../shared/records/leader/leader-lease.ts";
-import { requireLease } from "../../../shared/records/leader/lease.ts";
+import { LeaseLost, requireLease } from "../../../shared/records/leader/lease.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { EventStream } from "../../../shared/records/scrub/events.ts";
 import type { KeptFinding } from "../../../shared/records/scrub/findings.ts";
 import { alertFindings, type ScrubStepDone, stepScrub } from "../../../shared/records/scrub/scrub.ts";
-import type { CorruptCurrentVersion } from "../../../shared/records/scrub/scrub-reader.ts";
+import type { ArtifactBytes, CorruptCurrentVersion } from "../../../shared/records/scrub/scrub-reader.ts";
 import { readScrubStatus, SCRUB_JOB, type ScrubSettings } from "../../../shared/records/scrub/state.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
@@ -43,7 +43,6 @@ export interface ScrubberContext extends RepositoryContext {
 /** Stop finishes the step in progress and releases the lease. */
 export function startScrubber(context: ScrubberContext, settings: ScrubSettings): Stop {
   const { store, clock, log, artifacts } = context;
-  const artifactSize = artifacts && ((upload: StoredUpload) => artifacts.bytes.size(upload));
   const stopping = new AbortController();
   const { signal } = stopping;
   const repository = openRepository(context, { finder: "watchdog" });
@@ -51,6 +50,12 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
   const throttle = createBackgroundThrottle(clock);
   const events = eventStream(context.backgroundBus);
   const rateLimit = createRateLimit(clock, settings.rateBytes);
+  const beforePart = async (bytes: number): Promise<void> => {
+    signal.throwIfAborted();
+    if ((await leader.hold()) === null) throw new LeaseLost(SCRUB_JOB);
+    await rateLimit.rest({ bytes, tasks: 0 }, signal, LIMITS.leader_renew_ms);
+  };
+  const bytesOfArtifacts = artifacts && artifactBytes(context, artifacts, beforePart);
   const takeStep = async (): Promise<ScrubStepDone[]> => {
     const lease = await leader.hold();
     if (lease === null) return [];
@@ -58,7 +63,7 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
     await alertFindings({ store, guard }, (finding) => alert(context, finding));
     const quarantine = (corrupt: CorruptCurrentVersion) => quarantineVersion(context, repository, corrupt);
     const now = () => clock.now();
-    const scrubbing = { store, events, settings, now, guard, quarantine, artifactSize };
+    const scrubbing = { store, events, settings, now, guard, quarantine, artifacts: bytesOfArtifacts };
     const step = await stepScrub(scrubbing);
     return step === null ? [] : [step];
   };
@@ -104,11 +109,33 @@ function eventStream(bus: Bus): EventStream {
 function createRateLimit(clock: Clock, rateBytes: number) {
   let restUntilMs = clock.monotonic();
   return {
-    async rest({ bytes, tasks }: ScrubTally, signal: AbortSignal): Promise<void> {
+    /** `msMax`: while a lease must be held. */
+    async rest(
+      { bytes, tasks }: Pick<ScrubTally, "bytes" | "tasks">,
+      signal: AbortSignal,
+      msMax = Number.POSITIVE_INFINITY,
+    ): Promise<void> {
       const cost = Math.max(bytes, tasks * LIMITS.scrub_task_bytes_min);
       restUntilMs = Math.max(restUntilMs, clock.monotonic()) + (cost / rateBytes) * 1_000;
+      restUntilMs = Math.min(restUntilMs, clock.monotonic() + msMax);
       const restMs = restUntilMs - clock.monotonic();
       if (restMs > 0) await clock.sleep(restMs, signal);
+    },
+  };
+}
+
+function artifactBytes(
+  { metrics }: ScrubberContext,
+  { bytes, graceMs }: ArtifactHolding,
+  beforePart: (bytes: number) => Promise<void>,
+): ArtifactBytes {
+  return {
+    graceMs,
+    size: (upload) => bytes.size(upload),
+    hash: async (place) => {
+      const found = await contentHash(bytes, place, beforePart);
+      metrics.scrubArtifactsTotal.inc();
+      return "sha256" in found ? found.sha256 : null;
     },
   };
 }

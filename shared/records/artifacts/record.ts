@@ -12,6 +12,8 @@ export interface ArtifactRecord {
   readonly storedBy: string;
   /** The last time at which a program had a reason to use it. The grace time begins here. */
   readonly touchedMs: number;
+  /** The scrub found that the bytes are lost or do not have the hash. */
+  readonly isDamaged: boolean;
 }
 
 export interface UploadRecord {
@@ -23,18 +25,26 @@ export interface UploadRecord {
   readonly isStored: boolean;
 }
 
-type ArtifactRow = [size: number, upload: string, storedMs: number, storedBy: string, touchedMs: number];
+type ArtifactRow = [
+  size: number,
+  upload: string,
+  storedMs: number,
+  storedBy: string,
+  touchedMs: number,
+  isDamaged?: boolean,
+];
 type UploadRow = [sha256: string, size: number, by: string, beganMs: number, isStored: boolean];
 
 export function writeArtifact(tx: Tx, keys: TenantKeys, hash: string, artifact: ArtifactRecord): void {
-  const { size, upload, storedMs, storedBy, touchedMs } = artifact;
+  const { size, upload, storedMs, storedBy, touchedMs, isDamaged } = artifact;
   const row: ArtifactRow = [size, upload, storedMs, storedBy, touchedMs];
+  if (isDamaged) row.push(true);
   tx.set(keys.artifact(hash), encodeChecked(row));
 }
 
 export function decodeArtifact(value: Bytes): ArtifactRecord {
-  const [size, upload, storedMs, storedBy, touchedMs] = decodeChecked<ArtifactRow>(value);
-  return { size, upload, storedMs, storedBy, touchedMs };
+  const [size, upload, storedMs, storedBy, touchedMs, isDamaged = false] = decodeChecked<ArtifactRow>(value);
+  return { size, upload, storedMs, storedBy, touchedMs, isDamaged };
 }
 
 /** null: it is not stored. */

@@ -56,8 +56,9 @@ export async function beginUpload(
   const artifact = await readArtifact(tx, keys, sha256);
   if (artifact !== null) {
     if (artifact.size !== size) throw conflict(upload);
-    writeArtifact(tx, keys, sha256, { ...artifact, touchedMs: nowMs });
-    if (artifact.upload !== replaces) return true;
+    const isDamaged = artifact.upload === replaces;
+    writeArtifact(tx, keys, sha256, { ...artifact, touchedMs: nowMs, isDamaged });
+    if (!isDamaged) return true;
   }
   const begun = await readUpload(tx, keys, upload);
   if (begun !== null) {
@@ -109,7 +110,10 @@ export async function storeArtifact(
   writeUpload(tx, keys, upload, { sha256, size, by: caller, beganMs, isStored: true });
   const first = artifact ?? { storedMs: nowMs, storedBy: caller };
   const { storedMs, storedBy } = first;
-  writeArtifact(tx, keys, sha256, { size, upload, storedMs, storedBy, touchedMs: nowMs });
+  writeArtifact(tx, keys, sha256, {
+    ...{ size, upload, storedMs, storedBy },
+    ...{ touchedMs: nowMs, isDamaged: false },
+  });
   if (artifact === null) return { isKept: true, replaced: null };
   tx.clear(keys.artifactUpload(artifact.upload));
   await addTotalBytes(tx, keys, -artifact.size);

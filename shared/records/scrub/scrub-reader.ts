@@ -48,12 +48,34 @@ export type ArtifactSize = (place: {
   readonly parts: number;
 }) => Promise<number>;
 
+/** The bytes of artifacts, where this process has access to them. */
+export interface ArtifactBytes {
+  readonly size: ArtifactSize;
+  /** The hash of an upload. null: bytes are lost or damaged. Throws if the scrub may not continue. */
+  readonly hash: (place: {
+    readonly tenant: string;
+    readonly upload: string;
+    readonly size: number;
+  }) => Promise<string | null>;
+  readonly graceMs: number;
+}
+
+/** What the bytes of an artifact showed. */
+export interface ArtifactVerdict {
+  readonly tenant: string;
+  readonly hash: string;
+  readonly upload: string;
+  readonly isDamaged: boolean;
+}
+
 /** One step of a pass. All its reads go through `reader`, so that they are counted and bounded. */
 export class ScrubStep {
   readonly reader: Reader;
   readonly tally: Tally = { ...NOTHING };
   readonly damages: FoundDamage[] = [];
   readonly corrupt: CorruptCurrentVersion[] = [];
+  /** What the bytes of sampled artifacts showed. */
+  readonly verdicts: ArtifactVerdict[] = [];
   /** Tasks whose head has an earlier layout. */
   readonly earlierHeads: { readonly tenant: string; readonly task: string }[] = [];
   /** The start of the pass. A version quarantined before it is not a finding. */

@@ -11,11 +11,20 @@ import type { Bytes, Store, Tx } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { indexRecovery } from "../recovery/due.ts";
 import { decodeHead, encodeHead, isEarlierHead } from "../task/head.ts";
+import {
+  afterSampled,
+  isSampleFull,
+  nextSampled,
+  SAMPLE_START,
+  type SampleAt,
+  verifySampled,
+  writeVerdicts,
+} from "./artifact-sample.ts";
 import { readCountersAtStart, verifyCounters } from "./counters.ts";
 import { EVENTS_START, type EventStream, readEvents, verifyEvents } from "./events.ts";
 import { deleteResolved, type KeptFinding, keepFindings, markAlerted, readUnalerted } from "./findings.ts";
 import {
-  type ArtifactSize,
+  type ArtifactBytes,
   type CorruptCurrentVersion,
   type FoundDamage,
   NOTHING,
@@ -46,7 +55,8 @@ export interface Scrubbing {
    * otherwise be lost.
    */
   readonly quarantine: (corrupt: CorruptCurrentVersion) => Promise<void>;
-  readonly artifactSize?: ArtifactSize | undefined;
+  /** undefined: this process has no access to the bytes of artifacts. */
+  readonly artifacts?: ArtifactBytes | undefined;
 }
 
 export interface ScrubStepDone {
@@ -78,9 +88,13 @@ export async function stepScrub(scrubbing: Scrubbing): Promise<ScrubStepDone | n
       const { events, next } = await readEvents(scrubbing.events, at.place, stepBytes(settings));
       return verify(scrubbing, state, current, async (step) => {
         await verifyEvents(step, events);
-        return next === null ? { stage: "forget", after: null } : { stage: "events", place: next };
+        if (next !== null) return { stage: "events", place: next };
+        if (scrubbing.artifacts === undefined) return { stage: "forget", after: null };
+        return { stage: "artifacts", place: { ...(state.sampled ?? SAMPLE_START), count: 0, bytes: 0 } };
       });
     }
+    case "artifacts":
+      return sample(scrubbing, state, current, at.place);
     case "forget":
       return forget(scrubbing, state, current, at.after);
   }
@@ -117,9 +131,10 @@ async function verify(
   current: Current,
   verifyMore: (step: ScrubStep) => Promise<PassPlace>,
 ): Promise<ScrubStepDone> {
-  const { store, settings, now, artifactSize } = scrubbing;
+  const { store, settings, now, artifacts } = scrubbing;
   const { step, at } = await store.read({ label: "scrub", deadlineMs: READ_DEADLINE_MS }, async (reader) => {
     const passBeganMs = Date.parse(current.began_at);
+    const artifactSize = artifacts?.size;
     const step = new ScrubStep(reader, { passBeganMs, bytesMax: stepBytes(settings), artifactSize });
     return { step, at: await verifyMore(step) };
   });
@@ -128,6 +143,7 @@ async function verify(
   let fresh: readonly FoundDamage[] = [];
   const isWritten = await write(scrubbing, state, async (tx) => {
     await upgradeHeads(tx, step.earlierHeads);
+    await writeVerdicts(tx, step.verdicts);
     fresh = await keepFindings(tx, step.damages, { pass: current.pass, nowMs: now() });
     const unalerted = fresh.filter(({ quarantined }) => !quarantined).length;
     return { ...state, current: advanced, settings, untold: state.untold + unalerted };
@@ -157,6 +173,33 @@ async function upgradeHeads(
     tx.set(keys.task(task), encodeHead(head));
     indexRecovery(tx, keys, before, head);
   }
+}
+
+/** One artifact of the sample. The pass ends its sample at the last artifact, and the next one begins with the first. */
+async function sample(
+  scrubbing: Scrubbing,
+  state: ScrubState,
+  current: Current,
+  at: SampleAt,
+): Promise<ScrubStepDone> {
+  const { store, artifacts, now } = scrubbing;
+  const reading = { label: "scrub_sample", deadlineMs: READ_DEADLINE_MS };
+  const next =
+    artifacts === undefined || isSampleFull(at)
+      ? null
+      : await store.read(reading, (reader) => nextSampled(reader, at));
+  const isAtEnd = next === null && !isSampleFull(at);
+  const { tenant, hash } = at;
+  const sampled = isAtEnd ? undefined : next === null ? { tenant, hash } : state.sampled;
+  if (artifacts === undefined || next === null)
+    return verify(scrubbing, { ...state, sampled }, current, async () => ({ stage: "forget", after: null }));
+  const { artifact } = next;
+  const found =
+    artifact && (await artifacts.hash({ tenant: next.tenant, upload: artifact.upload, size: artifact.size }));
+  return verify(scrubbing, state, current, async (step) => {
+    await verifySampled(step, next, found, { nowMs: now(), graceMs: artifacts.graceMs });
+    return { stage: "artifacts", place: afterSampled(at, next) };
+  });
 }
 
 async function forget(

@@ -8,6 +8,7 @@ import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import { readCheckpointCount, readCount } from "../kv/counters.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 import { readHolder } from "../leader/lease.ts";
+import type { SampleAt, SamplePlace } from "./artifact-sample.ts";
 import type { CountersAtStart } from "./counters.ts";
 import type { EventsAt } from "./events.ts";
 import type { WalkPlace } from "./walk.ts";
@@ -15,12 +16,14 @@ import type { WalkPlace } from "./walk.ts";
 export const SCRUB_JOB = "scrub";
 
 /**
- * The position in a pass: first the whole store is read, then the event stream, then findings of earlier passes
+ * The position in a pass: first the whole store is read, then the event stream, then a
+ * sample of the artifacts, then findings of earlier passes
  * that this one did not find are deleted.
  */
 export type PassPlace =
   | { readonly stage: "walk"; readonly place: WalkPlace }
   | { readonly stage: "events"; readonly place: EventsAt }
+  | { readonly stage: "artifacts"; readonly place: SampleAt }
   | { readonly stage: "forget"; readonly after: Bytes | null };
 
 export interface ScrubSettings {
@@ -46,6 +49,8 @@ export interface ScrubState {
   readonly requested: number;
   /** The number of findings without an alert. */
   readonly untold: number;
+  /** The last artifact whose bytes were hashed. Absent: the next pass begins with the first. */
+  readonly sampled?: SamplePlace | undefined;
   /** The settings of the last instance that made a step. */
   readonly settings: ScrubSettings | null;
 }

@@ -256,6 +256,7 @@ function scrubMetrics(make: ReturnType<typeof makers>) {
       "fleet_scrub_checkpoints_total",
       "Checkpoint versions that scrubs verified.",
     ),
+    scrubArtifactsTotal: make.counter("fleet_scrub_artifacts_total", "Artifacts whose bytes scrubs hashed."),
     scrubBytesTotal: make.counter("fleet_scrub_bytes_total", "Bytes that scrubs read."),
     checkpointCorruptTotal: make.counter(
       "fleet_checkpoint_corrupt_total",

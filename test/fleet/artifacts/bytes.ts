@@ -31,8 +31,8 @@ export function uploadsOf(home: string, tenant = "default"): { folder: string; p
 }
 
 /** The files of one artifact of this size, if no other has the size. */
-export function partsOfSize(home: string, size: number): string[] {
-  const found = uploadsOf(home).find(
+export function partsOfSize(home: string, size: number, tenant = "default"): string[] {
+  const found = uploadsOf(home, tenant).find(
     ({ folder, parts }) => parts.reduce((sum, part) => sum + statSync(join(folder, part)).size, 0) === size,
   );
   if (found === undefined) throw new Error(`no upload has ${size} bytes`);

@@ -1,6 +1,6 @@
 /** The fleet of the runbook test: real failures, each in its own tenant, so that its lists show nothing else. */
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -15,6 +15,7 @@ import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 import { exitReport } from "../../harness/records/exit-reports.ts";
 import type { Result } from "../../services/cli/process.ts";
+import { fileOf, partsOfSize } from "../artifacts/bytes.ts";
 import { runLine, writePrograms } from "./shell.ts";
 
 export const TASK = "billing-42";
@@ -152,6 +153,19 @@ export class RunbookFleet {
       (await agent.admin.listAlerts({ type })).alerts[0]?.alert.id;
     await expect.poll(newest, POLL).toBeDefined();
     return String(await newest());
+  }
+
+  /** Stores a file that a checkpoint references, and flips a bit of its bytes. */
+  async damagedArtifact(tenant: string): Promise<{ readonly HASH: string; readonly FILE: string }> {
+    const { path } = fileOf(this.#folder, "report.bin", 40_000);
+    const task = await (await this.agent(tenant)).takeTask(TASK);
+    const reference = await task.attach(path);
+    await write(task, 1);
+    const part = partsOfSize(this.fleet.home, reference.size, tenant)[0] as string;
+    const bytes = readFileSync(part);
+    bytes[0]! ^= 1;
+    writeFileSync(part, bytes);
+    return { HASH: reference.sha256, FILE: path };
   }
 
   /** Flips a bit of a stored checkpoint, or of an earlier version of it, without the fleet. A second call repairs it. */

@@ -139,6 +139,9 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     await runbook.damage("corrupt", first, 1);
     return { tenant: "corrupt", after: () => runbook.damage("corrupt", first, 1) };
   },
+  async "The bytes of an artifact are damaged"() {
+    return { tenant: "files", ids: await runbook.damagedArtifact("files") };
+  },
   async "A command is a dead letter"() {
     const [letter = 0, other = 0] = await deadLetters("letters");
     return { tenant: "letters", ids: { LETTER: letter, OTHER: other } };

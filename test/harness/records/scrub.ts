@@ -4,7 +4,7 @@ import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { EndedScrubPass, ScrubFinding } from "../../../shared/protocol/scrub.ts";
 import type { EventStream } from "../../../shared/records/scrub/events.ts";
 import { stepScrub } from "../../../shared/records/scrub/scrub.ts";
-import type { ArtifactSize } from "../../../shared/records/scrub/scrub-reader.ts";
+import type { ArtifactBytes } from "../../../shared/records/scrub/scrub-reader.ts";
 import { readScrubState } from "../../../shared/records/scrub/state.ts";
 import type { Store } from "../../../shared/store/store.ts";
 import { OPERATOR, type TestRecords } from "./records.ts";
@@ -19,8 +19,8 @@ interface ScrubOptions {
   readonly quarantines?: boolean;
   /** The event stream. Default: it has no events. */
   readonly events?: EventStream;
-  /** The sizes of the bytes of artifacts. Default: they are not verified. */
-  readonly artifactSize?: ArtifactSize;
+  /** The bytes of artifacts. Default: they are not verified. */
+  readonly artifacts?: ArtifactBytes;
   /** Called after each step. */
   readonly between?: () => Promise<unknown>;
   /** The scrub's clock, for a store that is not of the present. Default: `Date.now`. */
@@ -40,7 +40,7 @@ export async function scrub(
     stepBytes = LIMITS.scrub_step_bytes_max,
     quarantines = true,
     events = NO_EVENTS,
-    artifactSize,
+    artifacts,
     between = async () => {},
     now = Date.now,
   }: ScrubOptions = {},
@@ -51,7 +51,7 @@ export async function scrub(
     const done = await stepScrub({
       store,
       events,
-      artifactSize,
+      artifacts,
       settings: { rateBytes: stepBytes * 4, everyMs: null },
       now,
       guard: async () => {},

@@ -1,10 +1,11 @@
 /**
  * Verifies the artifacts of a version: each has its record, and the references that keep it. The bytes are compared by their size
- * alone, because hashing them would take the time of the whole scrub; every read of an artifact compares the hash.
+ * alone, because hashing them would take the time of the whole scrub; the sample of each pass compares hashes.
  */
 import { partsOf } from "../../../protocol/artifacts.ts";
 import type { Checkpoint } from "../../../protocol/checkpoint.ts";
 import { type ArtifactRecord, decodeArtifact } from "../../artifacts/record.ts";
+import { damagedText } from "../artifact-sample.ts";
 import type { TaskScrub } from "../scrub-reader.ts";
 import { readable } from "./head.ts";
 
@@ -29,6 +30,7 @@ export async function verifyArtifacts(
     const artifact = row === undefined ? null : readable(() => decodeArtifact(row));
     if (artifact === null) note(`the record of its artifact ${sha256} is lost or cannot be read`);
     else if (artifact.size !== size) note(`its artifact ${sha256} has another size than it states`);
+    else if (artifact.isDamaged) note(damagedText(sha256));
     else if (!(await isWhole(scrub, artifact))) note(`bytes of its artifact ${sha256} are lost`);
   }
 }

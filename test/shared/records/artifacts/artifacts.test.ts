@@ -2,6 +2,7 @@
 
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { NO_TASK } from "../../../../shared/protocol/alerts.ts";
 import { removeDue } from "../../../../shared/records/artifacts/sweep.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { create, ENGINES, input } from "../../../harness/records/records.ts";
@@ -148,9 +149,20 @@ describe.each(ENGINES)("artifacts on %s", (engine) => {
     const id = made.checkpoint_id;
     let size = 10;
     const details = async () => {
+      const { artifacts: all } = await place.repository.artifacts.list("default", { limit: 100 }, rules);
+      const hashes = new Map<string, string>();
+      for (const { sha256: one } of all) {
+        const record = await place.repository.artifacts.record("default", one);
+        if (record !== null) hashes.set(record.upload, one);
+      }
       const parts = { store: place.store, repository: place.repository };
       const { findings } = await scrub(parts, {
-        artifactSize: async (one) => (one.upload === upload ? size : 10),
+        artifacts: {
+          size: async (one) => (one.upload === upload ? size : 10),
+          hash: async (one) => hashes.get(one.upload) ?? null,
+          graceMs: GRACE_MS,
+        },
+        now: () => place.now,
       });
       return findings.map(({ kind, task_id, details }) => ({ kind, task_id, details }));
     };
@@ -172,5 +184,111 @@ describe.each(ENGINES)("artifacts on %s", (engine) => {
       await place.store.transact(options, async (tx) => tx.set(key, before!));
       expect(await details()).toEqual([]);
     }
+  });
+
+  describe("the sample of the scrub", () => {
+    const hashes = new Map<string, string | null>();
+    const hashed: string[] = [];
+    const pass = async () => {
+      hashed.length = 0;
+      const { findings } = await scrub(
+        { store: place.store, repository: place.repository },
+        {
+          artifacts: {
+            size: async () => 10,
+            hash: async ({ upload }) => {
+              hashed.push(upload);
+              return hashes.has(upload) ? (hashes.get(upload) ?? null) : hashOfUpload(upload);
+            },
+            graceMs: GRACE_MS,
+          },
+          now: () => place.now,
+        },
+      );
+      return findings.map(({ kind, task_id, checkpoint_id, details }) => [
+        kind,
+        task_id,
+        checkpoint_id,
+        details,
+      ]);
+    };
+    const sound = new Map<string, string>();
+    const hashOfUpload = (upload: string): string | null => sound.get(upload) ?? null;
+    const readSound = async () => {
+      const { artifacts } = await place.repository.artifacts.list("default", { limit: 100 }, rules);
+      for (const { sha256 } of artifacts) {
+        const record = await place.repository.artifacts.record("default", sha256);
+        if (record !== null) sound.set(record.upload, sha256);
+      }
+    };
+
+    test("finds lost and damaged bytes in every pass until an upload repairs them", async () => {
+      const sha256 = hashOf(5_001);
+      const upload = await stored(sha256);
+      const task = place.fresh();
+      const artifacts = [{ sha256, size: 10, name: "a", media_type: "text/plain" }];
+      const { checkpoint_id: id } = await create(place.repository, {
+        task,
+        checkpoint: { ...input(), artifacts },
+      });
+      await readSound();
+      expect(await pass()).toEqual([]);
+      const found = [["artifact", task, id, `the bytes of its artifact ${sha256} are lost or damaged`]];
+      for (const other of [hashOf(1), null]) {
+        hashes.set(upload, other);
+        expect(await pass()).toEqual(found);
+        expect(await pass()).toEqual(found);
+      }
+      const repair = uuidv7();
+      const wanted = { upload: repair, sha256, size: 10, replaces: upload };
+      expect(await place.repository.artifacts.begin(by, wanted, rules)).toBe(false);
+      expect(await place.repository.artifacts.store(by, repair, upload)).toMatchObject({ isKept: true });
+      await readSound();
+      expect(await pass()).toEqual([]);
+    });
+
+    test("finds a reference that leads to nothing, and an artifact that the removal forgot", async () => {
+      const sha256 = hashOf(5_002);
+      await stored(sha256);
+      await readSound();
+      const nowhere = tenantKeys("default").artifactReference(sha256, "gone", uuidv7());
+      const options = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const;
+      await place.store.transact(options, async (tx) => tx.set(nowhere, new Uint8Array(0)));
+      expect(await pass()).toMatchObject([
+        [
+          "artifact",
+          "gone",
+          {},
+          `a reference to the artifact ${sha256} is of a checkpoint that does not exist`,
+        ],
+      ]);
+      await place.store.transact(options, async (tx) => tx.clear(nowhere));
+      expect(await pass()).toEqual([]);
+      place.now += 3 * 3_600_000;
+      const forgotten = (await pass()).map(([, task, , details]) => [task, details]);
+      expect(forgotten).toContainEqual([
+        NO_TASK,
+        `the artifact ${sha256} has no reference, and was not removed after its grace time`,
+      ]);
+      place.now -= 3 * 3_600_000;
+    });
+
+    test("is bounded, and the next pass continues it", async () => {
+      const large = 200 * 1_048_576;
+      const uploads = ["d", "e", "f"].map((digit) => ({ upload: uuidv7(), sha256: digit.repeat(64) }));
+      for (const { upload, sha256 } of uploads) {
+        const wanted = { upload, sha256, size: large, replaces: null };
+        await place.repository.artifacts.begin(by, wanted, { ...rules, totalBytesMax: 10 * large });
+        await place.repository.artifacts.store(by, upload, null);
+        sound.set(upload, sha256);
+      }
+      const names = uploads.map(({ upload }) => upload);
+      await pass();
+      expect(hashed.filter((one) => names.includes(one))).toEqual(names.slice(0, 2));
+      await pass();
+      expect(hashed).toEqual(names.slice(2));
+      await pass();
+      expect(hashed.filter((one) => names.includes(one))).toEqual(names.slice(0, 2));
+    });
   });
 });
