@@ -6,6 +6,7 @@ import { createLeaderLease, type LeaderLease } from "../../../shared/records/lea
 import { requireLease } from "../../../shared/records/leader/lease.ts";
 import { wakeOnTransitions } from "../../../shared/records/outbox/outbox.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
+import { stepPrune } from "../../../shared/records/search/index-prune.ts";
 import { readIndexStatus } from "../../../shared/records/search/index-state.ts";
 import { type IndexStep, stepIndex } from "../../../shared/records/search/indexer.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
@@ -13,6 +14,7 @@ import { createWake } from "../../../shared/runtime/clock.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { runTicker } from "../../../shared/runtime/ticker.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
+import type { Tx } from "../../../shared/store/store.ts";
 import type { ReaderContext } from "../context.ts";
 
 const POLL_MS = 500;
@@ -23,6 +25,8 @@ const MANY = 16;
 const REST_MS = 50;
 const READ_DEADLINE_MS = 2_000;
 const GAUGE_EVERY_MS = 2_000;
+/** A pass reads the whole index, so several removals share one. */
+const PRUNE_EVERY_MS = 5 * 60_000;
 
 /** Stop finishes the current step and releases the lease. */
 export function startIndexer(context: ReaderContext, repository: CheckpointRepository): Stop {
@@ -60,11 +64,26 @@ export function startIndexer(context: ReaderContext, repository: CheckpointRepos
   };
 }
 
-async function takeStep({ store }: ReaderContext, leader: LeaderLease): Promise<IndexStep[]> {
+async function takeStep(context: ReaderContext, leader: LeaderLease): Promise<IndexStep[]> {
+  const { store } = context;
   const lease = await leader.hold();
   if (lease === null) return [];
-  const step = await stepIndex(store, (tx) => requireLease(tx, lease));
-  return step.followed > 0 || step.more ? [step] : [];
+  const guard = (tx: Tx) => requireLease(tx, lease);
+  const step = await stepIndex(store, guard);
+  if (step.followed > 0 || step.more) return [step];
+  return (await pruneStep(context, guard)) ? [{ followed: 0, more: true, corrupt: [] }] : [];
+}
+
+/** False: no removed checkpoint has words in the index, as far as is known. */
+async function pruneStep(
+  { store, clock, log, metrics }: ReaderContext,
+  guard: (tx: Tx) => Promise<void>,
+): Promise<boolean> {
+  const done = await stepPrune(store, { guard, nowMs: clock.now(), everyMs: PRUNE_EVERY_MS });
+  if (done === null) return false;
+  metrics.indexPrunedTotal.inc(done.removed);
+  if (done.hasEnded) log.info("words of removed checkpoints have left the search index");
+  return true;
 }
 
 async function finishStep(

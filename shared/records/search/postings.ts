@@ -6,7 +6,7 @@
  * A posting is identified by the number of the feed entry that added the word to the checkpoint, counted from
  * 0 over the whole feed. The number does not depend on how the feed was divided into steps, also after a
  * rebuild, so a cursor may hold it. A step is identified by the number of its first entry. A word is posted
- * at most once for a checkpoint. Postings are never removed, because a search checks the checkpoint itself.
+ * at most once for a checkpoint. Those of removed checkpoints are removed later (`index-prune.ts`): a search checks the checkpoint itself.
  */
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
@@ -38,13 +38,18 @@ const SAMPLE_LISTS = 4;
 
 export function writePostings(tx: Tx, keys: TenantKeys, step: number, { ids, words }: StepPostings): void {
   if (words.size === 0) return;
-  const records = [...ids].map(([offset, id]) => Buffer.concat([Buffer.of(offset), uuidBytes(id)]));
-  tx.set(keys.posted(step), encode(Buffer.concat(records)));
+  tx.set(keys.posted(step), encodePosted(ids));
   for (const [word, offsets] of words) tx.set(keys.word(word, step), encode(Buffer.from(offsets)));
 }
 
-/** The checkpoints of a step, by offset. */
-function idsOf(value: Bytes | undefined): Map<number, string> {
+/** The checkpoints of a step, by offset, as its row has them. */
+export function encodePosted(ids: ReadonlyMap<number, string>): Bytes {
+  const records = [...ids].map(([offset, id]) => Buffer.concat([Buffer.of(offset), uuidBytes(id)]));
+  return encode(Buffer.concat(records));
+}
+
+/** Reads {@link encodePosted}; a lost row has none. */
+export function postedIds(value: Bytes | undefined): Map<number, string> {
   const records = value === undefined ? Buffer.alloc(0) : decode<Bytes>(value);
   const ids = new Map<number, string>();
   for (let at = 0; at < records.length; at += RECORD_BYTES) {
@@ -76,7 +81,7 @@ export async function readPostings(
   const postings: Posting[] = [];
   for (const [i, { value }] of rows.entries()) {
     const step = steps[i] as number;
-    const ids = idsOf(posted[i]);
+    const ids = postedIds(posted[i]);
     for (const offset of decode<Bytes>(value).toReversed()) {
       const id = ids.get(offset);
       const entry = step + offset;

@@ -165,6 +165,10 @@ function sweepMetrics(make: ReturnType<typeof makers>) {
       "fleet_artifacts_repaired_total",
       "Artifacts whose lost or damaged bytes another upload replaced.",
     ),
+    indexPrunedTotal: make.counter(
+      "fleet_index_pruned_total",
+      "Words of removed checkpoints that were removed from the search index, once for each checkpoint.",
+    ),
     retentionLastRun: make.gauge(
       "fleet_retention_last_run_timestamp_seconds",
       "End of the last pass of retention by this process, in seconds since the epoch; 0: there was none.",
