@@ -16,6 +16,7 @@ import { measurePrompts } from "./groups/prompts.ts";
 import { measureRaw } from "./groups/raw.ts";
 import { measureReads } from "./groups/reads.ts";
 import { measureRecovery } from "./groups/recovery.ts";
+import { measureRetention } from "./groups/retention.ts";
 import { measureSustained } from "./groups/sustained.ts";
 import { measureWrite } from "./groups/write.ts";
 import { BUSY_PERCENT_MAX, describeMachine, inspectMachine } from "./measure/machine.ts";
@@ -32,6 +33,7 @@ const measure = {
   burst: measureBurst,
   sustained: measureSustained,
   mirror: measureMirror,
+  retention: measureRetention,
   access: measureAccess,
   degraded: measureDegraded,
   handoff: measureHandoff,
@@ -68,7 +70,13 @@ async function run(session: Session): Promise<number> {
   const groups: Group[] = [];
   for (const name of GROUPS) {
     // These groups and all later ones are measured while nothing else runs.
-    if (name === "mirror" || name === "access" || name === "degraded" || name === "reads")
+    if (
+      name === "mirror" ||
+      name === "retention" ||
+      name === "access" ||
+      name === "degraded" ||
+      name === "reads"
+    )
       await session.stopWriters();
     if (!only.has(name)) continue;
     const group = await measure[name](session);

@@ -8,6 +8,7 @@ export const GROUPS = [
   "burst",
   "sustained",
   "mirror",
+  "retention",
   "access",
   "degraded",
   "handoff",
