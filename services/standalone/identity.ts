@@ -9,11 +9,11 @@ import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts
 import { readJson, writeOnce, writeWhole } from "../../shared/runtime/process/whole-file.ts";
 import { copiedFrom } from "../../shared/sdk/fleet-home.ts";
 
-const FILE = "fleet.json";
+export const IDENTITY_FILE = "fleet.json";
 
 /** Throws StartupError if the recorded identity cannot be read: a new one would orphan the commands that wait for the fleet. */
 export function openIdentity(home: string): string {
-  const path = join(home, FILE);
+  const path = join(home, IDENTITY_FILE);
   try {
     const made = { fleet: randomBytes(FLEET_ID_BYTES).toString("hex"), created_at: new Date().toISOString() };
     if (copiedFrom(home) !== undefined) {

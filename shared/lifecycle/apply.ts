@@ -65,10 +65,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
     taken_seq: task.owned_seq,
     work: taken(task.work, textFact(change, "owner_to")),
   }),
-  release: (task) => {
-    const block = takenBlock(task);
-    return { owner: null, ...(block !== null && { work: { ...block, taken_by: null } }) };
-  },
+  release: ownerless,
   quarantine: UNTOUCHED,
   restore: UNTOUCHED,
   refuse: UNTOUCHED,
@@ -192,6 +189,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   },
   ...OF_MISSION,
   ...IMPORT_RULES,
+  store_restore: (task, change) => ({ ...ownerless(task), fence: numberFact(change, "fence_to") }),
 };
 
 /** `task` null: the transition begins the task. */
@@ -201,7 +199,7 @@ export function apply(
   change: AuditedChange,
   texts: Texts = {},
 ): TaskRecord {
-  const before = task === null ? newTask(place, change.at) : withoutOrigin(task);
+  const before = task === null ? newTask(place, change) : withoutOrigin(task);
   return {
     ...before,
     updated_at: change.at,
@@ -217,7 +215,10 @@ export function withoutOrigin(task: TaskRecord): TaskRecord {
   return { ...task, work };
 }
 
-function newTask({ tenant, task }: { tenant: string; task: string }, at: string): TaskRecord {
+function newTask(
+  { tenant, task }: { tenant: string; task: string },
+  { at, facts }: AuditedChange,
+): TaskRecord {
   return {
     task_id: task,
     tenant,
@@ -229,7 +230,7 @@ function newTask({ tenant, task }: { tenant: string; task: string }, at: string)
     last_successful_id: null,
     seq: 0,
     owner: null,
-    fence: 0,
+    fence: typeof facts.fence_floor === "number" ? facts.fence_floor : 0,
     owned_seq: 0,
     taken_seq: 0,
     completed_items: 0,
@@ -328,6 +329,12 @@ function endedAs(as: Extract<Work, { kind: "ended" }>["as"], { budget }: TaskRec
 /** The owner loses the task: no command under its fence is accepted any more. */
 function revoked({ fence }: TaskRecord): Partial<TaskRecord> {
   return { owner: null, fence: fence + 1 };
+}
+
+/** The owner is gone, and the fence stays. */
+function ownerless(task: TaskRecord): Partial<TaskRecord> {
+  const block = takenBlock(task);
+  return { owner: null, ...(block !== null && { work: { ...block, taken_by: null } }) };
 }
 
 /** The recovery is over. A blocked task that an agent has taken stays blocked until this agent writes. */

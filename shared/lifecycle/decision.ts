@@ -25,6 +25,8 @@ export interface Circumstances {
   readonly policies: Policies;
   /** From 0 to 1. */
   readonly random: () => number;
+  /** The fence below which a task that begins has none: agents of the future that a restore has undone may hold those. Default 0. */
+  readonly fenceFloor?: number | undefined;
   /** Kept in handoffs and failures, so that a trace crosses the bus. */
   readonly traceparent?: string | undefined;
 }
@@ -73,8 +75,9 @@ export class Decision {
     return this.#handoff;
   }
 
-  add(op: AuditOp, { facts = {}, event, checkpoint, handoff, offer, texts }: NewTransition): this {
-    const { actor } = this.circumstances;
+  add(op: AuditOp, { facts: own = {}, event, checkpoint, handoff, offer, texts }: NewTransition): this {
+    const { actor, fenceFloor = 0 } = this.circumstances;
+    const facts = this.#task === null && fenceFloor > 0 ? { ...own, fence_floor: fenceFloor } : own;
     const change = { op, at: this.at, actor, checkpointId: checkpoint?.id ?? null, facts };
     const after = apply(this.#task, this.circumstances, change, texts);
     const recoveryFacts = OF_RECOVERY.has(op) ? this.#recoveryFacts(after) : {};

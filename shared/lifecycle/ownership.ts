@@ -47,8 +47,9 @@ export function take(
   before: TaskRecord | null,
   { expectedFence: expected, promisesHeartbeats }: Take,
 ): Decision | Refusal {
-  const { actor: agent, task: taskId } = decision.circumstances;
+  const { actor: agent, task: taskId, fenceFloor = 0 } = decision.circumstances;
   const actual = before?.fence ?? 0;
+  const taken = (before?.fence ?? fenceFloor) + 1;
   const previousOwner = before?.owner ?? null;
   if (expected !== undefined && expected !== actual) {
     const error = new FleetError("CONFLICT", "the task has another fence than expected", {
@@ -59,7 +60,7 @@ export function take(
   }
   decision.add("take", {
     facts: { owner_from: previousOwner, owner_to: agent },
-    event: { type: "TASK_TAKEN", data: { taskId, agentId: agent, fence: actual + 1, previousOwner } },
+    event: { type: "TASK_TAKEN", data: { taskId, agentId: agent, fence: taken, previousOwner } },
   });
   if (decision.handoff !== null) cancel(decision, { reason: "taken", details: agent });
   if (before !== null) settleTaken(decision, before, promisesHeartbeats);

@@ -60,6 +60,7 @@ export const AUDIT_OPS = [
   "import_begin",
   "import_version",
   "import_end",
+  "store_restore",
 ] as const;
 export type AuditOp = (typeof AUDIT_OPS)[number];
 

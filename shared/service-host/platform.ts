@@ -99,6 +99,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     const store = await openedStore(options.storeUrl, log);
     closers.add("store", () => store.close({ drainMs: options.stopTimeout }));
     const format = await openedFormat(store, options.storeUrl);
+    logRestore(format, log);
     const instance = instanceName();
     const bus = await connectedBus(options, instance, format, log);
     closers.add("bus", () => bus.close());
@@ -183,6 +184,13 @@ async function openedStore(storeUrl: string, log: Logger): Promise<Store> {
   } catch (error) {
     throw storeProblem(error, storeUrl, "check FLEET_STORE, or stop the process that holds the store");
   }
+}
+
+/** Operators see in every later log that what agents remember may be of a lost future. */
+function logRestore({ incarnation, restored }: Format, log: Logger): void {
+  if (restored === undefined) return;
+  const { at, backup_at } = restored;
+  log.info({ incarnation, restored_at: at, backup_at }, "the store was restored from a backup");
 }
 
 /** The first use of the store: a store of several machines shows only here whether it is reachable. */

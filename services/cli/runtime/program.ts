@@ -7,6 +7,7 @@ import { packageVersion } from "../../../shared/runtime/process/installation.ts"
 import { exitCodes } from "../../../shared/runtime/process/startup.ts";
 import { addAccess } from "../commands/access/access.ts";
 import { addArtifacts } from "../commands/artifacts/artifact.ts";
+import { addBackup, addRestore } from "../commands/backup/backup.ts";
 import { addCheckpoints } from "../commands/checkpoints/checkpoints.ts";
 import { addResume } from "../commands/checkpoints/resume.ts";
 import { addFence } from "../commands/handoff/fence.ts";
@@ -75,6 +76,8 @@ const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
     addExport,
     addMirror,
     addImport,
+    addBackup,
+    addRestore,
   ],
 };
 

@@ -4,7 +4,7 @@ import type { TaskRecord, Work } from "../task.ts";
 import { type AuditedChange, nullableFact, numberFact, textFact } from "../trail/facts.ts";
 
 export const IMPORT_RULES = {
-  import_begin: (_: TaskRecord, change: AuditedChange): Partial<TaskRecord> => begunImport(change),
+  import_begin: begunImport,
   import_version: importedVersion,
   import_end: (task: TaskRecord, change: AuditedChange): Partial<TaskRecord> => ({
     work: endedWork(textFact(change, "state")),
@@ -20,9 +20,9 @@ function endedWork(state: string): Work {
 }
 
 /** The next fence: agents of the origin stay superseded. */
-function begunImport(change: AuditedChange): Partial<TaskRecord> {
+function begunImport({ fence }: TaskRecord, change: AuditedChange): Partial<TaskRecord> {
   return {
-    fence: numberFact(change, "origin_fence") + 1,
+    fence: Math.max(fence, numberFact(change, "origin_fence")) + 1,
     origin: {
       fleet: nullableFact(change, "origin_fleet"),
       tenant: textFact(change, "origin_tenant"),

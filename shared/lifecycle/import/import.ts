@@ -46,7 +46,7 @@ export function importBegun(
   before: TaskRecord | null,
   { origin }: ImportBegin,
 ): Decision | Refusal {
-  const { task: taskId } = decision.circumstances;
+  const { task: taskId, fenceFloor = 0 } = decision.circumstances;
   if (before !== null) {
     const { fleet, tenant, digest, complete } = before.origin ?? {};
     const details = { task_id: taskId, origin_fleet: fleet, origin_tenant: tenant, digest, complete };
@@ -66,7 +66,13 @@ export function importBegun(
     },
     event: {
       type: "TASK_IMPORT_BEGUN",
-      data: { taskId, fromFleet: fleet, fromTenant: tenant, versions, fence: fence + 1 },
+      data: {
+        taskId,
+        fromFleet: fleet,
+        fromTenant: tenant,
+        versions,
+        fence: Math.max(fence, fenceFloor) + 1,
+      },
     },
   });
 }

@@ -16,13 +16,32 @@ const KEY_BYTES = 32;
 export interface Format {
   readonly layout: number;
   readonly incarnation: number;
+  /** The newest restore of a backup into this store. Absent: there was none. */
+  readonly restored?: StoreRestore;
   /** The key of the ids under which services publish, in hex: only a reader of the store can foresee an id. */
   readonly message_key: string;
 }
 
+export interface StoreRestore {
+  /** ISO 8601. Events before it, whose entries the store does not have, are of the future that it lost. */
+  readonly at: string;
+  /** The time of the backup. */
+  readonly backup_at: string;
+  /** The tenant whose tasks are superseded next, after the named one. Services do not open the store then. null: the restore has ended. */
+  readonly next: { readonly tenant: string; readonly after: string | null } | null;
+}
+
+const reading = { label: "read_format", deadlineMs: OPEN_DEADLINE_MS } as const;
+
+/** null: the store is empty. */
+export async function readFormat(store: Store): Promise<Format | null> {
+  const value = await store.read(reading, (reader) => reader.get(systemKeys.meta("format")));
+  return value === undefined ? null : requireLayout(decode<Format>(value));
+}
+
 /**
  * Reads and checks the format, or writes it into an empty store. Throws UNSUPPORTED_VERSION for a newer
- * layout.
+ * layout, CONFLICT for a store whose restore did not end.
  */
 export async function openFormat(store: Store): Promise<Format> {
   const options = { label: "open_format", deadlineMs: OPEN_DEADLINE_MS, onUnknown: "safe" } as const;
@@ -37,10 +56,18 @@ export async function openFormat(store: Store): Promise<Format> {
     tx.set(key, encode(format));
     return format;
   });
-  if (value.layout > LAYOUT_VERSION) {
-    throw new FleetError("UNSUPPORTED_VERSION", "the store was written by a newer version of Fleet", {
-      details: { found: value.layout, supported: LAYOUT_VERSION },
+  const { restored } = requireLayout(value);
+  if (restored?.next) {
+    throw new FleetError("CONFLICT", "the restore of this store did not end; repeat it", {
+      details: { begun: restored.at, next: "fleet restore" },
     });
   }
   return value;
+}
+
+function requireLayout(format: Format): Format {
+  if (format.layout <= LAYOUT_VERSION) return format;
+  throw new FleetError("UNSUPPORTED_VERSION", "the store was written by a newer version of Fleet", {
+    details: { found: format.layout, supported: LAYOUT_VERSION },
+  });
 }

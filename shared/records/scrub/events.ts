@@ -4,7 +4,9 @@
  * their events are in the stream. Events are read before the snapshot, so the snapshot has their entries. The events of a
  * store that an operator knows to be lost are no findings: those of a task from before its restoration.
  */
-import { tenantKeys } from "../kv/keyspace.ts";
+import { decode } from "../kv/codec.ts";
+import type { Format } from "../kv/format.ts";
+import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import { decodeHead } from "../task/head.ts";
 import { type AuditedMessage, readMessage } from "./outbox.ts";
 import { ofTask, type ScrubStep } from "./scrub-reader.ts";
@@ -82,14 +84,19 @@ export async function verifyEvents(step: ScrubStep, events: readonly StoredEvent
   }
 }
 
-/** The task was restored from the files of a lost store, and its trail began again. */
+/**
+ * A backup was restored after the event, whose entry is of the future that was lost; or the task was restored from the files of a lost store, and
+ * its trail began again.
+ */
 async function isOfLostStore(
   { reader }: ScrubStep,
   { tenant, subject, time }: AuditedMessage,
 ): Promise<boolean> {
-  const value = await reader.get(tenantKeys(tenant).task(subject));
+  const [format, value] = await reader.getMany([systemKeys.meta("format"), tenantKeys(tenant).task(subject)]);
+  const restored = format === undefined ? undefined : readable(() => decode<Format>(format))?.restored;
+  if (restored !== undefined && time >= restored.backup_at && time < restored.at) return true;
   const head = value === undefined ? null : readable(() => decodeHead(value));
-  return head?.origin?.source === "mirror" && Date.parse(time) < Date.parse(head.created_at);
+  return head?.origin?.source === "mirror" && time < head.created_at;
 }
 
 function isNumbered(event: AuditedMessage): event is AuditedMessage & { readonly sequence: number } {

@@ -17,6 +17,7 @@ import type { Policies } from "../../protocol/policy.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
 import { principalActor } from "../audit/audit.ts";
 import type { ThresholdsOf } from "../checkpoint/triggers.ts";
+import { fenceFloorOf } from "../kv/incarnation.ts";
 import { systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { forgottenKey, requireRemembered } from "./expiry.ts";
 import { decodeHead } from "./head.ts";
@@ -120,9 +121,16 @@ export async function isNewest(
 }
 
 /** The facts about a command that `decide` needs besides the task and the input. */
-export function circumstancesOf({ actor, nowMs, policies, traceparent }: CommandContext): Circumstances {
+export function circumstancesOf({
+  actor,
+  nowMs,
+  policies,
+  incarnation,
+  traceparent,
+}: CommandContext): Circumstances {
   const { tenant, task, agent } = actor;
-  return { tenant, task, actor: agent, nowMs, policies, random: Math.random, traceparent };
+  const fenceFloor = fenceFloorOf(incarnation);
+  return { tenant, task, actor: agent, nowMs, policies, random: Math.random, fenceFloor, traceparent };
 }
 
 /** Throws the refusal's error. */

@@ -10,6 +10,7 @@ import type { TaskState } from "../../protocol/task.ts";
 import type { Tx } from "../../store/store.ts";
 import { type AuditActor, appendAudit, type ChainHead } from "../audit/audit.ts";
 import { writeHandoff } from "../handoff/record.ts";
+import { eventIdOf } from "../kv/incarnation.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
 import { appendFeed } from "../outbox/feed.ts";
 import { appendEvent, appendOffer } from "../outbox/outbox.ts";
@@ -78,10 +79,10 @@ function handoffChanges(transitions: readonly Transition[]): Iterable<HandoffUpd
 }
 
 function eventOf(author: TransitionAuthor, entry: ChainHead, at: string, fact: EventFact): FleetEvent {
-  const { tenant, task, traceparent } = author;
+  const { tenant, task, incarnation, traceparent } = author;
   return {
     specversion: "1.0",
-    id: `${tenant}/${task}/${entry.seq}`,
+    id: eventIdOf(author, entry.seq, incarnation),
     source: "fleet",
     type: fact.type,
     subject: task,

@@ -63,7 +63,8 @@ function written(path: string, content: string | Uint8Array, mode = OWNER_ONLY):
   }
 }
 
-function syncFolder(path: string): void {
+/** The names of new files in the folder survive a power cut. */
+export function syncFolder(path: string): void {
   const folder = openSync(path, "r");
   try {
     fsyncSync(folder);

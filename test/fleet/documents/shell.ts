@@ -56,6 +56,8 @@ const USES_FOLDER: ReadonlySet<string> = new Set([
   "up",
   "export",
   "import",
+  "backup",
+  "restore",
 ]);
 
 /** A word that means the same in every shell: bare, or in double quotes without an expansion. */

@@ -1,0 +1,43 @@
+// The results of `backup` and `restore`, for operators.
+
+import { counted, plain } from "../terminal/text.ts";
+import type { View } from "../terminal/view.ts";
+
+export interface BackupMade {
+  readonly created_at: string;
+  readonly fleet: string | null;
+  readonly version: string;
+  readonly files: readonly { readonly path: string; readonly bytes: number; readonly sha256: string }[];
+}
+
+export interface BackupRestoration {
+  readonly backup_at: string;
+  readonly fleet: string | null;
+  readonly incarnation: number;
+  readonly tasks: number;
+  readonly superseded: number;
+  readonly damaged: number;
+}
+
+const MEGABYTE = 1_000_000;
+
+export function renderBackup({ files, created_at }: BackupMade, folder: string, { colors }: View): string {
+  const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+  return [
+    `${colors.green("✓")} Backed up the store of ${created_at} into ${plain(folder)}: ${counted(files.length, "file")}, ${(bytes / MEGABYTE).toFixed(1)} MB, verified.`,
+    "It holds all data and keys of the fleet, unencrypted. Artifacts and the bus are not in it.",
+  ].join("\n");
+}
+
+/** `fleet` is the name of the program in printed commands. */
+export function renderRestored(done: BackupRestoration, fleet: string, { colors }: View): string {
+  const { backup_at, tasks, superseded, damaged } = done;
+  return [
+    `${colors.green("✓")} Restored the store of ${backup_at} with ${counted(tasks, "task")}; ${superseded} of them lost their owners.`,
+    ...(damaged > 0
+      ? [`${counted(damaged, "task")} cannot be read; \`${fleet} scrub start --wait\` names them.`]
+      : []),
+    "What was written after this time is lost. Agents from before the restore are refused, and continue with `resume`.",
+    `Next: \`${fleet} up\`.`,
+  ].join("\n");
+}

@@ -1,0 +1,68 @@
+/** The program of `fleet backup` and `fleet restore`: prints one JSON document, or the problem, and ends. */
+import { resolve } from "node:path";
+import { FleetError } from "../../../shared/protocol/errors.ts";
+import { supersedeAll } from "../../../shared/records/restored/restored-store.ts";
+import { exitCodes, StartupError, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
+import { readConfig } from "../../../shared/runtime/settings/config.ts";
+import { absoluteStoreUrl, storeFolder } from "../../../shared/service-host/service-settings.ts";
+import { openStore } from "../../../shared/store/open.ts";
+import { standaloneFields } from "../config.ts";
+import { type FleetFolders, makeBackup } from "./backup.ts";
+import { restoreBackup } from "./restore.ts";
+
+const [act = "", argument = ""] = process.argv.slice(2);
+const { home: named, storeUrl } = readConfig(
+  { home: standaloneFields.home, storeUrl: standaloneFields.storeUrl },
+  process.env,
+);
+
+try {
+  process.stdout.write(`${JSON.stringify(await done())}\n`);
+} catch (error) {
+  const problem = startupProblemOf(error);
+  if (problem === undefined && !(error instanceof FleetError)) throw error;
+  const { text, exitCode } = problem ?? { text: (error as Error).message, exitCode: exitCodes.unavailable };
+  process.stderr.write(`${text}\n`);
+  process.exitCode = exitCode;
+}
+
+function done(): Promise<unknown> {
+  switch (act) {
+    case "backup":
+      return makeBackup(folders(), argument);
+    case "restore":
+      return restoreBackup(folders(), argument);
+    case "restored":
+      return supersede(argument);
+    default:
+      throw new StartupError("the act is unknown", { exitCode: exitCodes.usage, details: { act } });
+  }
+}
+
+function folders(): FleetFolders {
+  const home = resolve(named);
+  const url = absoluteStoreUrl(storeUrl ?? `lmdb:${home}/store`);
+  const store = storeFolder(url);
+  if (store !== undefined) return { home, store };
+  throw new StartupError("only a store in LMDB has backups of this kind", {
+    exitCode: exitCodes.config,
+    details: { store: url },
+    hint: "for FoundationDB use fdbbackup and fdbrestore, then `fleet restore --restored-at TIME`",
+  });
+}
+
+/** Another tool has restored the store. */
+async function supersede(backupAt: string): Promise<unknown> {
+  if (storeUrl === undefined)
+    throw new StartupError("the restored store is not named", {
+      exitCode: exitCodes.config,
+      hint: "set FLEET_STORE, such as fdb:/etc/foundationdb/fdb.cluster",
+    });
+  const store = await openStore(absoluteStoreUrl(storeUrl));
+  try {
+    const restored = await supersedeAll(store, { backupAt, nowMs: Date.now() });
+    return { ...restored, backup_at: backupAt, fleet: null };
+  } finally {
+    await store.close({ drainMs: 5_000 });
+  }
+}
