@@ -126,6 +126,7 @@ export const BOARDS: Readonly<Record<string, Board>> = {
       panel("Missions", "ops", {
         [`sum(rate(fleet_missions_silent_total${RATE}))`]: "marked without activity",
         [`sum(rate(fleet_mission_locks_swept_total${RATE}))`]: "locks and waits that ended by time",
+        [`sum(rate(fleet_mission_messages_failed_total${RATE}))`]: "messages that were not delivered in time",
       }),
       panel("Ends of runners' agents by class", "ops", rates("fleet_runner_exits_total", "class")),
       panel("Void and refused offers", "ops", {

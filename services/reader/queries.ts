@@ -66,6 +66,8 @@ function missionHandlers({
       recovery_context: await missions.recoveryContext(tenant, query),
     }),
     locks: (tenant, query) => missions.locks(tenant, query),
+    mailbox: (tenant, query, caller) => missions.mailbox(tenant, caller, query),
+    messages: (tenant, query, caller) => missions.messages(tenant, caller, query),
     resume_preview: (tenant, query, caller) => missions.previewResumption(tenant, caller, query),
   };
 }

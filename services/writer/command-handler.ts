@@ -56,8 +56,10 @@ export function createCommandHandler(
     const command = parseCommand(parseCommandSubject(request.subject), request.body, request.bytes);
     const outcome = await applyDirectly(command);
     if ("status" in outcome) {
-      const { task_id, checkpoint_id, version, replayed } = outcome;
-      return { value: outcome, facts: { ...idsOf(command), task_id, checkpoint_id, version, replayed } };
+      const { task_id, checkpoint_id, version, replayed, message_id, skipped_messages } = outcome;
+      const ids = { ...idsOf(command), task_id, checkpoint_id, version, replayed };
+      // Seed 002: the log names a message that is not delivered twice.
+      return { value: outcome, facts: { ...ids, message_id, skipped_messages } };
     }
     if (outcome.why === "after" && (await isLong(backlog))) {
       throw refusal(

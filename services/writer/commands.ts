@@ -140,6 +140,9 @@ function handlersOf(repository: CheckpointRepository): Handlers {
     lock_acquire: { apply: (by, command) => missions.acquireLock(by, command) },
     lock_renew: { apply: (by, command) => missions.renewLock(by, command) },
     lock_release: { apply: (by, command) => missions.releaseLock(by, command) },
+    message_send: { apply: (by, command) => missions.sendMessage(by, command) },
+    message_ack: { apply: (by, command) => missions.acknowledgeMessage(by, command) },
+    mailbox_subscribe: { apply: (by, command) => missions.subscribeMailbox(by, command) },
     ...importHandlers(repository),
   };
 }

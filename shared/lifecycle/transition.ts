@@ -26,6 +26,11 @@ export const MISSION_AUDIT_OPS = [
   "lock_release",
   "lock_wait",
   "lock_timeout",
+  "message_send",
+  "message_ack",
+  "message_fail",
+  "message_requeue",
+  "mailbox_subscribe",
 ] as const;
 
 export const AUDIT_OPS = [

@@ -6,6 +6,7 @@ import { ERROR_CODES } from "./errors.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
 import type { MissionAnswer, MissionCheckpointAnswer, ResumptionAnswer } from "./mission-commands.ts";
 import type { LockAnswer } from "./mission-locks.ts";
+import type { MailboxAnswer, MessageAnswer } from "./mission-messages.ts";
 import { RECOVERY_STATES } from "./recovery-states.ts";
 import type { CommandOp } from "./subjects.ts";
 
@@ -175,6 +176,9 @@ export interface CommandAnswers {
   readonly lock_acquire: LockAnswer;
   readonly lock_renew: LockAnswer;
   readonly lock_release: LockAnswer;
+  readonly message_send: MessageAnswer;
+  readonly message_ack: MessageAnswer;
+  readonly mailbox_subscribe: MailboxAnswer;
   readonly import_begin: OwnershipAnswer;
   readonly import_version: CommittedAnswer;
   readonly import_end: OwnershipAnswer;

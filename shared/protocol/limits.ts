@@ -4,6 +4,8 @@
  *
  * Names end in their unit: `_bytes`, `_ms`, `_count` or `_chars` before `_max` or `_min`.
  */
+import { MISSION_LIMITS } from "./mission-limits.ts";
+
 export const LIMITS = {
   /** Canonical bytes of one checkpoint. Larger artifacts are referenced, not embedded. */
   checkpoint_bytes_max: 1_000_000,
@@ -166,30 +168,7 @@ export const LIMITS = {
   /** Recoveries are listed with the whole heads of their tasks. */
   recoveries_limit_max: 100,
   recoveries_limit_default: 20,
-
-  missions_limit_max: 100,
-  missions_limit_default: 20,
-  sorties_limit_max: 1_000,
-  sorties_limit_default: 100,
-  mission_title_chars_max: 300,
-  mission_description_chars_max: 2_000,
-  mission_file_chars_max: 512,
-  progress_notes_chars_max: 2_000,
-  sortie_files_count_max: 100,
-  sortie_batch_count_max: 100,
-  mission_sorties_count_max: 1_000,
-  /** A specialist that reported less than this time ago works: a resumption keeps its progress. */
-  specialist_active_ms: 300_000,
-  /** All sorties of a mission as JSON, so that its snapshot fits into a checkpoint, and its resumption into one transaction. */
-  mission_bytes_max: 450_000,
-  /** The locks of a mission are one value of the store. */
-  mission_locks_bytes_max: 50_000,
-  lock_waiters_count_max: 16,
-  lock_purpose_chars_max: 300,
-  lock_timeout_ms_min: 1_000,
-  lock_timeout_ms_default: 300_000,
-  lock_timeout_ms_max: 86_400_000,
-  lock_wait_ms_max: 3_600_000,
+  ...MISSION_LIMITS,
   recoveries_scan_count_max: 2_000,
   /** Ancestors, and their bytes, that are verified before a checkpoint is handed over. */
   chain_count_max: 500,
@@ -391,6 +370,16 @@ const relations: [holds: boolean, why: string][] = [
   [
     LIMITS.alert_details_chars_max * 6 + 2_000 <= LIMITS.alert_bytes_max,
     "the report of an agent must fit into an alert, even with every character escaped in JSON",
+  ],
+  [
+    LIMITS.mission_bytes_max +
+      LIMITS.mission_locks_bytes_max +
+      LIMITS.open_messages_bytes_max +
+      LIMITS.open_events_count_max *
+        (LIMITS.mailbox_subscribers_count_max * (LIMITS.id_chars_max + 10) + 300) +
+      200_000 <=
+      LIMITS.checkpoint_bytes_max,
+    "the snapshot of a mission must fit into a checkpoint",
   ],
   [LIMITS.leader_renew_ms * 3 <= LIMITS.leader_lease_ms, "a lease must survive two lost renewals"],
 ];

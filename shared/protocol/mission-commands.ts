@@ -14,6 +14,7 @@ import {
   sortieStatusSchema,
 } from "./mission.ts";
 import { LOCK_COMMAND_SCHEMAS } from "./mission-locks.ts";
+import { MESSAGE_COMMAND_SCHEMAS, skippedMessageSchema } from "./mission-messages.ts";
 import { redact } from "./redaction.ts";
 
 const envelope = {
@@ -157,6 +158,14 @@ export const resumptionAnswerSchema = z.looseObject({
   passed_over: z.array(z.string()),
   /** What the resumption found: locks that have expired, and those that another agent holds. */
   blockers: z.array(z.string()).exactOptional(),
+  /** Messages of the snapshot that are queued again. */
+  requeued_messages: z.array(z.string()).exactOptional(),
+  /** Messages of the snapshot that are not, each with the reason. */
+  skipped_messages: z.array(skippedMessageSchema).exactOptional(),
+  /** Holders of locks that got a message: another agent needs the file, or the lock had expired. */
+  notified: z
+    .array(z.object({ agent_id: z.string(), path: z.string(), message_id: z.string() }))
+    .exactOptional(),
   /** Checkpoints that the store had lost or held corrupt, and has again from their copies. Absent: none. */
   restored_copies: z.array(z.string()).exactOptional(),
   /** Checkpoints that were used, and whose files the mirror lacks. Absent: none. */
@@ -183,6 +192,11 @@ export const resumePreviewSchema = z.looseObject({
   ),
   kept_sorties: z.array(z.string()),
   passed_over: z.array(z.string()),
+  /** Messages that would be queued again. */
+  messages: z.array(
+    z.object({ message_id: z.string(), from: z.string(), to: z.array(z.string()), subject: z.string() }),
+  ),
+  skipped_messages: z.array(skippedMessageSchema),
   /** As in the answer to `mission_resume`. */
   restored_copies: z.array(z.string()).exactOptional(),
   missing_copies: z.array(z.string()).exactOptional(),
@@ -197,6 +211,7 @@ export const MISSION_COMMAND_SCHEMAS = {
   sortie_add: sortieAddCommandSchema,
   sortie_update: sortieUpdateCommandSchema,
   ...LOCK_COMMAND_SCHEMAS,
+  ...MESSAGE_COMMAND_SCHEMAS,
 } as const;
 
 export type MissionOp = keyof typeof MISSION_COMMAND_SCHEMAS;

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { MISSION_STATUSES, SORTIE_STATUSES } from "./mission.ts";
 import { LOCK_RELEASES } from "./mission-locks.ts";
+import { MAILBOX_EVENTS, MESSAGE_KINDS, MESSAGE_STATES } from "./mission-messages.ts";
 
 const status = z.enum(MISSION_STATUSES);
 const sortieStatus = z.enum(SORTIE_STATUSES);
@@ -13,6 +14,8 @@ const lock = {
   agent_id: z.string(),
   sortie_id: z.string().nullable(),
 };
+
+const message = { mission_id: z.string(), message_id: z.string(), from: z.string() };
 
 export const MISSION_EVENT_DATA = {
   mission_started: z.object({ mission_id: z.string(), agent_id: z.string(), status }),
@@ -42,6 +45,29 @@ export const MISSION_EVENT_DATA = {
   lock_released: z.object({ ...lock, fence: z.int(), reason: z.enum(LOCK_RELEASES) }),
   lock_waiting: z.object({ ...lock, held_by: z.string(), deadline: z.string() }),
   lock_timed_out: z.object({ ...lock, held_by: z.string() }),
+  /** Without its texts, which only its sender, its recipients, the coordinator and people may read. */
+  message_sent: z.object({
+    ...message,
+    kind: z.enum(MESSAGE_KINDS),
+    to: z.array(z.string()),
+    deadline: z.string(),
+  }),
+  message_acknowledged: z.object({ ...message, agent_id: z.string(), state: z.enum(MESSAGE_STATES) }),
+  /** The deadline is over, and these recipients have not acknowledged the message. */
+  message_failed: z.object({ ...message, missing: z.array(z.string()) }),
+  /** By a resumption. */
+  messages_requeued: z.object({
+    mission_id: z.string(),
+    checkpoint_id: z.string(),
+    message_ids: z.array(z.string()),
+    to: z.array(z.string()),
+  }),
+  /** The events that an agent gets as messages; none: its subscription is over. */
+  mailbox_subscribed: z.object({
+    mission_id: z.string(),
+    agent_id: z.string(),
+    events: z.array(z.enum(MAILBOX_EVENTS)),
+  }),
   /** A checkpoint with the snapshot of a mission. */
   fleet_checkpointed: z.object({
     checkpoint_id: z.string(),

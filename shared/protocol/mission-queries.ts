@@ -14,6 +14,12 @@ import {
 } from "./mission.ts";
 import type { resumePreviewSchema } from "./mission-commands.ts";
 import { type LockList, locksQuerySchema } from "./mission-locks.ts";
+import {
+  type MailboxPage,
+  type MessagePage,
+  mailboxQuerySchema,
+  messagesQuerySchema,
+} from "./mission-messages.ts";
 import { pageLimit } from "./page-limit.ts";
 
 const cursor = z.string().max(1_024).optional();
@@ -82,6 +88,8 @@ export const MISSION_QUERY_SCHEMAS = {
   recovery_context: recoveryContextQuerySchema,
   resume_preview: resumePreviewQuerySchema,
   locks: locksQuerySchema,
+  mailbox: mailboxQuerySchema,
+  messages: messagesQuerySchema,
 } as const;
 
 export interface MissionQueryResults {
@@ -92,6 +100,8 @@ export interface MissionQueryResults {
   recovery_context: { recovery_context: RecoveryContext | null };
   resume_preview: ResumePreview;
   locks: LockList;
+  mailbox: MailboxPage;
+  messages: MessagePage;
 }
 
 export const recoveryContextResultSchema = z.looseObject({

@@ -30,6 +30,9 @@ export const COMMAND_OPS = [
   "lock_acquire",
   "lock_renew",
   "lock_release",
+  "message_send",
+  "message_ack",
+  "mailbox_subscribe",
   "import_begin",
   "import_version",
   "import_end",
@@ -77,6 +80,8 @@ export const MISSION_QUERY_OPS = [
   "recovery_context",
   "resume_preview",
   "locks",
+  "mailbox",
+  "messages",
 ] as const;
 
 /** Queries that carry and name artifacts. The first three write. */

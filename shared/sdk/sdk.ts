@@ -20,6 +20,7 @@ export type { FleetEvent } from "../protocol/events.ts";
 export type { Handoff } from "../protocol/handoff-record.ts";
 export type { Mission, RecoveryContext, Sortie } from "../protocol/mission.ts";
 export type { Lock } from "../protocol/mission-locks.ts";
+export type { MailboxEvent, MailboxPage, MessagePage, MissionMessage } from "../protocol/mission-messages.ts";
 export type { OfferData } from "../protocol/offer.ts";
 export type { Task } from "../protocol/task.ts";
 export type { Workspace, WorkspaceDrift } from "../protocol/workspace.ts";
@@ -55,8 +56,16 @@ export type { FleetWarning } from "./client/warnings.ts";
 export type { Fallback } from "./delivery/command-delivery.ts";
 export type { HeartbeatSender, HeartbeatState } from "./heartbeat.ts";
 export type { FileLock, LockOptions, LockResult } from "./mission/file-lock.ts";
-export type { MissionCheckpoint, MissionHandle, MissionResult, Resumption } from "./mission/mission.ts";
+export type {
+  MailboxSubscription,
+  MessageResult,
+  MissionCheckpoint,
+  MissionHandle,
+  MissionResult,
+  Resumption,
+} from "./mission/mission.ts";
 export type { AvailableRecovery, RecoveryCheck } from "./mission/mission-directory.ts";
+export type { ReceiveOptions } from "./mission/received-messages.ts";
 export type { AssignmentResult, AssignmentWork, SortieRecovery, Specialist } from "./mission/specialist.ts";
 export type { ReceivedOffer } from "./offers.ts";
 export type { PendingCommands } from "./spool/spool.ts";

@@ -127,6 +127,8 @@ function bodies(own: string, other: string): Readonly<Record<AnsweredOp, readonl
     sorties: [{ mission_id: task_id }],
     recovery_context: [{ mission_id: task_id }],
     locks: [{ mission_id: task_id }],
+    mailbox: [{ mission_id: task_id, all: true }],
+    messages: [{ mission_id: task_id }],
     resume_preview: [{ mission_id: task_id, checkpoint_id: checkpoint }],
     turn_event: [
       {

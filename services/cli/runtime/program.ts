@@ -15,6 +15,7 @@ import { addHandoffs } from "../commands/handoff/handoffs.ts";
 import { addHook } from "../commands/hooks/hook.ts";
 import { addMirror } from "../commands/mirror/mirror.ts";
 import { addLock } from "../commands/missions/lock.ts";
+import { addMessage } from "../commands/missions/message.ts";
 import { addMission } from "../commands/missions/mission.ts";
 import { addSortie } from "../commands/missions/sortie.ts";
 import { addAgents } from "../commands/operations/agents.ts";
@@ -63,7 +64,7 @@ const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
     addHook,
     addMcp,
   ],
-  Missions: [addMission, addSortie, addLock],
+  Missions: [addMission, addSortie, addLock, addMessage],
   "Failures and alerts": [addRecovery, addAlerts],
   "Store and bus": [
     addAccess,

@@ -1,4 +1,4 @@
-/** Ends the locks of missions whose time is over. */
+/** Ends the locks and the messages of missions whose time is over. */
 import { uuidv7 } from "uuidv7";
 import { type MissionSweep, stepMissionSweep } from "../../../shared/records/mission/mission-sweep.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
@@ -27,10 +27,12 @@ export function startMissionSweep(context: MissionSweepContext): Stop {
     context,
     parts,
     () => stepMissionSweep(sweep),
-    ({ changes, skipped }) => {
+    ({ changes, failed, skipped }) => {
       metrics.missionLocksSweptTotal.inc(changes);
+      metrics.missionMessagesFailedTotal.inc(failed);
       if (changes > 0) log.info({ changes }, "locks of missions ended");
-      for (const one of skipped) log.warn(one, "the locks of a mission cannot be read");
+      if (failed > 0) log.warn({ failed }, "messages of missions were not delivered in time");
+      for (const one of skipped) log.warn(one, "the locks or messages of a mission cannot be read");
     },
   );
 }

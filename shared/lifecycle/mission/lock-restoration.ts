@@ -13,6 +13,8 @@ export interface LockRestoration {
   readonly blockers: readonly string[];
   /** Locks that other agents hold: their holders are asked for them. */
   readonly foreign: readonly { readonly lock: HeldLock; readonly wanted_by: string }[];
+  /** Locks that had expired, as their holders have them again. */
+  readonly expired: readonly HeldLock[];
 }
 
 export interface LockRestorationInput {
@@ -40,6 +42,7 @@ export function restoreLocks(locks: LockChanges, input: LockRestorationInput): L
   let reacquired = 0;
   const blockers: string[] = [];
   const foreign: { lock: HeldLock; wanted_by: string }[] = [];
+  const expired: HeldLock[] = [];
   for (const snapshot of snapshots) {
     const { file, held_by, id, purpose, timeout_ms } = snapshot;
     const sortie_id = typeof snapshot.sortie_id === "string" ? snapshot.sortie_id : null;
@@ -61,13 +64,14 @@ export function restoreLocks(locks: LockChanges, input: LockRestorationInput): L
       blockers.push(`The lock on ${file} was not acquired again, because ${held_by} has no open sortie`);
       continue;
     }
+    const granted = locks.grant(file, { lock_id: id, agent_id: held_by, sortie_id, purpose, timeout_ms }, []);
     if (endOf(snapshot) <= nowMs) {
       blockers.push(`The lock of ${held_by} on ${file} had expired; it was acquired again`);
+      expired.push(granted);
     }
-    locks.grant(file, { lock_id: id, agent_id: held_by, sortie_id, purpose, timeout_ms }, []);
     reacquired += 1;
   }
-  return { reacquired, blockers, foreign };
+  return { reacquired, blockers, foreign, expired };
 }
 
 function endOf({ expires_at, acquired_at, timeout_ms }: LockSnapshot): number {

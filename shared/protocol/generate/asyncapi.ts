@@ -306,6 +306,9 @@ const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
   lock_acquire: "lock",
   lock_renew: "lock",
   lock_release: "lock",
+  message_send: "message",
+  message_ack: "message",
+  mailbox_subscribe: "mailbox_state",
   import_begin: "ownership",
   import_end: "ownership",
 };

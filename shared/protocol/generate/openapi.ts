@@ -260,6 +260,9 @@ const ANSWER_KIND: Readonly<Partial<Record<CommandOp, string>>> = {
   lock_acquire: "lock",
   lock_renew: "lock",
   lock_release: "lock",
+  message_send: "message",
+  message_ack: "message",
+  mailbox_subscribe: "mailbox_state",
   mission_checkpoint: "mission_snapshot",
   mission_resume: "resumption",
 };

@@ -11,6 +11,7 @@ import { eventPageSchema } from "../event-queries.ts";
 import { handoffSchema } from "../handoff-record.ts";
 import { resumePreviewSchema } from "../mission-commands.ts";
 import { lockListSchema } from "../mission-locks.ts";
+import { mailboxPageSchema, messagePageSchema } from "../mission-messages.ts";
 import {
   missionPageSchema,
   missionResultSchema,
@@ -232,4 +233,6 @@ export const RESULT_SCHEMAS = {
   recovery_context: recoveryContextResultSchema,
   resume_preview: resumePreviewSchema,
   locks: lockListSchema,
+  mailbox: mailboxPageSchema,
+  messages: messagePageSchema,
 } as const satisfies { [Op in AnsweredOp]: z.ZodType<QueryResults[Op]> };

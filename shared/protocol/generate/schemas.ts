@@ -31,6 +31,7 @@ import {
   resumptionAnswerSchema,
 } from "../mission-commands.ts";
 import { lockAnswerSchema } from "../mission-locks.ts";
+import { mailboxAnswerSchema, messageAnswerSchema } from "../mission-messages.ts";
 import { offerSchema } from "../offer.ts";
 import { QUERY_SCHEMAS } from "../queries.ts";
 import { RETENTION_PATTERN, retentionSchema } from "../retention.ts";
@@ -178,6 +179,8 @@ const APPLIED: readonly SchemaRow[] = [
     "output",
   ],
   [SCHEMA_FILES.answer("lock"), "Answer to a command of a lock", lockAnswerSchema, "output"],
+  [SCHEMA_FILES.answer("message"), "Answer to a command of a message", messageAnswerSchema, "output"],
+  [SCHEMA_FILES.answer("mailbox_state"), "Answer to a mailbox_subscribe", mailboxAnswerSchema, "output"],
 ];
 
 const AGENT_CREDENTIALS: readonly SchemaRow[] = [

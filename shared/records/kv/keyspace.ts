@@ -33,6 +33,7 @@
  * | `sorties`, task, sortie                           | a part of a mission                      | its transitions       |
  * | `mission_locks`, task                             | the held files of a mission              | its transitions       |
  * | `agent_locks`, agent, task                        | empty; an agent holds or waits for files | its transitions       |
+ * | `mission_messages`, task, kind, place             | the mailbox, and its messages in places  | its transitions       |
  * | `artifacts`, hash                                 | size, upload and times of an artifact    | artifact_commit       |
  * | `artifact_uploads`, upload                        | hash, size and state of an upload        | artifact_begin, commit|
  * | `artifact_references`, hash, task, checkpoint     | empty; keeps the artifact                | every command         |
@@ -47,9 +48,8 @@
  * | key, after the system's root                      | value                                    | written by            |
  * |---------------------------------------------------|------------------------------------------|-----------------------|
  * | `meta`, name                                      | layout version, incarnation, index state,| open, indexer, expiry,|
- * |                                                   | time of the newest expired commands,     | scrubber              |
- * |                                                   | position of the scrub, position of the   | writers               |
- * |                                                   | sweep of drafts                          |                       |
+ * |                                                   | time of the newest expired commands,     | scrubber, writers     |
+ * |                                                   | positions of the scrub and of the drafts |                       |
  * | `feed`, incarnation, stamp                        | tenant, task, audit seq, checkpoint      | every transition      |
  * | `outbox`, partition, incarnation, stamp           | event or offer to publish                | every transition      |
  * | `bell`, partition                                 | counter; changes wake the relay          | every transition      |
@@ -60,7 +60,7 @@
  * | `alert_ack_expiry`, day, tenant, alert            | empty; expiring acknowledgements         | alert_ack             |
  * | `session_expiry`, day, tenant, agent, session     | empty; expiring sessions                 | turn_event            |
  * | `handoff_due`, time, tenant, handoff              | empty; one for each open handoff         | its transitions       |
- * | `mission_due`, time, tenant, task, agent          | empty; locks end, or those of the agent  | its transitions       |
+ * | `mission_due`, time, tenant, task, agent          | empty; locks or messages of it end       | its transitions       |
  * | `scrub`, tenant, task, finding                    | a finding                                | the scrubber          |
  * | `lease`, job                                      | holder, fence, end                       | background jobs       |
  * | `count`, name                                     | counter                                  | transitions, relay    |
@@ -107,6 +107,7 @@ const TENANT_SUBSPACES = [
   "sorties",
   "mission_locks",
   "agent_locks",
+  "mission_messages",
   "artifacts",
   "artifact_uploads",
   "artifact_references",

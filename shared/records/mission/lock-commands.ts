@@ -84,13 +84,20 @@ export async function releaseLock(
 }
 
 /** Returns the id of the error checkpoint; null: no wait is over without success. */
-export async function writeLocks(work: MissionTransaction): Promise<string | null> {
+async function writeLocks(work: MissionTransaction): Promise<string | null> {
+  const blockers = writeSweptLocks(work);
+  if (blockers.length === 0) return null;
+  const trigger = { reason: "error", details: lockTimeout(blockers) } as const;
+  return (await work.checkpoint(trigger, { blockers })).answer.checkpoint_id;
+}
+
+export const lockTimeout = ([first]: readonly string[]): string => `LockTimeout: ${first}`;
+
+/** Returns the blockers of an error checkpoint: the waits that are over without success. */
+export function writeSweptLocks(work: MissionTransaction): string[] {
   const missed = work.writeLocks().filter(isTimeout);
   const late = missed.filter(({ waiter }) => Date.parse(waiter.deadline) <= work.context.nowMs);
-  if (late.length === 0) return null;
-  const blockers = late.map(({ lock, waiter }) => timeoutText(lock.path, waiter.agent_id, lock.agent_id));
-  const trigger = { reason: "error", details: `LockTimeout: ${blockers[0]}` } as const;
-  return (await work.checkpoint(trigger, { blockers })).answer.checkpoint_id;
+  return late.map(({ lock, waiter }) => timeoutText(lock.path, waiter.agent_id, lock.agent_id));
 }
 
 const isTimeout = (change: LockChange): change is Extract<LockChange, { op: "lock_timeout" | "lock_wait" }> =>

@@ -1,16 +1,19 @@
 /**
- * The sweep of missions: ends locks and waits whose time is over, and releases the files of agents that failed or
- * were superseded. So a waiter gets the file, and its event, without another command. Each mission is one
+ * The sweep of missions: ends locks, waits and messages whose time is over, and releases the files of agents that
+ * failed or were superseded. So a waiter gets the file, and its event, without another command. A wait without success
+ * and a message that is not delivered write one error checkpoint (US-302). Each mission is one
  * transaction that checks what is due, so any number of instances may make the same step, and again after a crash.
  */
+import { endOfMission } from "../../lifecycle/mission/mission.ts";
 import type { Policies } from "../../protocol/policy.ts";
 import { type Bytes, type Store, StoreError, type Tx } from "../../store/store.ts";
 import { thresholdsIn } from "../checkpoint/triggers.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 import { parseMissionDue } from "../kv/mission-keys.ts";
 import type { CommandContext } from "../task/command-transaction.ts";
-import { writeLocks } from "./lock-commands.ts";
-import { OF_MISSION } from "./mission-due.ts";
+import { lockTimeout, writeSweptLocks } from "./lock-commands.ts";
+import { deliveryFailure, failOverdue } from "./messages/delivery-failure.ts";
+import { lostAgent } from "./mission-due.ts";
 import { MissionTransaction } from "./mission-transaction.ts";
 
 const ROWS_MAX = 32;
@@ -33,7 +36,10 @@ export interface MissionSweep {
 type DuePlace = ReturnType<typeof parseMissionDue>;
 
 export interface MissionSweepStep {
+  /** Changes of locks. */
   readonly changes: number;
+  /** Messages that failed. */
+  readonly failed: number;
   /** Missions with a damaged record: nothing of them is changed until a command meets them. */
   readonly skipped: readonly { readonly tenant: string; readonly task: string; readonly error: unknown }[];
   /** Whether another step can follow at once. */
@@ -47,7 +53,7 @@ export async function stepMissionSweep(sweep: MissionSweep): Promise<MissionSwee
     reader.getRange(range, { limit: ROWS_MAX }),
   );
   const skipped: MissionSweepStep["skipped"][number][] = [];
-  let changes = 0;
+  let [changes, failed] = [0, 0];
   for (const { key } of rows) {
     const place = parseMissionDue(key);
     const id = sweep.newId();
@@ -55,7 +61,8 @@ export async function stepMissionSweep(sweep: MissionSweep): Promise<MissionSwee
       const { value } = await store.transact({ ...WRITE, label: "sweep_mission" }, (tx) =>
         sweepMission(tx, sweep, { key, place, id }),
       );
-      changes += value;
+      changes += value.changes;
+      failed += value.failed;
     } catch (error) {
       // The step is repeated when the store is available. A damaged record must not stop the sweep.
       if (error instanceof StoreError) throw error;
@@ -63,7 +70,7 @@ export async function stepMissionSweep(sweep: MissionSweep): Promise<MissionSwee
       skipped.push({ tenant: place.tenant, task: place.task, error });
     }
   }
-  return { changes, skipped, more };
+  return { changes, failed, skipped, more };
 }
 
 interface DueRow {
@@ -72,10 +79,11 @@ interface DueRow {
   readonly id: string;
 }
 
-/** Returns the number of changes. */
-async function sweepMission(tx: Tx, sweep: MissionSweep, { key, place, id }: DueRow): Promise<number> {
+type Swept = Pick<MissionSweepStep, "changes" | "failed">;
+
+async function sweepMission(tx: Tx, sweep: MissionSweep, { key, place, id }: DueRow): Promise<Swept> {
   // Before the changes, which may set a row with the same key.
-  if ((await tx.get(key)) === undefined) return 0;
+  if ((await tx.get(key)) === undefined) return NOTHING_SWEPT;
   tx.clear(key);
   const { tenant, task, agent, dueMs } = place;
   const context: CommandContext = {
@@ -91,13 +99,23 @@ async function sweepMission(tx: Tx, sweep: MissionSweep, { key, place, id }: Due
     traceparent: undefined,
   };
   const work = await MissionTransaction.observe(tx, context);
-  if (work === null) return 0;
+  if (work === null) return NOTHING_SWEPT;
   const locks = await work.locks();
-  if (agent !== OF_MISSION) {
-    locks.releaseWhere((claim) => claim.agent_id === agent && Date.parse(claim.from) <= dueMs, "holder_lost");
+  const lost = lostAgent(agent);
+  if (lost !== null) {
+    locks.releaseWhere((claim) => claim.agent_id === lost && Date.parse(claim.from) <= dueMs, "holder_lost");
   }
   const { length: changes } = locks.changes;
-  await writeLocks(work);
-  work.finish();
-  return changes;
+  const waits = writeSweptLocks(work);
+  const { failed, blockers: messages } = await failOverdue(work);
+  const blockers = [...waits, ...messages];
+  // The final checkpoint of a mission that has ended stays the newest.
+  if (blockers.length > 0 && endOfMission(work.mission.status) === null) {
+    const details = waits.length > 0 ? lockTimeout(waits) : deliveryFailure(messages);
+    await work.checkpoint({ reason: "error", details }, { blockers });
+  }
+  await work.finish();
+  return { changes, failed };
 }
+
+const NOTHING_SWEPT: Swept = { changes: 0, failed: 0 };

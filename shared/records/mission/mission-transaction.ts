@@ -6,14 +6,18 @@
 import { checkpointCreated, settleEnd } from "../../lifecycle/checkpoints.ts";
 import { Decision } from "../../lifecycle/decision.ts";
 import { type LockChange, LockChanges, type LockTable, lockSnapshot } from "../../lifecycle/mission/locks.ts";
+import { type MailboxChange, MailboxChanges, messageSnapshot } from "../../lifecycle/mission/mailbox.ts";
 import { FINAL_STATUS_OF, type MissionEnd, type MissionRecord } from "../../lifecycle/mission/mission.ts";
 import { lapseOf, lastActivityOf } from "../../lifecycle/mission/silence.ts";
 import { type SnapshotTrigger, snapshotCheckpoint } from "../../lifecycle/mission/snapshot.ts";
 import type { SortieRecord } from "../../lifecycle/mission/sortie.ts";
 import { requireFence } from "../../lifecycle/ownership.ts";
+import type { TaskRecord } from "../../lifecycle/task.ts";
 import type { AuditFacts, AuditOp, EventFact } from "../../lifecycle/transition.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { MissionSnapshot } from "../../protocol/mission.ts";
+import { isMailboxEvent } from "../../protocol/mission-messages.ts";
+import { parsePrincipal } from "../../protocol/principal.ts";
 import type { Tx } from "../../store/store.ts";
 import { appendCheckpoint, finalizeHandedOver, versionAnswer } from "../checkpoint/create.ts";
 import { finalizeDraft } from "../checkpoint/finalize.ts";
@@ -31,7 +35,10 @@ import {
 import type { RememberedAnswer, RememberedCheckpoint } from "../task/idempotency.ts";
 import { writeTransitions } from "../task/transitions.ts";
 import { statedChange } from "./lock-facts.ts";
-import { indexLocks } from "./mission-due.ts";
+import { readMailbox, readMessages, readOpenMessages } from "./messages/mailbox-records.ts";
+import { statedMailboxChange } from "./messages/message-facts.ts";
+import { namedMessages, type WrittenMessages, writtenMessages } from "./messages/written-messages.ts";
+import { indexLocks, indexMailbox } from "./mission-due.ts";
 import { readLocks, readMission, readSorties } from "./mission-records.ts";
 import {
   encodeRecord,
@@ -48,7 +55,7 @@ export interface WrittenSnapshot {
   readonly fleet: MissionSnapshot;
 }
 
-export interface WrittenRecords {
+export interface WrittenRecords extends WrittenMessages {
   readonly mission?: MissionRecord;
   readonly sorties?: readonly SortieRecord[];
   readonly locks?: LockTable;
@@ -64,6 +71,7 @@ export class MissionTransaction {
   #locks: LockChanges | null = null;
   /** The table as it was found. */
   #locksBefore: LockTable | null = null;
+  #mailbox: MailboxChanges | null = null;
 
   private constructor(
     tx: Tx,
@@ -111,6 +119,11 @@ export class MissionTransaction {
     return this.#begun.keys;
   }
 
+  /** The task as it was found; null: it did not exist. */
+  get head(): TaskRecord | null {
+    return this.#begun.head;
+  }
+
   get at(): string {
     return this.#decision.at;
   }
@@ -149,6 +162,11 @@ export class MissionTransaction {
     if (!sorties.some(({ assigned_to }) => assigned_to === agent)) this.requireCoordinator();
   }
 
+  /** Like {@link requireParticipant}, and for every person. */
+  async requireCorrespondent(): Promise<void> {
+    if (parsePrincipal(this.context.actor.agent)?.kind !== "human") await this.requireParticipant();
+  }
+
   /** Throws FENCED unless the caller acts for the coordinator. */
   requireCoordinator(): void {
     requireFence(this.#begun.head, this.context.fence, false);
@@ -162,7 +180,7 @@ export class MissionTransaction {
       this.tx.set(key, bytes);
       return statedRecord(recordHash(bytes), name);
     });
-    this.#decision.add(op, { facts: { ...facts, records }, event });
+    this.#decision.add(op, { facts: { ...facts, ...(records.length > 0 && { records }) }, event });
     if (written.mission !== undefined) this.#mission = written.mission;
   }
 
@@ -199,6 +217,32 @@ export class MissionTransaction {
     return changes;
   }
 
+  /** The mailbox. {@link writeMailbox} makes the changes. */
+  async mailbox(): Promise<MailboxChanges> {
+    if (this.#mailbox !== null) return this.#mailbox;
+    const { context, tx, keys } = this;
+    this.#mailbox = new MailboxChanges(await readMailbox(tx, keys, context.actor.task), context.nowMs);
+    return this.#mailbox;
+  }
+
+  /** One transition for each change of the mailbox. The last one states the mailbox itself, which would fill the transaction otherwise. */
+  async writeMailbox(): Promise<readonly MailboxChange[]> {
+    const { tx, keys } = this;
+    const { tenant, task } = this.context.actor;
+    const changes = this.#mailbox?.changes ?? [];
+    const after = changes.at(-1)?.after;
+    this.#mailbox = null;
+    if (after === undefined) return [];
+    const before = await readMailbox(tx, keys, task);
+    for (const [i, change] of changes.entries()) {
+      const { event, facts } = statedMailboxChange(task, change);
+      const mailbox = i === changes.length - 1 ? { mailbox: after } : {};
+      this.add(change.op, event, facts, { ...mailbox, ...writtenMessages(change) });
+    }
+    indexMailbox(tx, { tenant, task }, { before, after });
+    return changes;
+  }
+
   /** Writes the snapshot of the mission as it is now as a checkpoint, under the id of the command. */
   async checkpoint(
     trigger: SnapshotTrigger,
@@ -210,7 +254,8 @@ export class MissionTransaction {
     const sorties = await readSorties(tx, keys, actor.task);
     const { locks } = await readLocks(tx, keys, actor.task);
     const held = locks.filter(({ expires_at }) => Date.parse(expires_at) > nowMs).map(lockSnapshot);
-    const whole = { mission: this.mission, sorties, locks: held, messages: [], blockers, nowMs };
+    const messages = (await readOpenMessages(tx, keys, actor.task)).map(messageSnapshot);
+    const whole = { mission: this.mission, sorties, locks: held, messages, blockers, nowMs };
     const draft = snapshotCheckpoint(whole, trigger, end === null ? "implementing" : "complete");
     const fleet = draft.fleet as MissionSnapshot;
     const { handoff: open, task: head } = decision;
@@ -264,13 +309,15 @@ export class MissionTransaction {
     this.#decision.add("mission_recoverable", { facts: { snapshot }, event });
   }
 
-  complete<A extends RememberedAnswer>(answer: A): Promise<A> {
+  async complete<A extends RememberedAnswer>(answer: A): Promise<A> {
+    await this.#announce();
     const { transitions } = this.#decision;
     return complete(this.tx, this.context, this.#begun, { transitions, answer });
   }
 
   /** The transitions of a service, which gets no answer. */
-  finish(): void {
+  async finish(): Promise<void> {
+    await this.#announce();
     const { tx, keys, context } = this;
     const { actor, nowMs, incarnation, traceparent } = context;
     const { transitions } = this.#decision;
@@ -281,11 +328,35 @@ export class MissionTransaction {
     writeTransitions(tx, keys, author, this.#begun.head, transitions);
   }
 
+  /** The events of this transaction go to their subscribers in this transaction, so none is lost. */
+  async #announce(): Promise<void> {
+    const begun = (this.#begun.head?.audit_seq ?? 0) + 1;
+    const { tenant, task } = this.context.actor;
+    const events = this.#decision.transitions.flatMap(({ event: { type, data } }, i) =>
+      isMailboxEvent(type) ? [{ type, body: { id: `${tenant}/${task}/${begun + i}`, type, data } }] : [],
+    );
+    if (events.length === 0) return;
+    const mailbox = await this.mailbox();
+    for (const { type, body } of events) {
+      await this.#makeRoomForEvent(mailbox);
+      mailbox.announce(type, JSON.stringify(body));
+    }
+    await this.writeMailbox();
+  }
+
+  /** The subscription of an agent that has not acknowledged many events ends. */
+  async #makeRoomForEvent(mailbox: MailboxChanges): Promise<void> {
+    const oldest = mailbox.eventInTheWay;
+    if (oldest === null || mailbox.mailbox.subscribers.length === 0) return;
+    const [message = null] = await readMessages(this.tx, this.keys, this.context.actor.task, [oldest.number]);
+    if (message !== null) mailbox.fail(message);
+  }
+
   get #auditSeq(): number {
     return (this.#begun.head?.audit_seq ?? 0) + this.#decision.transitions.length;
   }
 
-  #named({ mission, sorties = [], locks }: WrittenRecords): NamedRecord[] {
+  #named({ mission, sorties = [], locks, ...rest }: WrittenRecords): NamedRecord[] {
     const { keys } = this;
     const { task } = this.context.actor;
     return [
@@ -296,6 +367,7 @@ export class MissionTransaction {
         value: sortie,
       })),
       ...(locks === undefined ? [] : [{ name: LOCKS_NAME, key: keys.missionLocks(task), value: locks }]),
+      ...namedMessages(keys, task, rest),
     ];
   }
 }

@@ -19,12 +19,23 @@ import type {
   LockReleaseCommand,
   LockRenewCommand,
 } from "../../protocol/mission-locks.ts";
+import type {
+  MailboxAnswer,
+  MailboxPage,
+  MailboxSubscribeCommand,
+  MessageAckCommand,
+  MessageAnswer,
+  MessagePage,
+  MessageSendCommand,
+} from "../../protocol/mission-messages.ts";
 import type { MissionPage, ResumePreview, SortiePage } from "../../protocol/mission-queries.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import type { Findings } from "../corruption/report-corrupt.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import type { Caller, CommandRunner } from "../task/command-runner.ts";
 import { acquireLock, listLocks, releaseLock, renewLock } from "./lock-commands.ts";
+import { acknowledgeMessage, sendMessage, subscribeMailbox } from "./messages/message-commands.ts";
+import { listMessages, readOwnMailbox } from "./messages/message-lists.ts";
 import { checkpointMission, startMission, updateMission } from "./mission-commands.ts";
 import { findMission, listMissions, listSorties } from "./mission-lists.ts";
 import { previewResumption, readRecoveryContext, resumeMission, unsoundBefore } from "./resumption.ts";
@@ -90,6 +101,32 @@ export class Missions {
 
   releaseLock(caller: Caller, command: LockReleaseCommand): Promise<LockAnswer> {
     return this.#commands.run("lock_release", caller, (tx, context) => releaseLock(tx, context, command));
+  }
+
+  sendMessage(caller: Caller, command: MessageSendCommand): Promise<MessageAnswer> {
+    return this.#commands.run("message_send", caller, (tx, context) => sendMessage(tx, context, command));
+  }
+
+  acknowledgeMessage(caller: Caller, command: MessageAckCommand): Promise<MessageAnswer> {
+    return this.#commands.run("message_ack", caller, (tx, context) =>
+      acknowledgeMessage(tx, context, command),
+    );
+  }
+
+  subscribeMailbox(caller: Caller, command: MailboxSubscribeCommand): Promise<MailboxAnswer> {
+    return this.#commands.run("mailbox_subscribe", caller, (tx, context) =>
+      subscribeMailbox(tx, context, command),
+    );
+  }
+
+  /** Throws NOT_FOUND without such a mission. */
+  mailbox(tenant: string, caller: string, query: QueryParams<"mailbox">): Promise<MailboxPage> {
+    return this.#transactions.read("mailbox", (reader) => readOwnMailbox(reader, tenant, caller, query));
+  }
+
+  /** Throws NOT_FOUND without such a mission. */
+  messages(tenant: string, caller: string, query: QueryParams<"messages">): Promise<MessagePage> {
+    return this.#transactions.read("messages", (reader) => listMessages(reader, tenant, caller, query));
   }
 
   /** Throws NOT_FOUND without such a mission. */

@@ -2,6 +2,7 @@
 
 import { type LockRestorationInput, restoreLocks } from "../../lifecycle/mission/lock-restoration.ts";
 import { LockChanges, NO_LOCKS } from "../../lifecycle/mission/locks.ts";
+import { restoreMessages } from "../../lifecycle/mission/message-restoration.ts";
 import type { MissionRecord } from "../../lifecycle/mission/mission.ts";
 import { requireActive } from "../../lifecycle/mission/mission.ts";
 import { recoveryContextOf, specialistContext } from "../../lifecycle/mission/recovery-context.ts";
@@ -19,6 +20,8 @@ import { readOrder } from "../checkpoint/order.ts";
 import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import type { CommandContext, Replay } from "../task/command-transaction.ts";
 import type { RememberedResumption } from "../task/idempotency.ts";
+import { readSnapshotMessages } from "./messages/mailbox-records.ts";
+import { notifyHolders, restoreMailbox } from "./messages/mailbox-restoration.ts";
 import { missionAnswer } from "./mission-commands.ts";
 import { requireMission } from "./mission-lists.ts";
 import { readLocks, readSorties } from "./mission-records.ts";
@@ -163,10 +166,12 @@ export async function resumeMission(
   }
   const locks = restoreLocks(await work.locks(), lockInput(plan, work.coordinator, context.nowMs));
   work.writeLocks();
+  const messages = await restoreMailbox(work, plan.snapshot.pending_messages, checkpoint_id);
+  const notified = await notifyHolders(work, locks);
   const counts = {
     recovered_sorties: restoration.restored,
     recovered_locks: locks.reacquired,
-    requeued_messages: 0,
+    requeued_messages: messages.queued,
   };
   const recovery_duration_ms = Math.round(performance.now() - beganAt);
   const data = { checkpoint_id, mission_id, ...counts, recovery_duration_ms };
@@ -174,10 +179,13 @@ export async function resumeMission(
   return work.complete({
     ...missionAnswer(mission, work.at),
     checkpoint_id,
-    restored: { sorties: restoration.restored, locks: locks.reacquired, messages: 0 },
+    restored: { sorties: restoration.restored, locks: locks.reacquired, messages: messages.queued },
     kept_sorties: [...restoration.kept],
     passed_over: plan.passedOver.map(nameOf),
-    blockers: [...locks.blockers],
+    blockers: [...locks.blockers, ...messages.blockers],
+    requeued_messages: messages.requeue.map(({ message_id }) => message_id),
+    skipped_messages: [...messages.skipped],
+    notified,
   });
 }
 
@@ -205,6 +213,9 @@ export async function previewResumption(
   const head = await readTask(reader, tenant, mission_id);
   const found = new LockChanges(await readLocks(reader, keys, mission_id), { nowMs, firstSeq: 0 });
   const locks = restoreLocks(found.expire(), lockInput(plan, head?.owner ?? caller, nowMs));
+  const present = await readSnapshotMessages(reader, keys, mission_id, snapshot.pending_messages);
+  const { checkpoint_id } = checkpoint.metadata;
+  const messages = restoreMessages(snapshot.pending_messages, present, checkpoint_id);
   const before = new Map(
     (await readSorties(reader, tenantKeys(tenant), mission_id)).map(({ sortie_id, status }) => [
       sortie_id,
@@ -213,11 +224,11 @@ export async function previewResumption(
   );
   return {
     mission_id,
-    checkpoint_id: checkpoint.metadata.checkpoint_id,
+    checkpoint_id,
     progress_percent: snapshot.progress_percent,
     total_sorties: snapshot.sorties.length,
     completed_sorties: snapshot.sorties.filter(({ status }) => status === "completed").length,
-    restored: { sorties: restoration.restored, locks: locks.reacquired, messages: 0 },
+    restored: { sorties: restoration.restored, locks: locks.reacquired, messages: messages.queued },
     changes: restoration.changed.map(({ sortie_id, status }) => ({
       sortie_id,
       status_from: before.get(sortie_id) ?? null,
@@ -225,9 +236,13 @@ export async function previewResumption(
     })),
     kept_sorties: [...restoration.kept],
     passed_over: passedOver.map(nameOf),
+    messages: messages.requeue.map(({ message_id, from, to, subject }) => ({
+      ...{ message_id, from, to: [...to], subject },
+    })),
+    skipped_messages: [...messages.skipped],
     recovery_context: {
       ...recoveryContext,
-      blockers: [...recoveryContext.blockers, ...locks.blockers],
+      blockers: [...recoveryContext.blockers, ...locks.blockers, ...messages.blockers],
     },
   };
 }

@@ -8,6 +8,7 @@ import { FleetError } from "../../protocol/errors.ts";
 import type { Bytes } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
+import { parseMailboxRecord } from "../kv/mission-keys.ts";
 
 /** A record to write. Its name is unique in the mission. */
 export interface NamedRecord {
@@ -18,12 +19,25 @@ export interface NamedRecord {
 
 export const MISSION_NAME = "mission";
 export const LOCKS_NAME = "locks";
+export const MAILBOX_NAME = "mailbox";
+export const messageName = (place: number): string => `message/${place}`;
+export const bodyName = (place: number): string => `body/${place}`;
 export const sortieName = (sortie: string): string => `sortie/${sortie}`;
+
+/** The name of a record of the mailbox by its key. */
+export function mailboxRecordName(key: Bytes): string {
+  const { kind, place } = parseMailboxRecord(key);
+  return place === null ? kind : `${kind}/${place}`;
+}
 
 /** The key of a record by its name; null: no record has this name. */
 export function recordKeyOf(keys: TenantKeys, task: string, name: string): Bytes | null {
   if (name === MISSION_NAME) return keys.mission(task);
   if (name === LOCKS_NAME) return keys.missionLocks(task);
+  if (name === MAILBOX_NAME) return keys.mailbox(task);
+  const [, kind, place] = /^(message|body)\/(\d{1,9})$/.exec(name) ?? [];
+  if (kind === "message") return keys.message(task, Number(place));
+  if (kind === "body") return keys.messageBody(task, Number(place));
   const [, sortie] = /^sortie\/(.+)$/s.exec(name) ?? [];
   return sortie === undefined ? null : keys.sortie(task, sortie);
 }

@@ -3,22 +3,20 @@
  * have not ended, in small reads. Each mark is one transaction, which checks the lease and reads the mission again, so
  * a pass that a crash or another instance repeats marks nothing twice.
  */
-import { decisionOfService } from "../../lifecycle/decision.ts";
 import type { MissionRecord } from "../../lifecycle/mission/mission.ts";
 import { isNewlySilent, lapseOf, lastActivityOf, type ResumePoint } from "../../lifecycle/mission/silence.ts";
-import type { TaskRecord } from "../../lifecycle/task.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { Silence } from "../../protocol/mission.ts";
+import { DEFAULT_POLICIES } from "../../protocol/policy.ts";
 import type { Reader, Store, Tx } from "../../store/store.ts";
-import { after, parseTask, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
+import { thresholdsIn } from "../checkpoint/triggers.ts";
+import { after, parseTask, tenantKeys } from "../kv/keyspace.ts";
 import { tenantAfter } from "../kv/tenants.ts";
-import { readNewestHead } from "../task/command-transaction.ts";
 import { decodeSoundHead } from "../task/head.ts";
-import { writeTransitions } from "../task/transitions.ts";
-import { readMission } from "./mission-records.ts";
+import { MissionTransaction } from "./mission-transaction.ts";
 import { findSnapshot } from "./resumption.ts";
-import { encodeRecord, MISSION_NAME, openSoundRecord, recordHash, statedRecord } from "./sealed-record.ts";
+import { openSoundRecord } from "./sealed-record.ts";
 
 /** The number of missions read at once. */
 const SLICE = 64;
@@ -87,47 +85,40 @@ async function readSlice(reader: Reader, search: SilenceSearch, { tenant, last }
 
 /** null: the mission is not silent any more, or is marked. Throws CORRUPT for damaged records. */
 export async function markSilent(search: SilenceSearch, place: MissionPlace): Promise<Silence | null> {
-  const { store, guard, now, silenceMs } = search;
+  const { store, guard, now, silenceMs, service, incarnation } = search;
   const { value } = await store.transact(WRITE, async (tx) => {
     await guard(tx);
-    const keys = tenantKeys(place.tenant);
-    const head = await readNewestHead(tx, keys, place.mission);
-    const mission = await readMission(tx, keys, place.mission);
     const nowMs = now();
-    if (head === null || mission === null || !isNewlySilent(mission, head, { nowMs, silenceMs })) return null;
-    return writeMark(tx, search, { keys, head, mission, nowMs });
+    const work = await MissionTransaction.observe(tx, {
+      actor: { tenant: place.tenant, task: place.mission, agent: service },
+      commandId: "",
+      fence: undefined,
+      requestHash: "",
+      nowMs,
+      incarnation,
+      // No checkpoint is written.
+      isMirrored: false,
+      thresholdsOf: thresholdsIn(DEFAULT_POLICIES),
+      policies: DEFAULT_POLICIES,
+      traceparent: undefined,
+    });
+    if (work === null || !isNewlySilent(work.mission, work.head, { nowMs, silenceMs })) return null;
+    return writeMark(tx, work, nowMs);
   });
   return value;
 }
 
-interface Silent {
-  readonly keys: TenantKeys;
-  readonly head: TaskRecord;
-  readonly mission: MissionRecord;
-  readonly nowMs: number;
-}
-
-async function writeMark(
-  tx: Tx,
-  { service, incarnation }: SilenceSearch,
-  { keys, head, mission, nowMs }: Silent,
-): Promise<Silence> {
-  const { tenant, task_id: mission_id } = head;
-  const point = await recoveryPoint(tx, tenant, mission_id);
+async function writeMark(tx: Tx, work: MissionTransaction, nowMs: number): Promise<Silence> {
+  const { mission, head, context } = work;
+  const point = await recoveryPoint(tx, context.actor.tenant, mission.mission_id);
   const last = lastActivityOf(mission, head);
   const lapse = lapseOf(mission, { last, until: last, point, nowMs });
-  const bytes = encodeRecord(lapse.mission, head.audit_seq + 1);
-  tx.set(keys.mission(mission_id), bytes);
-  const records = [statedRecord(recordHash(bytes), MISSION_NAME)];
-  const decision = decisionOfService(head, service, nowMs);
-  decision.add("mission_lapse", { facts: { since: lapse.since, records }, event: lapse.compacted });
+  work.add("mission_lapse", lapse.compacted, { since: lapse.since }, { mission: lapse.mission });
   if (lapse.recoverable !== null) {
     const { event, snapshot } = lapse.recoverable;
-    decision.add("mission_recoverable", { facts: { snapshot }, event });
+    work.add("mission_recoverable", event, { snapshot }, {});
   }
-  const actor = { id: service, type: "service" } as const;
-  const author = { tenant, task: mission_id, actor, commandId: null, nowMs, incarnation };
-  writeTransitions(tx, keys, { ...author, traceparent: undefined }, head, decision.transitions);
+  await work.finish();
   return lapse.silence;
 }
 

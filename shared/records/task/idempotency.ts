@@ -9,6 +9,7 @@ import { FleetError } from "../../protocol/errors.ts";
 import type { HandoffState } from "../../protocol/handoff-states.ts";
 import type { MissionStatus, SortieCounts } from "../../protocol/mission.ts";
 import type { LOCK_STATES } from "../../protocol/mission-locks.ts";
+import type { MailboxEvent, MessageState, SkippedMessage } from "../../protocol/mission-messages.ts";
 import type { RecoveryState } from "../../protocol/recovery-states.ts";
 import { type Bytes, STAMP_BYTES, type Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
@@ -26,7 +27,9 @@ export type RememberedAnswer =
   | RememberedMission
   | RememberedSnapshot
   | RememberedResumption
-  | RememberedLock;
+  | RememberedLock
+  | RememberedMessage
+  | RememberedSubscription;
 
 /** The answer to a command that wrote a version of a checkpoint. */
 export type RememberedCheckpoint = {
@@ -116,6 +119,9 @@ export type RememberedResumption = RememberedMission & {
   readonly passed_over: string[];
   /** Absent in answers of earlier versions. */
   readonly blockers?: string[];
+  readonly requeued_messages?: string[];
+  readonly skipped_messages?: SkippedMessage[];
+  readonly notified?: { readonly agent_id: string; readonly path: string; readonly message_id: string }[];
 };
 
 /** The answer to a command of a lock. */
@@ -129,6 +135,25 @@ export type RememberedLock = {
   readonly fence?: number;
   readonly until?: string;
   readonly checkpoint_id?: string;
+};
+
+/** The answer to a command of a message. */
+export type RememberedMessage = {
+  readonly task_id: string;
+  readonly committed_at: string;
+  readonly message_id: string;
+  readonly state: MessageState;
+  readonly deadline: string;
+  readonly received_by: string[];
+  readonly missing: string[];
+};
+
+/** The answer to a subscription. */
+export type RememberedSubscription = {
+  readonly task_id: string;
+  readonly committed_at: string;
+  readonly agent_id: string;
+  readonly events: MailboxEvent[];
 };
 
 interface Remembered {

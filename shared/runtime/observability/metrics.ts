@@ -152,6 +152,10 @@ function sweepMetrics(make: ReturnType<typeof makers>) {
       "fleet_mission_locks_swept_total",
       "Locks and waits that ended by time, or because their agent was lost.",
     ),
+    missionMessagesFailedTotal: make.counter(
+      "fleet_mission_messages_failed_total",
+      "Messages that a recipient did not acknowledge in time.",
+    ),
     retentionRemovedTotal: make.counter("fleet_retention_removed_total", "Checkpoints removed by retention."),
     retentionFreedBytesTotal: make.counter(
       "fleet_retention_freed_bytes_total",

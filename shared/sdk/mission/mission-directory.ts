@@ -4,7 +4,8 @@ import type { MissionPage } from "../../protocol/mission-queries.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
 import type { Camel } from "../case-convert.ts";
 import type { CallOptions } from "../request/request.ts";
-import { MissionHandle, type MissionParts, type Resumption } from "./mission.ts";
+import { MissionHandle, type Resumption } from "./mission.ts";
+import type { MissionParts } from "./mission-parts.ts";
 import { Specialist } from "./specialist.ts";
 
 /** A silent mission and the checkpoint from which it can be resumed. */

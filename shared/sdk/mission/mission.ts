@@ -14,25 +14,28 @@ import type {
   ResumptionAnswer,
 } from "../../protocol/mission-commands.ts";
 import type { LOCK_COMMAND_SCHEMAS, Lock } from "../../protocol/mission-locks.ts";
+import type {
+  MailboxAnswer,
+  MailboxEvent,
+  MailboxPage,
+  MESSAGE_COMMAND_SCHEMAS,
+  MessageAnswer,
+  MessagePage,
+  MissionMessage,
+} from "../../protocol/mission-messages.ts";
 import type { ResumePreview, SortiePage } from "../../protocol/mission-queries.ts";
 import type { PromptBudget } from "../../protocol/prompt.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
-import type { Clock } from "../../runtime/clock.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import { pendingOutcome, type QueuedOutcome, resultOf, type SpooledOutcome } from "../client/outcome.ts";
-import type { CommandDelivery, CommandOptions } from "../delivery/command-delivery.ts";
-import type { QuerySender } from "../request/query-sender.ts";
+import type { CommandOptions } from "../delivery/command-delivery.ts";
 import type { CallOptions } from "../request/request.ts";
 import { acquireFileLock, type FileLock, holdFile, type LockOptions, type LockResult } from "./file-lock.ts";
-
-export interface MissionParts {
-  readonly agentId: string;
-  readonly delivery: CommandDelivery;
-  readonly queries: QuerySender;
-  readonly clock: Clock;
-}
+import type { MissionParts } from "./mission-parts.ts";
+import { type ReceiveOptions, receiveMessages } from "./received-messages.ts";
 
 type LockOp = keyof typeof LOCK_COMMAND_SCHEMAS;
+type MessageOp = keyof typeof MESSAGE_COMMAND_SCHEMAS;
 
 type Options = Omit<CommandOptions, "expectedVersion" | "fallback">;
 /** A checkpoint may wait for the fleet: it records the mission as it is when it is applied. */
@@ -46,6 +49,8 @@ export type SortieChange = Omit<Body<"sortie_update">, "sortieId">;
 /** The mission after a command. `checkpointId`: the checkpoint that it wrote. */
 export type MissionResult = Omit<Camel<MissionAnswer>, "status">;
 export type Resumption = Omit<Camel<ResumptionAnswer>, "status">;
+export type MessageResult = Omit<Camel<MessageAnswer>, "status">;
+export type MailboxSubscription = Omit<Camel<MailboxAnswer>, "status">;
 /** The mission as it was recorded, or the id of a checkpoint that is queued or spooled. */
 export type MissionCheckpoint =
   | (Omit<Camel<MissionCheckpointAnswer>, "status"> & { readonly outcome: "committed" })
@@ -217,8 +222,57 @@ export class MissionHandle {
     return (await this.#parts.queries.send("locks", { ...query, missionId: this.id })).locks;
   }
 
+  /**
+   * Sends a message to agents of the mission, and to people. Each recipient has `timeoutMs`, an hour by default, to
+   * acknowledge it; then the mission records a delivery failure (US-302).
+   */
+  async send(
+    { to, ...message }: Omit<Body<"message_send">, "to"> & { readonly to: string | readonly string[] },
+    options: Options = {},
+  ): Promise<MessageResult> {
+    const body = toSnake({ ...message, to: typeof to === "string" ? [to] : [...to] });
+    return resultOf(
+      await this.#parts.delivery.deliverNow("message_send", this.id, body, this.#fenced(options)),
+    );
+  }
+
+  /**
+   * The messages to this agent, until `signal` is aborted. A message is acknowledged when the loop asks for the next one, so
+   * one whose processing throws, is left with `break` or dies with the process comes again. Survives an absence of the fleet.
+   */
+  messages(options: ReceiveOptions = {}): AsyncGenerator<MissionMessage, void, undefined> {
+    return receiveMessages(this.#parts, this.id, options);
+  }
+
+  /** For a recipient, after it has processed the message. May be repeated. */
+  async acknowledge(messageId: string, options: Options = {}): Promise<MessageResult> {
+    const body = { message_id: messageId };
+    return resultOf(
+      await this.#parts.delivery.deliverNow("message_ack", this.id, body, this.#fenced(options)),
+    );
+  }
+
+  /** The messages to this agent that it has not acknowledged, the oldest first, in pages. */
+  mailbox(query: Omit<Camel<QueryInput<"mailbox">>, "missionId"> & CallOptions = {}): Promise<MailboxPage> {
+    return this.#parts.queries.send("mailbox", { ...query, missionId: this.id });
+  }
+
+  /** The messages of the mission that this agent may see, the newest first, in pages. */
+  messageList(
+    query: Omit<Camel<QueryInput<"messages">>, "missionId"> & CallOptions = {},
+  ): Promise<MessagePage> {
+    return this.#parts.queries.send("messages", { ...query, missionId: this.id });
+  }
+
+  /** The events of the mission that this agent gets as messages. None: it gets no more. */
+  async subscribe(events: readonly MailboxEvent[], options: Options = {}): Promise<MailboxSubscription> {
+    const { delivery } = this.#parts;
+    const body = { events: [...events] };
+    return resultOf(await delivery.deliverNow("mailbox_subscribe", this.id, body, this.#fenced(options)));
+  }
+
   async #change(
-    op: Exclude<MissionOp, "mission_checkpoint" | "mission_resume" | LockOp>,
+    op: Exclude<MissionOp, "mission_checkpoint" | "mission_resume" | LockOp | MessageOp>,
     body: object,
     options: Options,
   ): Promise<MissionResult> {

@@ -6,9 +6,11 @@ import { recoveryPrompt } from "../../prompts/recovery-prompt.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { RecoveryContext, Sortie } from "../../protocol/mission.ts";
+import type { MissionMessage } from "../../protocol/mission-messages.ts";
 import type { CallOptions } from "../request/request.ts";
 import type { FileLock } from "./file-lock.ts";
 import type { MissionHandle, MissionResult } from "./mission.ts";
+import type { ReceiveOptions } from "./received-messages.ts";
 
 export interface SortieRecovery {
   /** Its blockers name the files that the agent did not get. */
@@ -73,6 +75,11 @@ export class Specialist {
   async reportProgress(notes: string, options: CallOptions = {}): Promise<MissionResult | null> {
     if (this.#sortieId === null) return null;
     return this.#mission.reportProgress(this.#sortieId, notes, options);
+  }
+
+  /** As {@link MissionHandle.messages}. */
+  messages(options: ReceiveOptions = {}): AsyncGenerator<MissionMessage, void, undefined> {
+    return this.#mission.messages(options);
   }
 
   /** Seed 002, `getMyRecoveryContext`. null: this agent has no sortie in the mission. */

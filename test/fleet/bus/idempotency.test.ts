@@ -93,6 +93,9 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     lock_acquire: { path: "src/new.ts", purpose: text },
     lock_renew: { path: "src/held.ts", note: text },
     lock_release: { path: "src/held.ts", note: text },
+    message_send: { to: [AGENT], subject: text },
+    message_ack: { message_id: "msg-0001", note: text },
+    mailbox_subscribe: { events: ["mission_changed"], note: text },
     // Only those in OPS are sent.
     ...{ import_begin: {}, import_version: {}, import_end: {} },
   })[op];
@@ -111,6 +114,9 @@ const ENTRIES_BEFORE: Partial<Record<CommandOp, number>> = {
   lock_acquire: 8,
   lock_renew: 8,
   lock_release: 8,
+  message_send: 7,
+  message_ack: 8,
+  mailbox_subscribe: 7,
 };
 
 /** The number of audit entries of commands that make several transitions. */
@@ -136,7 +142,8 @@ async function prepare(op: CommandOp): Promise<PreparedCommand & { readonly othe
   if (op === "release") await client.takeTask(task, options);
   if (op === "cancel_handoff") await openHandoff(task);
   if ((ENTRIES_BEFORE[op] ?? 0) >= 7) await startMission(task);
-  if (op.startsWith("lock_")) await lock(task);
+  if (op.startsWith("lock_")) await apply(task, "lock_acquire", { path: "src/held.ts" });
+  if (op === "message_ack") await apply(task, "message_send", { to: [AGENT], subject: "to itself" });
   const commandId = uuidv7();
   const command = (text: string): RawCommand => ({
     subject: SUBJECTS.command("default", AGENT, task, op),
@@ -164,10 +171,10 @@ async function startMission(task: string): Promise<void> {
   await mission.checkpoint(options);
 }
 
-async function lock(task: string): Promise<void> {
+async function apply(task: string, op: CommandOp, members: object): Promise<void> {
   const [nats] = connections as [NatsConnection];
-  const subject = SUBJECTS.command("default", AGENT, task, "lock_acquire");
-  const body = JSON.stringify({ command_id: uuidv7(), path: "src/held.ts" });
+  const subject = SUBJECTS.command("default", AGENT, task, op);
+  const body = JSON.stringify({ command_id: uuidv7(), ...members });
   expect(await sendUntilSettled(nats, { subject, body })).toMatchObject({ status: "committed" });
 }
 

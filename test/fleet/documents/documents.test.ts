@@ -42,6 +42,7 @@ const PRINTED: Readonly<Record<string, readonly RegExp[]>> = {
     /^committed [0-9a-f-]{36}\n$/,
     /^coverage\.txt 98 %\n$/,
     /write test\/toggle\.test\.ts/,
+    /^dispatch-1 Sales first The board meets at noon\.\n$/,
     /^\d+ \d+ \d+\n$/,
   ],
 };

@@ -217,6 +217,36 @@ test("acquireLock, renewLock, listLocks and releaseLock", async () => {
   expect(await post("/locks/release", file)).toMatchObject({ status: 200, body: { state: "released" } });
 });
 
+test("sendMessage, listMessages, readMailbox, acknowledgeMessage and subscribeMailbox", async () => {
+  const coordinator = await newRestClient(fleet, { name: "dispatch-3" });
+  const specialist = await newRestClient(fleet, { name: "specialist-3" });
+  const stranger = await newRestClient(fleet, { name: "stranger-3" });
+  const at = "/missions/msn-3";
+  expect(await coordinator.post(`${at}/start`, { title: "Sign up" })).toMatchObject({ status: 200 });
+  const events = ["fleet_checkpointed"];
+  expect(await coordinator.post(`${at}/mailbox/subscription`, { events })).toMatchObject({
+    status: 200,
+    body: { events, agent_id: "dispatch-3" },
+  });
+  const message = { to: ["specialist-3"], subject: "Review the form", body: "before noon" };
+  const sent = await coordinator.post(`${at}/messages`, message);
+  expect(sent).toMatchObject({ status: 200, body: { state: "queued", missing: ["specialist-3"] } });
+  const { message_id } = sent.body;
+  const shown = { ...message, message_id, from: "dispatch-3" };
+  expect((await specialist.get(`${at}/mailbox`)).body.messages).toMatchObject([shown]);
+  expect((await stranger.get(`${at}/messages`)).body.messages).toEqual([]);
+  expect((await operator.get(`${at}/messages`)).body.messages).toMatchObject([shown]);
+  const acknowledge = `${at}/messages/${message_id}/acknowledge`;
+  expect(await stranger.post(acknowledge, {})).toMatchObject({ status: 404 });
+  expect(await specialist.post(acknowledge, {})).toMatchObject({ status: 200, body: { state: "delivered" } });
+  expect((await specialist.get(`${at}/mailbox`)).body.messages).toEqual([]);
+  expect(await coordinator.post(`${at}/checkpoints`, {})).toMatchObject({ status: 200 });
+  expect((await coordinator.get(`${at}/mailbox`)).body).toMatchObject({
+    messages: [{ kind: "event", from: "fleet", subject: "fleet_checkpointed" }],
+    subscribed: events,
+  });
+});
+
 describe("handoffs", () => {
   test("handOffTask, getHandoff, getHandoffOfTask, listHandoffs and cancelHandoff", async () => {
     await write("handoff-1");

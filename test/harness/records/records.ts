@@ -109,6 +109,9 @@ const MISSION_METHODS = {
   lock_acquire: "acquireLock",
   lock_renew: "renewLock",
   lock_release: "releaseLock",
+  message_send: "sendMessage",
+  message_ack: "acknowledgeMessage",
+  mailbox_subscribe: "subscribeMailbox",
 } as const satisfies Partial<Record<CommandOp, keyof CheckpointRepository["missions"]>>;
 type MissionMethods = typeof MISSION_METHODS;
 

@@ -128,6 +128,8 @@ const OTHERS = [
   "recovery_context",
   "resume_preview",
   "locks",
+  "mailbox",
+  "messages",
 ] as const;
 
 describe("queries", () => {

@@ -31,6 +31,7 @@ import {
   resumptionAnswerSchema,
 } from "../../../shared/protocol/mission-commands.ts";
 import { lockAnswerSchema } from "../../../shared/protocol/mission-locks.ts";
+import { mailboxAnswerSchema, messageAnswerSchema } from "../../../shared/protocol/mission-messages.ts";
 import { type Offer, offerSchema } from "../../../shared/protocol/offer.ts";
 import { QUERY_SCHEMAS, type QueryResults } from "../../../shared/protocol/queries.ts";
 import { COMMAND_OPS, isAnsweredOp, QUERY_OPS, type QueryOp } from "../../../shared/protocol/subjects.ts";
@@ -59,6 +60,8 @@ const schemas = new Map<string, z.ZodType>([
   ["mission-snapshot-answer", missionCheckpointAnswerSchema],
   ["resumption-answer", resumptionAnswerSchema],
   ["lock-answer", lockAnswerSchema],
+  ["message-answer", messageAnswerSchema],
+  ["mailbox-state-answer", mailboxAnswerSchema],
   ["queued-answer", queuedAnswerSchema],
   ["error-answer", errorAnswerSchema],
   ...COMMAND_OPS.map((op): [string, z.ZodType] => [`${op}-request`, COMMAND_SCHEMAS[op]]),

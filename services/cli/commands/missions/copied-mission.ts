@@ -56,17 +56,21 @@ async function copyToResume(
 function previewOf({ mission_id, checkpoint, fleet }: MissionCopy): ResumePreview | null {
   const snapshot = missionSnapshotSchema.safeParse(fleet);
   if (!snapshot.success) return null;
-  const { progress_percent, sorties, active_locks, recovery_context } = snapshot.data;
+  const { progress_percent, sorties, active_locks, pending_messages, recovery_context } = snapshot.data;
   return {
     mission_id,
     checkpoint_id: checkpoint.metadata.checkpoint_id,
     progress_percent,
     completed_sorties: sorties.filter(({ status }) => status === "completed").length,
     total_sorties: sorties.length,
-    restored: { sorties: sorties.length, locks: active_locks.length, messages: 0 },
+    restored: { sorties: sorties.length, locks: active_locks.length, messages: pending_messages.length },
     changes: [],
     kept_sorties: [],
     passed_over: [],
+    messages: pending_messages.map(({ id: message_id, from, to, subject }) => ({
+      ...{ message_id, from, to, subject },
+    })),
+    skipped_messages: [],
     recovery_context,
   };
 }

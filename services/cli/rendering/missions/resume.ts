@@ -2,7 +2,7 @@
 
 import type { ResumePreview } from "../../../../shared/protocol/mission-queries.ts";
 import type { Mission, Resumption } from "../../../../shared/sdk/sdk.ts";
-import { counted, plain, shownId } from "../terminal/text.ts";
+import { counted, plain, principalText, shownId } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
 
 /** The checkpoint and the context that it brings back. */
@@ -34,19 +34,36 @@ export function renderResumePoint(
   ].join("\n");
 }
 
-export function renderResumePlan({ restored, kept_sorties }: ResumePreview): string {
-  return ["Would restore:", ...partsOf(restored).map((part) => `- ${part}`), ...keptLines(kept_sorties)].join(
-    "\n",
-  );
+export function renderResumePlan({
+  restored,
+  kept_sorties,
+  messages,
+  skipped_messages,
+}: ResumePreview): string {
+  return [
+    "Would restore:",
+    ...partsOf(restored).map((part) => `- ${part}`),
+    ...messages.map(
+      ({ from, to, subject }) =>
+        `  From: ${principalText(from)}  To: ${to.map(principalText).join(", ")}  Subject: "${plain(subject)}"`,
+    ),
+    ...skippedLines(skipped_messages),
+    ...keptLines(kept_sorties),
+  ].join("\n");
 }
 
-export function renderResumption({ restored, keptSorties }: Resumption): string {
+export function renderResumption(resumption: Resumption): string {
+  const { restored, keptSorties, skippedMessages = [], notified = [] } = resumption;
   const [sorties, locks, messages] = partsOf(restored);
   return [
     "Restoring state...",
     `- Restored ${sorties}`,
     `- Re-acquired ${locks}`,
     `- Requeued ${messages}`,
+    ...skippedLines(skippedMessages),
+    ...notified.map(
+      ({ agent_id, path }) => `- Notified ${principalText(agent_id)} about the lock on ${plain(path)}`,
+    ),
     ...keptLines(keptSorties),
     "",
     "Recovery complete. Mission resumed.",
@@ -56,6 +73,15 @@ export function renderResumption({ restored, keptSorties }: Resumption): string 
 function partsOf({ sorties, locks, messages }: ResumePreview["restored"]): string[] {
   return [counted(sorties, "sortie"), counted(locks, "lock"), counted(messages, "message")];
 }
+
+const SKIPS = {
+  delivered: "it was delivered since",
+  removed: "it is over, and no longer kept",
+  failed_again: "it failed again after it was requeued",
+} as const;
+
+const skippedLines = (skipped: ResumePreview["skipped_messages"]): string[] =>
+  skipped.map(({ message_id, reason }) => `- Skipped message ${plain(message_id)}: ${SKIPS[reason]}`);
 
 const keptLines = (kept: readonly string[]): string[] =>
   kept.length === 0

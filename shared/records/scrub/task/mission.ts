@@ -5,12 +5,13 @@
  */
 import { type LockTable, lockAgents, lockDueMs } from "../../../lifecycle/mission/locks.ts";
 import { endOfMission, type MissionRecord } from "../../../lifecycle/mission/mission.ts";
-import type { Bytes } from "../../../store/store.ts";
+import type { Bytes, KeyRange } from "../../../store/store.ts";
 import { after, endingName, systemKeys } from "../../kv/keyspace.ts";
 import { OF_MISSION } from "../../mission/mission-due.ts";
 import {
   LOCKS_NAME,
   MISSION_NAME,
+  mailboxRecordName,
   openRecord,
   recordHash,
   sortieName,
@@ -21,20 +22,40 @@ import { readEntry } from "../trail/entries.ts";
 import { readable } from "./head.ts";
 import type { LinksAt } from "./links.ts";
 
-/** The number of sorties in one read. */
+/** The number of records in one read. */
 const SLICE = 64;
 
 /** Returns where the next step continues; null: all records are verified. */
 export async function verifyMission(scrub: TaskScrub, from: LinksAt): Promise<LinksAt | null> {
-  const { reader, keys, task, step } = scrub;
+  const { keys, task } = scrub;
   if (from.after === null) await verifyMissionRecord(scrub);
-  const { begin, end } = keys.sorties(task);
+  // In the order of their keys.
+  const parts = [
+    { range: keys.mailboxRecords(task), nameOf: mailboxRecordName },
+    { range: keys.sorties(task), nameOf: (key: Bytes) => sortieName(endingName(key)) },
+  ];
+  for (const { range, nameOf } of parts) {
+    if (from.after !== null && Buffer.compare(from.after, range.end) >= 0) continue;
+    const isInside = from.after !== null && Buffer.compare(from.after, range.begin) >= 0;
+    const left = await verifyRecords(scrub, range, isInside ? from : { after: null }, nameOf);
+    if (left !== null) return left;
+  }
+  return null;
+}
+
+async function verifyRecords(
+  scrub: TaskScrub,
+  { begin, end }: KeyRange,
+  from: LinksAt,
+  nameOf: (key: Bytes) => string,
+): Promise<LinksAt | null> {
+  const { reader, step } = scrub;
   for (let at = from; ; ) {
     const range = { begin: at.after === null ? begin : after(at.after), end };
     const { rows, more } = await reader.getRange(range, { limit: SLICE });
     await verifyStated(
       scrub,
-      rows.map(({ key, value }) => ({ name: sortieName(endingName(key)), value })),
+      rows.map(({ key, value }) => ({ name: nameOf(key), value })),
     );
     const last = rows.at(-1);
     if (!more || last === undefined) return null;

@@ -88,6 +88,18 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
     return { op, task, again: () => codeOf(send(bench.repository, op, body, { ...by, commandId })) };
   }
 
+  /** The mission that the command needs, with a lock or a message. */
+  async function prepareMission(op: CommandOp, task: string): Promise<void> {
+    const apply = (first: CommandOp, body: Record<string, unknown>) =>
+      send(bench.repository, first, body, { task, commandId: idAt(now) });
+    if (op === "mission_start" || !/^(mission|sortie|lock|message|mailbox)_/.test(op)) return;
+    await apply("mission_start", { title: "a mission" });
+    await apply("sortie_add", { sorties: [{ title: "a part" }] });
+    await apply("mission_checkpoint", {});
+    if (op.startsWith("lock_")) await apply("lock_acquire", { path: "held.ts" });
+    if (op === "message_ack") await apply("message_send", { to: ["agent-1"], subject: "to itself" });
+  }
+
   /**
    * One command of each kind, each on its own task, with a function that sends it as often as it is called.
    */
@@ -102,15 +114,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
       // A recovery would need the last two.
       if (op === "remove") await create(bench.repository, { task, commandId: idAt(now) });
       if (op === "release") await send(bench.repository, "take", {}, { task, commandId: idAt(now) });
-      if ((op.startsWith("mission") && op !== "mission_start") || /^(sortie|lock)_/.test(op)) {
-        await send(bench.repository, "mission_start", { title: "a mission" }, { task, commandId: idAt(now) });
-        const sorties = [{ title: "a part" }];
-        await send(bench.repository, "sortie_add", { sorties }, { task, commandId: idAt(now) });
-        await send(bench.repository, "mission_checkpoint", {}, { task, commandId: idAt(now) });
-      }
-      if (op.startsWith("lock_")) {
-        await send(bench.repository, "lock_acquire", { path: "held.ts" }, { task, commandId: idAt(now) });
-      }
+      await prepareMission(op, task);
       const handoff_id = idAt(now);
       if (op === "cancel_handoff" || op === "acknowledge") {
         await initiate(bench.repository, { task, commandId: handoff_id });
@@ -145,6 +149,9 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         lock_acquire: { path: "new.ts" },
         lock_renew: { path: "held.ts" },
         lock_release: { path: "held.ts" },
+        message_send: { to: ["agent-1"], subject: "to itself" },
+        message_ack: { message_id: "msg-0001" },
+        mailbox_subscribe: { events: ["mission_changed"] },
         ...{ import_begin: {}, import_version: {}, import_end: {} },
       }[op];
       const commandId = idAt(now);

@@ -1,0 +1,315 @@
+/**
+ * The mailbox of a mission, and the table of the states of its messages. Pure: no store, no clock.
+ *
+ *      queued ──each recipient acknowledges──▶ delivered;  queued ──deadline──▶ failed
+ *      queued, failed ──a resumption──▶ queued;  failed ──each recipient acknowledges──▶ delivered
+ *
+ * A message has a number and a place. The place of a message that is over is used again, so a mission keeps a bounded
+ * number of messages, and a record is never removed, only replaced. The mailbox itself lists only the open messages,
+ * so its size does not grow with the number of messages.
+ */
+import { FleetError } from "../../protocol/errors.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import type { MessageSnapshot } from "../../protocol/mission.ts";
+import {
+  FLEET_SENDER,
+  type MailboxEvent,
+  type MessageKind,
+  type MessageState,
+} from "../../protocol/mission-messages.ts";
+
+interface Receipt {
+  readonly agent_id: string;
+  readonly at: string;
+}
+
+export interface MessageRecord {
+  readonly message_id: string;
+  readonly number: number;
+  readonly kind: MessageKind;
+  readonly from: string;
+  readonly to: readonly string[];
+  readonly subject: string;
+  readonly sent_at: string;
+  readonly timeout_ms: number;
+  readonly deadline: string;
+  readonly state: MessageState;
+  readonly receipts: readonly Receipt[];
+  readonly ended_at: string | null;
+  readonly requeues: number;
+  /** The checkpoint from which it was queued again; null: never. */
+  readonly requeued_from: string | null;
+}
+
+/** A message that is not delivered. */
+export interface OpenMessage {
+  readonly number: number;
+  readonly kind: MessageKind;
+  readonly state: "queued" | "failed";
+  readonly deadline: string;
+  /** The size of its snapshot as JSON. */
+  readonly bytes: number;
+}
+
+export interface MailboxRecord {
+  /** The number of the next message. */
+  readonly next: number;
+  /** Ordered by number. */
+  readonly open: readonly OpenMessage[];
+  readonly subscribers: readonly { readonly agent_id: string; readonly events: readonly MailboxEvent[] }[];
+  /** The locks about which their holders got a message. */
+  readonly notices: readonly string[];
+}
+
+export const EMPTY_MAILBOX: MailboxRecord = { next: 1, open: [], subscribers: [], notices: [] };
+
+export type MessageDraft = Pick<MessageRecord, "kind" | "from" | "to" | "subject" | "timeout_ms"> & {
+  readonly body: string;
+};
+
+type MailboxAction =
+  | { readonly op: "message_send"; readonly message: MessageRecord; readonly body: string }
+  | { readonly op: "message_ack"; readonly message: MessageRecord; readonly agent_id: string }
+  | { readonly op: "message_fail"; readonly message: MessageRecord }
+  | {
+      readonly op: "message_requeue";
+      readonly messages: readonly MessageRecord[];
+      readonly checkpoint_id: string;
+    }
+  | {
+      readonly op: "mailbox_subscribe";
+      readonly agent_id: string;
+      readonly events: readonly MailboxEvent[];
+    };
+
+/** One transition, and the mailbox after it. */
+export type MailboxChange = MailboxAction & { readonly after: MailboxRecord };
+
+const DIGITS = 4;
+
+export const messageId = (number: number): string => `msg-${String(number).padStart(DIGITS, "0")}`;
+
+export const numberOfMessage = (id: string): number => Number(id.slice("msg-".length));
+
+export const placeOfMessage = (number: number): number => number % LIMITS.mission_messages_count_max;
+
+export const missingRecipients = ({ to, receipts }: Pick<MessageRecord, "to" | "receipts">): string[] =>
+  to.filter((agent) => !receipts.some(({ agent_id }) => agent_id === agent));
+
+/** The changes of one transaction. */
+export class MailboxChanges {
+  readonly changes: MailboxChange[] = [];
+  readonly #nowMs: number;
+  #mailbox: MailboxRecord;
+
+  constructor(mailbox: MailboxRecord, nowMs: number) {
+    this.#mailbox = mailbox;
+    this.#nowMs = nowMs;
+  }
+
+  get mailbox(): MailboxRecord {
+    return this.#mailbox;
+  }
+
+  /** Throws CONFLICT while too many messages are open. The oldest failed one makes room for a new one. */
+  send({ body, ...draft }: MessageDraft): MessageRecord {
+    const number = this.#freeNumber();
+    const message: MessageRecord = {
+      ...draft,
+      message_id: messageId(number),
+      number,
+      sent_at: this.#at(0),
+      deadline: this.#at(draft.timeout_ms),
+      state: "queued",
+      receipts: [],
+      ended_at: null,
+      requeues: 0,
+      requeued_from: null,
+    };
+    const open = withRoom(this.#mailbox.open, message);
+    this.#push({ op: "message_send", message, body }, { next: number + 1, open: opened(open, message) });
+    return message;
+  }
+
+  /** The subscribers of an event get it as a message. null: it has none. */
+  announce(type: MailboxEvent, body: string): MessageRecord | null {
+    const to = this.subscribersOf(type);
+    if (to.length === 0) return null;
+    const timeout_ms = LIMITS.mailbox_event_ms;
+    return this.send({ kind: "event", from: FLEET_SENDER, to, subject: type, timeout_ms, body });
+  }
+
+  subscribersOf(type: MailboxEvent): string[] {
+    return this.#mailbox.subscribers.flatMap(({ agent_id, events }) =>
+      events.includes(type) ? [agent_id] : [],
+    );
+  }
+
+  /** The oldest event, which must end before there is room for another one; null: there is room. */
+  get eventInTheWay(): OpenMessage | null {
+    const events = this.#mailbox.open.filter(({ kind }) => kind === "event");
+    return events.length < LIMITS.open_events_count_max ? null : (events[0] ?? null);
+  }
+
+  /** Throws NOT_FOUND for another agent than a recipient. A repeated receipt changes nothing. */
+  acknowledge(message: MessageRecord, agent: string): MessageRecord {
+    if (!message.to.includes(agent)) throw noMessage(message.message_id);
+    const isKnown = message.receipts.some(({ agent_id }) => agent_id === agent);
+    const receipts = isKnown ? message.receipts : [...message.receipts, { agent_id: agent, at: this.#at(0) }];
+    const isWhole = missingRecipients({ to: message.to, receipts }).length === 0;
+    const isNew = isWhole && message.state !== "delivered";
+    const after: MessageRecord = {
+      ...message,
+      receipts,
+      ...(isNew && { state: "delivered" as const, ended_at: this.#at(0) }),
+    };
+    const { open } = this.#mailbox;
+    this.#push(
+      { op: "message_ack", message: after, agent_id: agent },
+      { open: isWhole ? without(open, message.number) : open },
+    );
+    return after;
+  }
+
+  /** A subscriber that does not acknowledge an event in time gets no further ones. */
+  fail(message: MessageRecord): MessageRecord {
+    const failed: MessageRecord = { ...message, state: "failed", ended_at: this.#at(0) };
+    const rest = without(this.#mailbox.open, message.number);
+    // A resumption queues only messages of agents and people again.
+    const open = message.kind === "message" ? boundFailed(opened(rest, failed)) : rest;
+    this.#push({ op: "message_fail", message: failed }, { open });
+    if (message.kind !== "event") return failed;
+    for (const agent of missingRecipients(message)) {
+      if (this.#mailbox.subscribers.some(({ agent_id }) => agent_id === agent)) this.subscribe(agent, []);
+    }
+    return failed;
+  }
+
+  requeue(messages: readonly MessageRecord[], checkpoint_id: string): readonly MessageRecord[] {
+    const queued = messages.map(
+      (message): MessageRecord => ({
+        ...message,
+        state: "queued",
+        ended_at: null,
+        deadline: this.#at(message.timeout_ms),
+        requeues: message.requeues + 1,
+        requeued_from: checkpoint_id,
+      }),
+    );
+    const open = queued.reduce(
+      (rest, message) => opened(without(rest, message.number), message),
+      this.#mailbox.open,
+    );
+    this.#push({ op: "message_requeue", messages: queued, checkpoint_id }, { open });
+    return queued;
+  }
+
+  /** Replaces the subscription of an agent. Throws CONFLICT if too many have one. */
+  subscribe(agent_id: string, events: readonly MailboxEvent[]): void {
+    const others = this.#mailbox.subscribers.filter((one) => one.agent_id !== agent_id);
+    if (events.length > 0 && others.length >= LIMITS.mailbox_subscribers_count_max) {
+      throw new FleetError("CONFLICT", "too many agents subscribe to the events of the mission", {
+        details: { subscribers: others.length },
+      });
+    }
+    const subscribers = events.length === 0 ? others : [...others, { agent_id, events }];
+    this.#push({ op: "mailbox_subscribe", agent_id, events }, { subscribers });
+  }
+
+  /** null: the recipients have a message about this already, or there is no room. */
+  notify(notice: string, draft: Omit<MessageDraft, "kind">): MessageRecord | null {
+    const before = this.#mailbox;
+    if (before.notices.includes(notice)) return null;
+    const notices = [...before.notices, notice].slice(-LIMITS.mailbox_notices_count_max);
+    this.#mailbox = { ...before, notices };
+    try {
+      return this.send({ ...draft, kind: "notice" });
+    } catch (error) {
+      this.#mailbox = before;
+      if (error instanceof FleetError && error.code === "CONFLICT") return null;
+      throw error;
+    }
+  }
+
+  /** Open messages keep their places. */
+  #freeNumber(): number {
+    const { next, open } = this.#mailbox;
+    const taken = new Set(open.map(({ number }) => placeOfMessage(number)));
+    let number = next;
+    while (taken.has(placeOfMessage(number))) number += 1;
+    return number;
+  }
+
+  #push(action: MailboxAction, change: Partial<MailboxRecord>): void {
+    this.#mailbox = { ...this.#mailbox, ...change };
+    this.changes.push({ ...action, after: this.#mailbox });
+  }
+
+  #at(afterMs: number): string {
+    return new Date(this.#nowMs + afterMs).toISOString();
+  }
+}
+
+export function noMessage(message_id: string): FleetError {
+  return new FleetError("NOT_FOUND", "the agent has no such message", { details: { message_id } });
+}
+
+type Open = readonly OpenMessage[];
+
+const without = (open: Open, number: number): Open => open.filter((one) => one.number !== number);
+
+function opened(open: Open, message: MessageRecord): Open {
+  const { number, kind, state, deadline } = message;
+  const bytes = Buffer.byteLength(JSON.stringify(messageSnapshot(message)));
+  const one = { number, kind, state: state === "failed" ? state : "queued", deadline, bytes } as const;
+  return [...open, one].sort((a, b) => a.number - b.number);
+}
+
+const boundFailed = (open: Open): Open => {
+  const failed = open.filter(({ state }) => state === "failed");
+  const [oldest] = failed;
+  return failed.length <= LIMITS.failed_messages_count_max || oldest === undefined
+    ? open
+    : without(open, oldest.number);
+};
+
+/** Throws CONFLICT. Events have room of their own. */
+function withRoom(open: Open, { kind, ...message }: MessageRecord): Open {
+  if (kind === "event") return open;
+  const bytes = Buffer.byteLength(JSON.stringify(messageSnapshot({ kind, ...message })));
+  for (let rest = open; ; ) {
+    const counted = rest.filter((one) => one.kind !== "event");
+    const size = counted.reduce((sum, one) => sum + one.bytes, bytes);
+    if (counted.length < LIMITS.open_messages_count_max && size <= LIMITS.open_messages_bytes_max)
+      return rest;
+    const failed = rest.find(({ state }) => state === "failed");
+    if (failed !== undefined) {
+      rest = without(rest, failed.number);
+      continue;
+    }
+    throw new FleetError("CONFLICT", "too many messages of the mission are not delivered", {
+      details: { open: counted.length, bytes: size - bytes },
+    });
+  }
+}
+
+/** The time at which the next message fails; null: none is queued. */
+export function mailboxDueMs({ open }: Pick<MailboxRecord, "open">): number | null {
+  const times = open.flatMap(({ state, deadline }) => (state === "queued" ? [Date.parse(deadline)] : []));
+  return times.length === 0 ? null : Math.min(...times);
+}
+
+/** `MessageSnapshot` of seed 002. */
+export function messageSnapshot({
+  message_id,
+  from,
+  to,
+  subject,
+  sent_at,
+  state,
+}: MessageRecord): MessageSnapshot {
+  return { id: message_id, from, to: [...to], subject, sent_at, delivered: state === "delivered" };
+}
+
+export const undeliveredText = (message: MessageRecord): string =>
+  `Message ${message.message_id} of ${message.from}, "${message.subject}", was not acknowledged in time by ${missingRecipients(message).join(", ")}`;

@@ -1,0 +1,74 @@
+/** The commands of messages. */
+import { type MessageRecord, missingRecipients } from "../../../lifecycle/mission/mailbox.ts";
+import { requireActive } from "../../../lifecycle/mission/mission.ts";
+import type {
+  MailboxSubscribeCommand,
+  MessageAckCommand,
+  MessageSendCommand,
+} from "../../../protocol/mission-messages.ts";
+import type { Tx } from "../../../store/store.ts";
+import type { CommandContext, Replay } from "../../task/command-transaction.ts";
+import type { RememberedMessage, RememberedSubscription } from "../../task/idempotency.ts";
+import { MissionTransaction } from "../mission-transaction.ts";
+import { requireMessage } from "./mailbox-records.ts";
+
+export async function sendMessage(
+  tx: Tx,
+  context: CommandContext,
+  { to, subject, body, timeout_ms }: MessageSendCommand,
+): Promise<RememberedMessage | Replay> {
+  const work = await MissionTransaction.begin(tx, context, { specialist: true });
+  if (!(work instanceof MissionTransaction)) return work;
+  requireActive(work.mission);
+  await work.requireCorrespondent();
+  const mailbox = await work.mailbox();
+  const from = context.actor.agent;
+  const message = mailbox.send({ kind: "message", from, to, subject, body, timeout_ms });
+  await work.writeMailbox();
+  return work.complete(answerOf(work, message));
+}
+
+/** A mission that has ended still takes receipts, so that its messages do not fail. */
+export async function acknowledgeMessage(
+  tx: Tx,
+  context: CommandContext,
+  { message_id }: MessageAckCommand,
+): Promise<RememberedMessage | Replay> {
+  const work = await MissionTransaction.begin(tx, context, { specialist: true });
+  if (!(work instanceof MissionTransaction)) return work;
+  const { agent, task } = context.actor;
+  // Throws NOT_FOUND without such a mission.
+  void work.mission;
+  const before = await requireMessage(tx, work.keys, task, message_id);
+  const message = (await work.mailbox()).acknowledge(before, agent);
+  await work.writeMailbox();
+  return work.complete(answerOf(work, message));
+}
+
+export async function subscribeMailbox(
+  tx: Tx,
+  context: CommandContext,
+  { events }: MailboxSubscribeCommand,
+): Promise<RememberedSubscription | Replay> {
+  const work = await MissionTransaction.begin(tx, context, { specialist: true });
+  if (!(work instanceof MissionTransaction)) return work;
+  requireActive(work.mission);
+  if (events.length > 0) await work.requireCorrespondent();
+  const { agent: agent_id, task: task_id } = context.actor;
+  (await work.mailbox()).subscribe(agent_id, events);
+  await work.writeMailbox();
+  return work.complete({ task_id, committed_at: work.at, agent_id, events });
+}
+
+function answerOf({ at, context }: MissionTransaction, message: MessageRecord): RememberedMessage {
+  const { message_id, state, deadline, receipts } = message;
+  return {
+    task_id: context.actor.task,
+    committed_at: at,
+    message_id,
+    state,
+    deadline,
+    received_by: receipts.map(({ agent_id }) => agent_id),
+    missing: missingRecipients(message),
+  };
+}
