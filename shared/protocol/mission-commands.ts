@@ -168,8 +168,6 @@ export const resumptionAnswerSchema = z.looseObject({
     .exactOptional(),
   /** Checkpoints that the store had lost or held corrupt, and has again from their copies. Absent: none. */
   restored_copies: z.array(z.string()).exactOptional(),
-  /** Checkpoints that were used, and whose files the mirror lacks. Absent: none. */
-  missing_copies: z.array(z.string()).exactOptional(),
   /** For the prompt of the coordinator. Absent if it cannot be read now. */
   recovery_context: recoveryContextSchema.exactOptional(),
 });
@@ -199,6 +197,7 @@ export const resumePreviewSchema = z.looseObject({
   skipped_messages: z.array(skippedMessageSchema),
   /** As in the answer to `mission_resume`. */
   restored_copies: z.array(z.string()).exactOptional(),
+  /** Checkpoints that are used, and whose files the mirror lacks. Absent: none. */
   missing_copies: z.array(z.string()).exactOptional(),
   recovery_context: recoveryContextSchema,
 });

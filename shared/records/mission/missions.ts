@@ -80,7 +80,9 @@ export class Missions {
     const answer = await this.#commands.run("mission_resume", caller, (tx, context) =>
       resumeMission(tx, context, command),
     );
-    return { ...answer, ...copied, ...(await this.#missingCopies(tenant, task, answer.checkpoint_id)) };
+    // For the log alone: a repeated command must have the same answer, and the file may come meanwhile.
+    await this.#missingCopies(tenant, task, answer.checkpoint_id);
+    return { ...answer, ...copied };
   }
 
   addSorties(caller: Caller, command: SortieAddCommand): Promise<MissionAnswer> {
