@@ -83,7 +83,9 @@ describe("seed 001 invariant", () => {
     expect(await decisionOf(of("agent_stop", 120))).toBe("already_requested");
   });
 
-  test("5: the state is in the store: a restart of the fleet between any two events changes nothing", async () => {
+  test("5: the state is in the store: a restart of the fleet between any two events changes nothing", {
+    timeout: 120_000,
+  }, async () => {
     const of = session();
     await of("user_prompt_submit", 0);
     await restart();
