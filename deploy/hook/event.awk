@@ -20,6 +20,12 @@ function plain(value) {
   return (length(value) <= 11 && value ~ /^[0-9]+$/) || value ~ /^(~|\.\.?)\//
 }
 
+# The longest first: a shorter one may be its begin.
+function add(secret,  at) {
+  for (at = ++count; at > 1 && length(secrets[at - 1]) < length(secret); at--) secrets[at] = secrets[at - 1]
+  secrets[at] = secret
+}
+
 BEGIN {
   print "vendor=" ENVIRON["VENDOR"]
   print "event=" ENVIRON["EVENT"]
@@ -29,13 +35,15 @@ BEGIN {
   for (name in ENVIRON) {
     value = ENVIRON[name] ""
     if (name ~ /^FLEET_/ && value !~ /[\n\r]/) print name "=" value
-    if (toupper(name) ~ /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH/ && length(value) >= 8 && !plain(value)) secrets[++count] = escaped(value)
+    if (toupper(name) ~ /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH/ && length(value) >= 8 && !plain(value)) add(escaped(value))
   }
   print ""
 }
 
 {
   line = $0
+  # Other forms of the same characters, in which no secret would be found. Control characters have no other form.
+  if (count > 0 && line ~ /\\u([1-9A-Fa-f]|0[1-9A-Fa-f]|00[2-9A-Fa-f])|\\\//) exit 1
   for (n = 1; n <= count; n++) {
     secret = secrets[n]
     rest = line

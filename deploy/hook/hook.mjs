@@ -106,7 +106,9 @@ function shortened(text) {
 /** The values of variables that are named like secrets, wherever the agent repeats them. */
 function withoutKnownSecrets(text, env) {
   let kept = text;
-  for (const [name, value] of Object.entries(env)) {
+  // The longest first: a shorter one may be its begin.
+  const variables = Object.entries(env).sort(([, a], [, b]) => b.length - a.length);
+  for (const [name, value] of variables) {
     if (!SECRET_NAME.test(name) || value.length < SECRET_CHARS_MIN || isPlain(value)) continue;
     kept = kept.replaceAll(JSON.stringify(value).slice(1, -1), "[redacted]");
   }

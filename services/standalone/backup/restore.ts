@@ -2,7 +2,16 @@
  * Restores a backup into a home without a store. The store is prepared under a temporary name: its owners are superseded, because they know a future
  * that it has lost. It gets its name last, so a kill leaves a home without a store, and the restore is repeated.
  */
-import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { type RestoredStore, supersedeAll } from "../../../shared/records/restored/restored-store.ts";
 import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
@@ -17,6 +26,9 @@ import { type FleetFolders, removeLocks } from "./backup.ts";
 import { type BackupManifest, STORE_FOLDER, verifiedManifest } from "./manifest.ts";
 
 const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
+/** What a fleet leaves beside the data: its locks. */
+const LOCKS = /^(?:fleet|lock.*)$/;
 const PREPARED = ".restored";
 
 export interface BackupRestored extends RestoredStore {
@@ -25,7 +37,12 @@ export interface BackupRestored extends RestoredStore {
 }
 
 /** Throws StartupError; then the home has no store, as before. */
-export async function restoreBackup({ home, store }: FleetFolders, folder: string): Promise<BackupRestored> {
+export async function restoreBackup(
+  { home, store: named }: FleetFolders,
+  folder: string,
+): Promise<BackupRestored> {
+  // The store may be a link to another disk.
+  const store = existsSync(named) ? realpathSync(named) : named;
   const manifest = await verifiedManifest(folder);
   requireUsableFolder(home);
   requireStopped(home);
@@ -37,7 +54,7 @@ export async function restoreBackup({ home, store }: FleetFolders, folder: strin
     const prepared = `${store}${PREPARED}`;
     rmSync(prepared, { recursive: true, force: true });
     mkdirSync(prepared, { recursive: true, mode: FOLDER_MODE });
-    copyFileSync(join(folder, STORE_FOLDER, DATA_FILE), join(prepared, DATA_FILE));
+    copyPrivate(join(folder, STORE_FOLDER, DATA_FILE), join(prepared, DATA_FILE));
     const restored = await supersedeIn(prepared, manifest.created_at);
     copyMissing(manifest, folder, home);
     rmSync(store, { recursive: true, force: true });
@@ -69,9 +86,17 @@ function requireStopped(home: string): void {
   });
 }
 
-/** A folder with the locks of a fleet alone is left over from a failed start. */
+/** A folder with the locks of a fleet alone is left over from a failed start. Anything else would be removed with it. */
 function requireNoState(store: string): void {
-  if (!existsSync(store) || !readdirSync(store).includes(DATA_FILE)) return;
+  const names = existsSync(store) ? readdirSync(store) : [];
+  if (names.every((name) => LOCKS.test(name))) return;
+  if (!names.includes(DATA_FILE)) {
+    throw new StartupError("the folder of the store holds other files, which a restore would remove", {
+      exitCode: exitCodes.cannotCreate,
+      details: { store, files: names.filter((name) => !LOCKS.test(name)).slice(0, 10) },
+      hint: "move them to another place, or name another folder in FLEET_STORE",
+    });
+  }
   throw new StartupError("there is a store; a restore would lose what it holds", {
     exitCode: exitCodes.cannotCreate,
     details: { store },
@@ -96,6 +121,12 @@ function copyMissing({ files }: BackupManifest, folder: string, home: string): v
     const own = join(home, path);
     if (path.startsWith(`${STORE_FOLDER}/`) || existsSync(own)) continue;
     mkdirSync(dirname(own), { recursive: true, mode: FOLDER_MODE });
-    copyFileSync(join(folder, path), own);
+    copyPrivate(join(folder, path), own);
   }
+}
+
+/** The backup may come from a disk with other modes. */
+function copyPrivate(from: string, to: string): void {
+  copyFileSync(from, to);
+  chmodSync(to, FILE_MODE);
 }

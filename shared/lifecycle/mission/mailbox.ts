@@ -37,8 +37,6 @@ export interface MessageRecord {
   readonly receipts: readonly Receipt[];
   readonly ended_at: string | null;
   readonly requeues: number;
-  /** The checkpoint from which it was queued again; null: never. */
-  readonly requeued_from: string | null;
 }
 
 /** A message that is not delivered. */
@@ -124,7 +122,6 @@ export class MailboxChanges {
       receipts: [],
       ended_at: null,
       requeues: 0,
-      requeued_from: null,
     };
     const open = withRoom(this.#mailbox.open, message);
     this.#push({ op: "message_send", message, body }, { next: number + 1, open: opened(open, message) });
@@ -193,7 +190,6 @@ export class MailboxChanges {
         ended_at: null,
         deadline: this.#at(message.timeout_ms),
         requeues: message.requeues + 1,
-        requeued_from: checkpoint_id,
       }),
     );
     const open = queued.reduce(

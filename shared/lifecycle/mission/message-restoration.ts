@@ -1,7 +1,7 @@
 /**
  * The messages after a resumption (seed 002, phase 2 and edge cases): a message of the snapshot that is not delivered
- * is queued again, once from each checkpoint, so that a repeated resumption changes nothing. A message that has been
- * delivered since is skipped.
+ * is queued again once, so that a repeated resumption changes nothing, also from the checkpoint that its second failure wrote. A message
+ * that has been delivered since is skipped.
  */
 import type { MessageSnapshot } from "../../protocol/mission.ts";
 import type { SkippedMessage } from "../../protocol/mission-messages.ts";
@@ -19,7 +19,6 @@ export interface MessageRestoration {
 export function restoreMessages(
   snapshots: readonly MessageSnapshot[],
   present: ReadonlyMap<string, MessageRecord>,
-  checkpoint: string,
 ): MessageRestoration {
   const requeue: MessageRecord[] = [];
   const skipped: SkippedMessage[] = [];
@@ -29,11 +28,11 @@ export function restoreMessages(
     const message = present.get(message_id);
     if (message === undefined) skipped.push({ message_id, reason: "removed" });
     else if (message.state === "delivered") skipped.push({ message_id, reason: "delivered" });
-    else if (message.requeued_from !== checkpoint) {
+    else if (message.requeues === 0 && message.kind !== "event") {
       requeue.push(message);
       queued += 1;
     } else if (message.state === "queued") queued += 1;
-    else {
+    else if (message.kind !== "event") {
       skipped.push({ message_id, reason: "failed_again" });
       blockers.push(`${undeliveredText(message)}, also after it was queued again`);
     }

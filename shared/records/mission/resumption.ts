@@ -215,7 +215,7 @@ export async function previewResumption(
   const locks = restoreLocks(found.expire(), lockInput(plan, head?.owner ?? caller, nowMs));
   const present = await readSnapshotMessages(reader, keys, mission_id, snapshot.pending_messages);
   const { checkpoint_id } = checkpoint.metadata;
-  const messages = restoreMessages(snapshot.pending_messages, present, checkpoint_id);
+  const messages = restoreMessages(snapshot.pending_messages, present);
   const before = new Map(
     (await readSorties(reader, tenantKeys(tenant), mission_id)).map(({ sortie_id, status }) => [
       sortie_id,

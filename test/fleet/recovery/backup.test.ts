@@ -6,6 +6,7 @@ import {
   appendFileSync,
   existsSync,
   lstatSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -203,6 +204,11 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
     expect(await refusal("restore", one)).toContain("a fleet runs in this home");
     await server.terminate();
     expect(await refusal("restore", one)).toContain("a restore would lose what it holds");
+    rmSync(store(), { recursive: true });
+    mkdirSync(store());
+    writeFileSync(join(store(), "mine.txt"), "kept");
+    expect(await refusal("restore", one)).toContain("holds other files");
+    expect(readFileSync(join(store(), "mine.txt"), "utf8")).toBe("kept");
     rmSync(store(), { recursive: true });
     const manifest = join(one, "manifest.json");
     const whole = readFileSync(manifest, "utf8");

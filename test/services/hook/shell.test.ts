@@ -157,6 +157,11 @@ describe("the kept event", () => {
     ["a value that begins with a slash", { MY_KEY: "/9j+4AAQSkZJRg==" }, "/9j+4AAQSkZJRg=="],
     ["a folder, which is none", { MY_KEY: tmpdir() }, tmpdir()],
     ["a variable of several lines", { FLEET_NOTE: "a\nvendor=other", MY_KEY: SECRET }, SECRET],
+    [
+      "values of which one begins the other",
+      { A_TOKEN: "prefix-abc1", B_TOKEN: "prefix-abc1-rest" },
+      "prefix-abc1-rest",
+    ],
     ["other characters", { MY_KEY: "schlüssel-größe" }, "schlüssel-größe 😀 \u2028"],
   ])("is the same from the shell and from Node, with %s", async (_, env, text) => {
     const payload = JSON.stringify({

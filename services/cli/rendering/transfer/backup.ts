@@ -25,7 +25,7 @@ export function renderBackup({ files, created_at }: BackupMade, folder: string, 
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   return [
     `${colors.green("✓")} Backed up the store of ${created_at} into ${plain(folder)}: ${counted(files.length, "file")}, ${(bytes / MEGABYTE).toFixed(1)} MB, verified.`,
-    "It holds all data and keys of the fleet, unencrypted. Artifacts and the bus are not in it.",
+    "It holds all data and keys of the fleet, unencrypted. Not in it: artifacts, the bus, API keys and certificates.",
   ].join("\n");
 }
 

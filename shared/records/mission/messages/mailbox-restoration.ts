@@ -17,7 +17,7 @@ export async function restoreMailbox(
 ): Promise<MessageRestoration> {
   const { tx, keys, context } = work;
   const present = await readSnapshotMessages(tx, keys, context.actor.task, snapshots);
-  const restoration = restoreMessages(snapshots, present, checkpoint);
+  const restoration = restoreMessages(snapshots, present);
   const mailbox = await work.mailbox();
   for (let from = 0; from < restoration.requeue.length; from += ENTRY_MESSAGES_MAX) {
     mailbox.requeue(restoration.requeue.slice(from, from + ENTRY_MESSAGES_MAX), checkpoint);

@@ -68,6 +68,10 @@ describe.each(ENGINES)("the messages after a resumption, and events as messages,
     expect(again).toMatchObject({ restored: { messages: 1 }, requeued_messages: [] });
     expect(again.skipped_messages).toContainEqual({ message_id: "msg-0001", reason: "failed_again" });
     expect(again.blockers).toEqual([expect.stringContaining("also after it was queued again")]);
+    // The checkpoint that the second failure wrote.
+    const newest = await resume({});
+    expect(newest.checkpoint_id).not.toBe(checkpoint_id);
+    expect(newest.requeued_messages).toEqual([]);
   });
 
   test("002-edge the holders of foreign and expired locks get one notice each", async () => {
