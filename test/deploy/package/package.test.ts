@@ -64,8 +64,8 @@ function compile(module: string, moduleResolution: string): string {
   return spawnSync(process.execPath, [compiler], { cwd: installed.folder, encoding: "utf8" }).stdout;
 }
 
-test("the package has at most 4 MB, and 60 MB with its dependencies", (context) => {
-  expect(installed.unpackedBytes).toBeLessThan(4 * MB);
+test("the package has at most 5 MB, and 60 MB with its dependencies", (context) => {
+  expect(installed.unpackedBytes).toBeLessThan(5 * MB);
   skipOffline(context);
   expect(installed.installedBytes).toBeLessThan(60 * MB);
 });
@@ -283,7 +283,8 @@ describe("a newcomer's hour, under Node 20", () => {
     // The writer notices the full disk on its own, so the first commands may still be saved. None is half saved.
     const saved: string[] = [];
     let refused = save("refused");
-    for (let n = 1; refused.exit === 0 && n <= 20; n += 1) {
+    const until = Date.now() + 90_000;
+    for (let n = 1; refused.exit === 0 && Date.now() < until; n += 1) {
       saved.push(n === 1 ? "refused" : `refused-${n - 1}`);
       refused = save(`refused-${n}`);
     }

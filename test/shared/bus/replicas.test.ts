@@ -91,21 +91,23 @@ test("a cluster of three servers keeps three copies: a killed leader loses no me
   const connection = await ready(cluster.url(0));
   const bus = await connectService(url);
   // As an older version made them.
-  await bus.reconcileStreams(streams(1));
+  await retried(() => bus.reconcileStreams(streams(1)));
   const client = jetstream(connection);
   for (let n = 0; n < 10; n += 1) await client.publish(SUBJECT, `${n}`);
-  await bus.reconcileStreams(streams());
-  expect(await copiesOf(connection)).toBe(3);
+  await retried(() => bus.reconcileStreams(streams()));
+  expect(await retried(() => copiesOf(connection))).toBe(3);
   const followers = async () =>
-    (await infoOf(connection)).cluster?.replicas?.filter(({ current }) => current);
+    (await retried(() => infoOf(connection))).cluster?.replicas?.filter(({ current }) => current);
   await expect.poll(async () => (await followers())?.length, POLL).toBe(2);
-  const leader = Number((await infoOf(connection)).cluster?.leader?.replace("server-", ""));
+  const leader = Number((await retried(() => infoOf(connection))).cluster?.leader?.replace("server-", ""));
   const others = [0, 1, 2].filter((index) => index !== leader);
   const left = await connectRaw(cluster.url(others[0]!));
   await cluster.kill9(leader);
   await retried(() => jetstream(left).publish(SUBJECT, "10"));
-  expect((await infoOf(left)).state.messages).toBeGreaterThanOrEqual(11);
-  const first = await (await jetstreamManager(left)).streams.getMessage(STREAMS.events, { seq: 1 });
+  expect((await retried(() => infoOf(left))).state.messages).toBeGreaterThanOrEqual(11);
+  const first = await retried(async () =>
+    (await jetstreamManager(left)).streams.getMessage(STREAMS.events, { seq: 1 }),
+  );
   expect(first?.string()).toBe("0");
 });
 
@@ -115,16 +117,16 @@ test("two servers keep one copy, and the copies are raised in place when the thi
   for (const index of [0, 1]) cluster.start(index, 2);
   const connection = await ready(cluster.url(0));
   const bus = await connectService(cluster.url(0));
-  await bus.reconcileStreams(streams());
-  expect(await copiesOf(connection)).toBe(1);
+  await retried(() => bus.reconcileStreams(streams()));
+  expect(await retried(() => copiesOf(connection))).toBe(1);
   await jetstream(connection).publish(SUBJECT, "kept");
   expect(await bus.inspectStreams({ repair: true })).toEqual([]);
   cluster.start(2, 3);
   await expect
     .poll(async () => {
       expect(await bus.inspectStreams({ repair: true })).toEqual([]);
-      return copiesOf(connection);
+      return retried(() => copiesOf(connection));
     }, POLL)
     .toBe(3);
-  expect((await infoOf(connection)).state.messages).toBe(1);
+  expect((await retried(() => infoOf(connection))).state.messages).toBe(1);
 });
