@@ -79,7 +79,7 @@ describe("by the clock of the writer", () => {
   });
 });
 
-describe.concurrent("a writer that is killed", { timeout: 150_000 }, () => {
+describe("a writer that is killed", { timeout: 150_000 }, () => {
   test.each(["before:finalize_draft", "after:finalize_draft", "before:pass_drafts"])(
     "%s leaves the rest to the next one, and each draft is finalized once",
     async (moment) => {
