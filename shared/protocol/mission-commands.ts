@@ -13,6 +13,7 @@ import {
   sortieCountsSchema,
   sortieStatusSchema,
 } from "./mission.ts";
+import { MISSION_ANSWER_FIELDS } from "./mission-answer.ts";
 import { LOCK_COMMAND_SCHEMAS } from "./mission-locks.ts";
 import { MESSAGE_COMMAND_SCHEMAS, skippedMessageSchema } from "./mission-messages.ts";
 import { redact } from "./redaction.ts";
@@ -107,18 +108,9 @@ const missionResumeCommandSchema = z.looseObject({
   checkpoint_id: checkpointIdSchema.optional(),
 });
 
-const answer = {
-  status: z.literal("committed"),
-  command_id: z.string(),
-  task_id: z.string(),
-  committed_at: z.string(),
-  position: z.string(),
-  replayed: z.boolean(),
-};
-
 /** The mission after a command. */
 export const missionAnswerSchema = z.looseObject({
-  ...answer,
+  ...MISSION_ANSWER_FIELDS,
   mission_status: z.enum(MISSION_STATUSES),
   progress_percent: z.int(),
   /** The checkpoint that the command wrote: at a milestone, or at the end of the mission. */
@@ -129,7 +121,7 @@ export const missionAnswerSchema = z.looseObject({
 
 /** The answer to `mission_checkpoint`. */
 export const missionCheckpointAnswerSchema = z.looseObject({
-  ...answer,
+  ...MISSION_ANSWER_FIELDS,
   mission_status: z.enum(MISSION_STATUSES),
   progress_percent: z.int(),
   checkpoint_id: z.string(),
@@ -146,7 +138,7 @@ const restoredSchema = z.object({ sorties: z.int(), locks: z.int(), messages: z.
 
 /** The answer to `mission_resume`. */
 export const resumptionAnswerSchema = z.looseObject({
-  ...answer,
+  ...MISSION_ANSWER_FIELDS,
   mission_status: z.enum(MISSION_STATUSES),
   progress_percent: z.int(),
   /** The checkpoint from which the mission resumed. */

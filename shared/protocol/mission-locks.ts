@@ -5,6 +5,7 @@
 import { z } from "zod";
 import { commandIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
+import { MISSION_ANSWER_FIELDS } from "./mission-answer.ts";
 import { redact } from "./redaction.ts";
 
 /** Why an agent holds a file no longer. */
@@ -92,12 +93,7 @@ export const LOCK_COMMAND_SCHEMAS = {
 export const LOCK_STATES = ["held", "waiting", "timed_out", "released"] as const;
 
 export const lockAnswerSchema = z.looseObject({
-  status: z.literal("committed"),
-  command_id: z.string(),
-  task_id: z.string(),
-  committed_at: z.string(),
-  position: z.string(),
-  replayed: z.boolean(),
+  ...MISSION_ANSWER_FIELDS,
   path: z.string(),
   /** `timed_out`: the wait is over without the lock. */
   state: z.enum(LOCK_STATES),

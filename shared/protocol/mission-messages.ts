@@ -5,6 +5,7 @@
  */
 import { z } from "zod";
 import { commandIdSchema, principalSchema, tokenSchema } from "./ids.ts";
+import { MISSION_ANSWER_FIELDS } from "./mission-answer.ts";
 import { MISSION_LIMITS } from "./mission-limits.ts";
 import { pageLimit } from "./page-limit.ts";
 import { redact } from "./redaction.ts";
@@ -88,17 +89,8 @@ export const MESSAGE_COMMAND_SCHEMAS = {
   mailbox_subscribe: mailboxSubscribeCommandSchema,
 } as const;
 
-const answer = {
-  status: z.literal("committed"),
-  command_id: z.string(),
-  task_id: z.string(),
-  committed_at: z.string(),
-  position: z.string(),
-  replayed: z.boolean(),
-};
-
 export const messageAnswerSchema = z.looseObject({
-  ...answer,
+  ...MISSION_ANSWER_FIELDS,
   message_id: z.string(),
   state: z.enum(MESSAGE_STATES),
   deadline: z.string(),
@@ -109,7 +101,7 @@ export const messageAnswerSchema = z.looseObject({
 });
 
 export const mailboxAnswerSchema = z.looseObject({
-  ...answer,
+  ...MISSION_ANSWER_FIELDS,
   agent_id: z.string(),
   events: z.array(z.enum(MAILBOX_EVENTS)),
 });
