@@ -19,6 +19,7 @@ export const checkpointRowSchema = z.object({
   metadata: bytes,
 });
 export type CheckpointRow = z.output<typeof checkpointRowSchema>;
+export const CHECKPOINT_COLUMNS: readonly string[] = Object.keys(checkpointRowSchema.shape);
 
 export const writeRowSchema = z.object({
   thread_id: name,

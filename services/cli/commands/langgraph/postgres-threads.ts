@@ -4,6 +4,7 @@
 import type { Client } from "pg";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { StoredValue } from "../../../../shared/protocol/langgraph-entry.ts";
+import { CHECKPOINT_COLUMNS } from "../../../../shared/protocol/langgraph-rows.ts";
 import {
   type SavedCheckpoint,
   savedCheckpoint,
@@ -17,15 +18,7 @@ import type { ThreadSource } from "./thread-source.ts";
 const CONNECT_MS = 10_000;
 
 const COLUMNS: Readonly<Record<string, readonly string[]>> = {
-  checkpoints: [
-    "thread_id",
-    "checkpoint_ns",
-    "checkpoint_id",
-    "parent_checkpoint_id",
-    "type",
-    "checkpoint",
-    "metadata",
-  ],
+  checkpoints: CHECKPOINT_COLUMNS,
   checkpoint_blobs: ["thread_id", "checkpoint_ns", "channel", "version", "type", "blob"],
   checkpoint_writes: [
     "thread_id",

@@ -4,6 +4,7 @@ import { statSync } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
+import { CHECKPOINT_COLUMNS } from "../../../../shared/protocol/langgraph-rows.ts";
 import {
   type SavedThread,
   savedCheckpoint,
@@ -14,15 +15,7 @@ import { UsageError } from "../../runtime/usage.ts";
 import type { ThreadSource } from "./thread-source.ts";
 
 const TABLES: Readonly<Record<string, readonly string[]>> = {
-  checkpoints: [
-    "thread_id",
-    "checkpoint_ns",
-    "checkpoint_id",
-    "parent_checkpoint_id",
-    "type",
-    "checkpoint",
-    "metadata",
-  ],
+  checkpoints: CHECKPOINT_COLUMNS,
   writes: ["thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "channel", "type", "value"],
 };
 
