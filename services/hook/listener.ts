@@ -3,11 +3,12 @@
  * the number of this process, and looks whether it runs. The folder is this user's alone, so no other user can send anything.
  */
 import { once } from "node:events";
-import { chmodSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { createConnection, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { createDeferred } from "../../shared/runtime/deferred.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
+import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
 
 const NAME_CHARS_MAX = 64;
 
@@ -53,8 +54,7 @@ export async function listen(folder: string, answer: AnswerHook): Promise<HookLi
 function keepNumber(path: string): void {
   const text = `${process.pid}\n`;
   if (statSync(path, { throwIfNoEntry: false }) !== undefined && readFileSync(path, "utf8") === text) return;
-  writeFileSync(`${path}.${process.pid}`, text, { mode: 0o600 });
-  renameSync(`${path}.${process.pid}`, path);
+  writeWhole(path, text);
 }
 
 async function listening(server: Server, path: string): Promise<void> {
