@@ -2,7 +2,7 @@
 
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams, type Replicas } from "../../../shared/bus/streams/streams.ts";
@@ -12,6 +12,8 @@ import { type NatsCluster, prepareCluster } from "./nats-cluster.ts";
 
 const TEST_MS = 120_000;
 const POLL = { timeout: 60_000, interval: 100 };
+/** A cluster answers nothing while it elects. */
+const waitFor = <T>(call: () => Promise<T>): Promise<T> => vi.waitFor(call, POLL);
 const SUBJECT = "fleet.event.default.CHECKPOINT_CREATED.task-1";
 
 let cluster: NatsCluster;
@@ -46,24 +48,9 @@ async function connectRaw(url: string): Promise<NatsConnection> {
 
 /** A cluster takes streams when its servers have elected a leader. */
 async function ready(url: string): Promise<NatsConnection> {
-  const connection = await retried(() => connectRaw(url));
-  await retried(async () => (await jetstreamManager(connection)).getAccountInfo());
+  const connection = await waitFor(() => connectRaw(url));
+  await waitFor(async () => (await jetstreamManager(connection)).getAccountInfo());
   return connection;
-}
-
-function retried<T>(call: () => Promise<T>): Promise<T> {
-  let result: T;
-  return expect
-    .poll(async () => {
-      try {
-        result = await call();
-        return true;
-      } catch {
-        return false;
-      }
-    }, POLL)
-    .toBe(true)
-    .then(() => result);
 }
 
 const streams = (replicas?: Replicas) =>
@@ -91,21 +78,21 @@ test("a cluster of three servers keeps three copies: a killed leader loses no me
   const connection = await ready(cluster.url(0));
   const bus = await connectService(url);
   // As an older version made them.
-  await retried(() => bus.reconcileStreams(streams(1)));
+  await waitFor(() => bus.reconcileStreams(streams(1)));
   const client = jetstream(connection);
   for (let n = 0; n < 10; n += 1) await client.publish(SUBJECT, `${n}`);
-  await retried(() => bus.reconcileStreams(streams()));
-  expect(await retried(() => copiesOf(connection))).toBe(3);
+  await waitFor(() => bus.reconcileStreams(streams()));
+  expect(await waitFor(() => copiesOf(connection))).toBe(3);
   const followers = async () =>
-    (await retried(() => infoOf(connection))).cluster?.replicas?.filter(({ current }) => current);
+    (await waitFor(() => infoOf(connection))).cluster?.replicas?.filter(({ current }) => current);
   await expect.poll(async () => (await followers())?.length, POLL).toBe(2);
-  const leader = Number((await retried(() => infoOf(connection))).cluster?.leader?.replace("server-", ""));
+  const leader = Number((await waitFor(() => infoOf(connection))).cluster?.leader?.replace("server-", ""));
   const others = [0, 1, 2].filter((index) => index !== leader);
   const left = await connectRaw(cluster.url(others[0]!));
   await cluster.kill9(leader);
-  await retried(() => jetstream(left).publish(SUBJECT, "10"));
-  expect((await retried(() => infoOf(left))).state.messages).toBeGreaterThanOrEqual(11);
-  const first = await retried(async () =>
+  await waitFor(() => jetstream(left).publish(SUBJECT, "10"));
+  expect((await waitFor(() => infoOf(left))).state.messages).toBeGreaterThanOrEqual(11);
+  const first = await waitFor(async () =>
     (await jetstreamManager(left)).streams.getMessage(STREAMS.events, { seq: 1 }),
   );
   expect(first?.string()).toBe("0");
@@ -117,16 +104,16 @@ test("two servers keep one copy, and the copies are raised in place when the thi
   for (const index of [0, 1]) cluster.start(index, 2);
   const connection = await ready(cluster.url(0));
   const bus = await connectService(cluster.url(0));
-  await retried(() => bus.reconcileStreams(streams()));
-  expect(await retried(() => copiesOf(connection))).toBe(1);
+  await waitFor(() => bus.reconcileStreams(streams()));
+  expect(await waitFor(() => copiesOf(connection))).toBe(1);
   await jetstream(connection).publish(SUBJECT, "kept");
   expect(await bus.inspectStreams({ repair: true })).toEqual([]);
   cluster.start(2, 3);
   await expect
     .poll(async () => {
       expect(await bus.inspectStreams({ repair: true })).toEqual([]);
-      return retried(() => copiesOf(connection));
+      return waitFor(() => copiesOf(connection));
     }, POLL)
     .toBe(3);
-  expect((await retried(() => infoOf(connection))).state.messages).toBe(1);
+  expect((await waitFor(() => infoOf(connection))).state.messages).toBe(1);
 });
