@@ -107,6 +107,7 @@ export function createQueries(
     tenant_audit: (tenant, query) => repository.tenantActs.page(tenant, query),
     access_record: (tenant, { acts }, caller) => recordAccess(repository, { tenant, caller }, acts),
     prunable: (tenant, query) => repository.prunable(tenant, query),
+    mission_records: (tenant, query) => repository.missions.records(tenant, query),
     ...missionHandlers(repository),
     queue_status: (tenant) => queue.status(tenant),
     dead_list: (tenant, query) => queue.list(tenant, query),

@@ -18,6 +18,7 @@ import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Caller } from "../../shared/records/task/command-runner.ts";
 import { requireRemembered } from "../../shared/records/task/expiry.ts";
 import { checkImportedVersion } from "../../shared/records/transfer/import.ts";
+import { checkImportedRecords } from "../../shared/records/transfer/import-records.ts";
 import { currentTraceparent } from "../../shared/runtime/observability/tracing.ts";
 import { requireAgentType } from "../../shared/service-host/policy-file.ts";
 
@@ -193,12 +194,16 @@ export function createCommandParser(
 
 function importHandlers(
   repository: CheckpointRepository,
-): Pick<Handlers, "import_begin" | "import_version" | "import_end"> {
+): Pick<Handlers, "import_begin" | "import_version" | "import_records" | "import_end"> {
   return {
     import_begin: { apply: (by, command) => repository.beginImport(by, command) },
     import_version: {
       check: (_, command) => void checkImportedVersion(command),
       apply: (by, command) => repository.importVersion(by, command),
+    },
+    import_records: {
+      check: ({ actor }, command) => void checkImportedRecords(command, actor.task),
+      apply: (by, command) => repository.importRecords(by, command),
     },
     import_end: { apply: (by, command) => repository.endImport(by, command) },
   };

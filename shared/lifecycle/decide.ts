@@ -28,6 +28,7 @@ import {
   importEnded,
   isImporting,
   isOfImport,
+  recordsImported,
   refuseImporting,
   versionImported,
 } from "./import/import.ts";
@@ -78,6 +79,8 @@ function decideKnown(decision: Decision, task: TaskRecord, input: KnownInput): D
   switch (input.type) {
     case "import_version":
       return versionImported(decision, task, input);
+    case "import_records":
+      return recordsImported(decision, task, input);
     case "import_end":
       return importEnded(decision, task, input);
     case "change":

@@ -64,6 +64,7 @@ export const AUDIT_OPS = [
   ...MISSION_AUDIT_OPS,
   "import_begin",
   "import_version",
+  "import_records",
   "import_end",
   "store_restore",
 ] as const;

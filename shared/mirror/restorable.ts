@@ -61,7 +61,9 @@ export async function readMirroredTrail(lines: AsyncIterable<string>): Promise<M
     const { op, checkpoint_id: id, new_hash: hash } = entry;
     if (typeof id === "string" && op === "remove") versions.delete(id);
     else if (typeof id === "string" && typeof hash === "string") versions.set(id, hash);
-    if (op === "mission_start") mission = String(entry.mission_status);
+    // An imported mission has not started here.
+    if (op === "mission_start" || (op === "import_records" && typeof entry.mission_status === "string"))
+      mission = String(entry.mission_status);
     if (op === "mission_update") mission = String(entry.status_to ?? mission);
     last = line;
   }

@@ -64,7 +64,7 @@ export const queuedAnswerSchema = z.looseObject({
   position: z.int(),
 });
 
-/** The answer to `take`, `release`, `import_begin` and `import_end`: the owner of the task, and its fence. */
+/** The answer to `take`, `release`, `import_begin`, `import_records` and `import_end`: the owner of the task, and its fence. */
 export const ownershipAnswerSchema = z.looseObject({
   status: z.literal("committed"),
   command_id: z.string(),
@@ -181,6 +181,7 @@ export interface CommandAnswers {
   readonly mailbox_subscribe: MailboxAnswer;
   readonly import_begin: OwnershipAnswer;
   readonly import_version: CommittedAnswer;
+  readonly import_records: OwnershipAnswer;
   readonly import_end: OwnershipAnswer;
 }
 export type CommandAnswer = CommandAnswers[CommandOp];

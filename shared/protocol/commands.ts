@@ -9,6 +9,7 @@ import { handoffFields, handoffOptionsSchema, handoffReasonSchema } from "./hand
 import { checkpointIdSchema, commandIdSchema, digestSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { MISSION_COMMAND_SCHEMAS } from "./mission-commands.ts";
+import { missionRecordSchema } from "./mission-record.ts";
 import { recoverFields } from "./recovery-record.ts";
 import { pruneFields, retentionSchema } from "./retention.ts";
 import type { CommandOp } from "./subjects.ts";
@@ -193,6 +194,8 @@ export const importBeginCommandSchema = z.looseObject({
     audit_hash: digestSchema,
     digest: digestSchema,
     versions: z.int().min(0),
+    /** The records of its mission. Absent: none, or it is no mission. */
+    records: z.int().min(0).exactOptional(),
     /**
      * `mirror`: the versions come from the files of a lost store, so each is the only one of its checkpoint, and may lack neighbours. It
      * becomes version 1 at the next position. Default: an export file.
@@ -212,7 +215,25 @@ export const importVersionCommandSchema = z.looseObject({
   checkpoint: z.looseObject({}),
 });
 
-/** Ends the import after the last version. A task that was handed off, blocked or recovering becomes active. */
+/** The next records of the mission, after the last version. */
+export const importRecordsCommandSchema = z.looseObject({
+  command_id: commandIdSchema,
+  /** Not needed: the task has no owner. */
+  fence: z.int().min(0).optional(),
+  /** Of the first one, from 0. */
+  index: z.int().min(0),
+  records: z
+    .array(missionRecordSchema.extend({ hash: digestSchema }))
+    .min(1, "at least one record")
+    .max(LIMITS.import_records_count_max)
+    .refine(
+      (records) =>
+        records.reduce((sum, { bytes }) => sum + bytes.length, 0) <= LIMITS.import_records_chars_max,
+      `at most ${LIMITS.import_records_chars_max} characters of Base64 in all`,
+    ),
+});
+
+/** Ends the import after the last version and the last record. A task that was handed off, blocked or recovering becomes active. */
 export const importEndCommandSchema = z.looseObject({
   command_id: commandIdSchema,
   /** Not needed: the task has no owner. */
@@ -240,6 +261,7 @@ export const COMMAND_SCHEMAS = {
   ...MISSION_COMMAND_SCHEMAS,
   import_begin: importBeginCommandSchema,
   import_version: importVersionCommandSchema,
+  import_records: importRecordsCommandSchema,
   import_end: importEndCommandSchema,
 } as const satisfies Record<CommandOp, z.ZodType>;
 
@@ -258,6 +280,7 @@ export type RetainCommand = z.output<typeof retainCommandSchema>;
 export type ForkCommand = z.output<typeof forkCommandSchema>;
 export type ImportBeginCommand = z.output<typeof importBeginCommandSchema>;
 export type ImportVersionCommand = z.output<typeof importVersionCommandSchema>;
+export type ImportRecordsCommand = z.output<typeof importRecordsCommandSchema>;
 export type ImportEndCommand = z.output<typeof importEndCommandSchema>;
 export type TakeCommand = z.output<typeof takeCommandSchema>;
 

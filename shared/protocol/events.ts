@@ -54,6 +54,8 @@ const data = {
     /** The hash of the version in its fleet of origin. */
     originHash: z.string(),
   }),
+  /** The records of its mission: sorties, locks, messages. The locks are released at once. */
+  MISSION_RECORDS_IMPORTED: z.object({ taskId: z.string(), records: z.int() }),
   TASK_IMPORTED: z.object({ taskId: z.string(), state: z.string(), versions: z.int() }),
   TASK_TAKEN: z.object({
     taskId: z.string(),

@@ -6,10 +6,13 @@ import { z } from "zod";
 import { artifactSizeSchema, partBytesSchema, partSchema } from "./artifacts.ts";
 import { handoffSchema } from "./handoff-record.ts";
 import { checkpointIdSchema, digestSchema, principalSchema, tokenSchema } from "./ids.ts";
+import { recordBytesSchema, recordNameSchema } from "./mission-record.ts";
 import { taskSchema } from "./task.ts";
 
-/** A reader refuses files of a newer format. 2: with artifacts. */
-export const EXPORT_FORMAT = 2;
+/** A reader refuses files of a newer format. 2: with artifacts. 3: with the records of missions. */
+export const EXPORT_FORMAT = 3;
+/** Files of earlier formats lack the records of missions. */
+export const RECORDS_FORMAT = 3;
 
 const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
 const count = z.int().min(0);
@@ -69,6 +72,20 @@ export const lostLineSchema = z.looseObject({
   removed_entry: z.int().min(1).exactOptional(),
 });
 
+/** A record of the mission, as it is on disk. The newest entry that states it has the hash of these bytes. */
+export const recordLineSchema = z.looseObject({
+  kind: z.literal("record"),
+  name: recordNameSchema,
+  bytes: recordBytesSchema,
+});
+
+/** In place of a record: the fleet does not have the bytes that the trail states. */
+export const recordLostLineSchema = z.looseObject({
+  kind: z.literal("record_lost"),
+  name: recordNameSchema,
+  reason: z.string().max(1_000),
+});
+
 /** A handoff of the task, as it stood when it was read, which may be later than the last audit entry. */
 export const handoffLineSchema = z.looseObject({ kind: z.literal("handoff"), handoff: handoffSchema });
 
@@ -80,6 +97,9 @@ export const taskEndLineSchema = z.looseObject({
   entries: count,
   versions: count,
   lost: count,
+  /** Absent: none. */
+  records: count.exactOptional(),
+  records_lost: count.exactOptional(),
   handoffs: count,
   /** SHA-256 of the task's lines before this one, each with its line feed. */
   digest: digestSchema,
@@ -129,6 +149,8 @@ export const exportLineSchema = z.discriminatedUnion("kind", [
   auditLineSchema,
   checkpointLineSchema,
   lostLineSchema,
+  recordLineSchema,
+  recordLostLineSchema,
   handoffLineSchema,
   taskEndLineSchema,
   unreadableLineSchema,

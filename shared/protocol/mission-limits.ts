@@ -46,4 +46,10 @@ export const MISSION_LIMITS = {
   mailbox_event_ms: 86_400_000,
   /** Notices that a resumption remembers, so that it is not repeated for the same lock. */
   mailbox_notices_count_max: 100,
+  /** One record of a mission on disk. The largest are its locks, its mailbox and a sortie with many files. */
+  mission_record_bytes_max: 500_000,
+  /** The records of one command of an import. */
+  import_records_count_max: 100,
+  /** The same, as Base64. */
+  import_records_chars_max: 750_000,
 } as const;

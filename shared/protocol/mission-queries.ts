@@ -20,7 +20,9 @@ import {
   mailboxQuerySchema,
   messagesQuerySchema,
 } from "./mission-messages.ts";
+import { missionRecordSchema } from "./mission-record.ts";
 import { pageLimit } from "./page-limit.ts";
+import { taskSchema } from "./task.ts";
 
 const cursor = z.string().max(1_024).optional();
 
@@ -66,6 +68,16 @@ const resumePreviewQuerySchema = z.looseObject({
   checkpoint_id: checkpointIdSchema.optional(),
 });
 
+/**
+ * The records of a mission as they are on disk, for an export. `after_seq`: only those that entries of the trail after this one
+ * have written; all, if they are many.
+ */
+const missionRecordsQuerySchema = z.looseObject({
+  mission_id: tokenSchema,
+  after_seq: z.int().min(0).optional(),
+  cursor,
+});
+
 /** `cursor` is absent on the last page. An earlier page may be shorter than `limit`. */
 export const missionPageSchema = z.looseObject({
   missions: z.array(missionSchema),
@@ -79,6 +91,13 @@ export const sortiePageSchema = z.looseObject({
   cursor: z.string().exactOptional(),
 });
 
+/** The head of the task and the records are of one moment. So all records are of that moment if there is no further page. */
+export const missionRecordPageSchema = z.looseObject({
+  task: taskSchema,
+  records: z.array(missionRecordSchema),
+  cursor: z.string().exactOptional(),
+});
+
 export const missionResultSchema = z.looseObject({ mission: missionSchema });
 
 export const MISSION_QUERY_SCHEMAS = {
@@ -87,6 +106,7 @@ export const MISSION_QUERY_SCHEMAS = {
   sorties: sortiesQuerySchema,
   recovery_context: recoveryContextQuerySchema,
   resume_preview: resumePreviewQuerySchema,
+  mission_records: missionRecordsQuerySchema,
   locks: locksQuerySchema,
   mailbox: mailboxQuerySchema,
   messages: messagesQuerySchema,
@@ -99,6 +119,7 @@ export interface MissionQueryResults {
   /** null: the specialist has no sortie in the mission. */
   recovery_context: { recovery_context: RecoveryContext | null };
   resume_preview: ResumePreview;
+  mission_records: MissionRecordPage;
   locks: LockList;
   mailbox: MailboxPage;
   messages: MessagePage;
@@ -110,4 +131,5 @@ export const recoveryContextResultSchema = z.looseObject({
 
 export type ResumePreview = z.output<typeof resumePreviewSchema>;
 export type MissionPage = z.output<typeof missionPageSchema>;
+export type MissionRecordPage = z.output<typeof missionRecordPageSchema>;
 export type SortiePage = z.output<typeof sortiePageSchema>;

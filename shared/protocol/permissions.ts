@@ -46,7 +46,7 @@ const CLIENTS = CLIENT_ROLES;
 const RECOVER_ROLES: readonly ClientRole[] = ["orchestrator", "operator"];
 
 /** An import states what others did, under their names. */
-const IMPORT_OPS: readonly CommandOp[] = ["import_begin", "import_version", "import_end"];
+const IMPORT_OPS: readonly CommandOp[] = ["import_begin", "import_version", "import_records", "import_end"];
 
 const READ_OPS: readonly QueryOp[] = [
   "get",
@@ -115,7 +115,8 @@ function queryRoles(op: QueryOp): readonly ClientRole[] {
   if (op === "offer_next" || op === "offer_settle") return [...ACTING, "runner"];
   if (READ_OPS.includes(op)) return CLIENTS;
   if (OVERVIEW_OPS.includes(op)) return WATCHING;
-  return op === "tenant_audit" ? ["operator", "observer"] : ["operator"];
+  // The records of a mission have the messages of all its agents.
+  return op === "tenant_audit" || op === "mission_records" ? ["operator", "observer"] : ["operator"];
 }
 
 const runnerRow = (subject: string, purpose: string): PermissionRow => ({

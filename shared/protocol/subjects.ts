@@ -35,6 +35,7 @@ export const COMMAND_OPS = [
   "mailbox_subscribe",
   "import_begin",
   "import_version",
+  "import_records",
   "import_end",
 ] as const;
 export type CommandOp = (typeof COMMAND_OPS)[number];
@@ -119,6 +120,7 @@ export const QUERY_OPS = [
   "access_record",
   "turn_event",
   "prunable",
+  "mission_records",
   ...MISSION_QUERY_OPS,
   ...ARTIFACT_OPS,
   ...SCRUB_OPS,

@@ -38,6 +38,9 @@ export const taskOriginSchema = z.looseObject({
   /** The versions of checkpoints in all, and those imported so far. */
   versions: z.int().min(0),
   imported: z.int().min(0),
+  /** The records of its mission in all, and those imported so far. Absent: it has none. */
+  records: z.int().min(0).exactOptional(),
+  imported_records: z.int().min(0).exactOptional(),
   /** Until then the task accepts no other command. */
   complete: z.boolean(),
 });

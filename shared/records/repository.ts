@@ -22,6 +22,7 @@ import type {
   HandoffCommand,
   ImportBeginCommand,
   ImportEndCommand,
+  ImportRecordsCommand,
   ImportVersionCommand,
   LinkCommand,
   RecoverCommand,
@@ -89,6 +90,7 @@ import { releaseTask, takeTask } from "./task/ownership.ts";
 import { listTasks } from "./task/task-page.ts";
 import { redactedView } from "./task/task-view.ts";
 import { beginImport, endImport, importVersion } from "./transfer/import.ts";
+import { importRecords } from "./transfer/import-records.ts";
 
 export interface RepositoryOptions {
   readonly store: Store;
@@ -227,6 +229,10 @@ export class CheckpointRepository {
 
   importVersion(caller: Caller, command: ImportVersionCommand): Promise<CommittedAnswer> {
     return this.#commands.run("import_version", caller, (tx, context) => importVersion(tx, context, command));
+  }
+
+  importRecords(caller: Caller, command: ImportRecordsCommand): Promise<OwnershipAnswer> {
+    return this.#commands.run("import_records", caller, (tx, context) => importRecords(tx, context, command));
   }
 
   endImport(caller: Caller, command: ImportEndCommand): Promise<OwnershipAnswer> {

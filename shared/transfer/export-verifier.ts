@@ -3,7 +3,7 @@
  * before its end was verified.
  */
 import { createHash, type Hash } from "node:crypto";
-import type { ExportLine, ExportLineOf } from "../protocol/export-lines.ts";
+import { type ExportLine, type ExportLineOf, RECORDS_FORMAT } from "../protocol/export-lines.ts";
 import { ArtifactVerifier } from "./artifact-verifier.ts";
 import { ExportFault, parseExportLine } from "./export-line.ts";
 import { TaskVerifier } from "./task-verifier.ts";
@@ -22,6 +22,12 @@ export interface ExportSummary {
   readonly lost: number;
   /** Versions that retention had removed. */
   readonly removed: number;
+  /** Records of missions. */
+  readonly records: number;
+  /** Those that the fleet could not read. */
+  readonly records_lost: number;
+  /** Missions whose records are not in the file, because its format has none. */
+  readonly missions_without_records: number;
   readonly handoffs: number;
   readonly artifacts: number;
   readonly artifact_bytes: number;
@@ -38,7 +44,11 @@ export class ExportVerifier {
   #isComplete = false;
   readonly #artifacts = new ArtifactVerifier();
   readonly #done = new Set<string>();
-  readonly #totals = { tasks: 0, unreadable: 0, entries: 0, versions: 0, lost: 0, removed: 0, handoffs: 0 };
+  readonly #withoutRecords = new Set<string>();
+  readonly #totals = {
+    ...{ tasks: 0, unreadable: 0, entries: 0, versions: 0, lost: 0, removed: 0 },
+    ...{ records: 0, records_lost: 0, handoffs: 0 },
+  };
 
   /** Throws {@link ExportFault} before the first line. */
   get header(): ExportLineOf<"header"> {
@@ -49,6 +59,11 @@ export class ExportVerifier {
   /** The tasks whose ends were verified, and those that are unreadable. */
   get done(): ReadonlySet<string> {
     return this.#done;
+  }
+
+  /** Missions whose records are not in the file, because its format has none. */
+  get withoutRecords(): ReadonlySet<string> {
+    return this.#withoutRecords;
   }
 
   /** Whether the last line was the trailer. */
@@ -68,7 +83,9 @@ export class ExportVerifier {
 
   get summary(): ExportSummary {
     const { fleet, tenant, exported_at } = this.header;
-    return { fleet, tenant, exported_at, ...this.#totals, ...this.#artifacts.counts, lines: this.#lines };
+    const missions_without_records = this.#withoutRecords.size;
+    const counts = { ...this.#totals, missions_without_records, ...this.#artifacts.counts };
+    return { fleet, tenant, exported_at, ...counts, lines: this.#lines };
   }
 
   /** The counts and the digest so far: those of a trailer in the next line. */
@@ -133,7 +150,7 @@ export class ExportVerifier {
   #begin({ task }: ExportLineOf<"task">, bytes: Uint8Array): string | null {
     if (this.#done.has(task.task_id)) return `task ${task.task_id} stands twice in the file`;
     if (task.tenant !== this.header.tenant) return `task ${task.task_id} is of another tenant than the file`;
-    this.#task = new TaskVerifier(task);
+    this.#task = new TaskVerifier(task, this.header.format >= RECORDS_FORMAT);
     this.#task.digest(bytes);
     return null;
   }
@@ -146,8 +163,11 @@ export class ExportVerifier {
       task.digest(bytes);
       return null;
     }
-    for (const name of ["entries", "versions", "handoffs"] as const) this.#totals[name] += task.counts[name];
-    this.#totals.lost += task.counts.lost - task.removed;
+    const { counts } = task;
+    for (const name of ["entries", "versions", "records", "records_lost", "handoffs"] as const)
+      this.#totals[name] += counts[name];
+    this.#totals.lost += counts.lost - task.removed;
+    if (task.lacksRecords) this.#withoutRecords.add(line.task_id);
     this.#totals.removed += task.removed;
     this.#totals.tasks += 1;
     this.#done.add(line.task_id);

@@ -12,6 +12,7 @@ import type { Checkpoint, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import type { ExportLine, ExportLineOf } from "../protocol/export-lines.ts";
 import type { Task } from "../protocol/task.ts";
 import { exportedHash } from "./export-line.ts";
+import { RecordVerifier } from "./record-verifier.ts";
 
 /** The version that an audit entry made. */
 export interface AuditedVersion {
@@ -27,6 +28,9 @@ export function versionOf(entry: AuditEntry): AuditedVersion | null {
   return { id, version, hash };
 }
 
+const TASK_COUNTS = ["entries", "versions", "lost", "records", "records_lost", "handoffs"] as const;
+type TaskCount = (typeof TASK_COUNTS)[number];
+
 export class TaskVerifier {
   readonly task: Task;
   readonly #chain = createChainVerifier();
@@ -34,6 +38,8 @@ export class TaskVerifier {
   readonly #handoffsBegun = new Set<string>();
   readonly #handoffsSeen = new Set<string>();
   readonly #counts = { entries: 0, versions: 0, lost: 0, handoffs: 0 };
+  readonly #records = new RecordVerifier();
+  readonly #hasRecords: boolean;
   /** The versions among the lost ones that retention removed. */
   removed = 0;
   /** The checkpoints whose removal an entry records. One after the end of the trail is not in the file. */
@@ -45,12 +51,19 @@ export class TaskVerifier {
   /** null: an earlier version wrote an entry, which lacks a fact. */
   #fold: { readonly task: TaskRecord | null } | null = { task: null };
 
-  constructor(task: Task) {
+  /** `hasRecords` false: the format of the file has no records of missions. */
+  constructor(task: Task, hasRecords: boolean) {
     this.task = task;
+    this.#hasRecords = hasRecords;
   }
 
-  get counts(): Readonly<Record<"entries" | "versions" | "lost" | "handoffs", number>> {
-    return this.#counts;
+  get counts(): Readonly<Record<TaskCount, number>> {
+    return { ...this.#counts, ...this.#records.counts };
+  }
+
+  /** Whether the trail states records of a mission that are not in the file. */
+  get lacksRecords(): boolean {
+    return this.#records.missing !== null;
   }
 
   /** Adds the bytes of a line to the digest of the task. */
@@ -67,6 +80,9 @@ export class TaskVerifier {
         return this.#addVersion(line);
       case "lost":
         return this.#addLost(line);
+      case "record":
+      case "record_lost":
+        return this.#addRecord(line);
       case "handoff":
         return this.#addHandoff(line);
       case "task_end":
@@ -79,6 +95,8 @@ export class TaskVerifier {
   #addEntry({ seq, entry: text }: ExportLineOf<"audit">): string | null {
     if (this.#due !== null) return this.#missingVersion();
     if (this.#counts.handoffs > 0) return "an audit entry stands after the handoffs";
+    const { records, records_lost } = this.#records.counts;
+    if (records + records_lost > 0) return "an audit entry stands after the records";
     if (seq > this.task.audit_seq) return `the trail ends with entry ${this.task.audit_seq}`;
     this.#chain.add({ seq, entry: text });
     const [problem] = this.#chain.reached().problems;
@@ -89,6 +107,7 @@ export class TaskVerifier {
       return "the entry is of another task or tenant";
     }
     this.#counts.entries += 1;
+    this.#records.addEntry(entry);
     const removed = this.#removals.get(seq);
     if (removed !== undefined && (entry.op !== "remove" || entry.checkpoint_id !== removed)) {
       return `entry ${seq} does not record the removal of checkpoint ${removed}`;
@@ -172,6 +191,12 @@ export class TaskVerifier {
     return `version ${this.#due?.version} of checkpoint ${this.#due?.id}, which entry ${this.#dueSeq} made, is missing`;
   }
 
+  #addRecord(line: ExportLineOf<"record"> | ExportLineOf<"record_lost">): string | null {
+    if (this.#due !== null) return this.#missingVersion();
+    if (!this.#hasRecords) return "a file of this format has no records of missions";
+    return this.#records.add(line);
+  }
+
   #addHandoff({ handoff }: ExportLineOf<"handoff">): string | null {
     if (this.#due !== null) return this.#missingVersion();
     const { handoff_id: id, task_id, tenant } = handoff;
@@ -185,18 +210,19 @@ export class TaskVerifier {
     return null;
   }
 
-  #end({ task_id, entries, versions, lost, handoffs, digest }: ExportLineOf<"task_end">): string | null {
+  #end({ task_id, digest, ...end }: ExportLineOf<"task_end">): string | null {
     if (this.#due !== null) return this.#missingVersion();
+    const { missing } = this.#records;
+    if (this.#hasRecords && missing !== null) return `record ${missing}, which an entry states, is missing`;
     if (task_id !== this.task.task_id) return `expected the end of task ${this.task.task_id}`;
     const { audit_seq: seq, audit_hash: hash } = this.task;
     if (!this.#chain.finish({ seq, hash }).ok) {
       return `the trail of task ${task_id} does not end with the entry ${seq} that its head names`;
     }
-    const counted = Object.entries({ entries, versions, lost, handoffs });
-    const wrong = counted.find(([name, value]) => this.#counts[name as "entries"] !== value);
-    if (wrong !== undefined) {
-      return `task ${task_id} has ${this.#counts[wrong[0] as "entries"]} ${wrong[0]}, and its end says ${wrong[1]}`;
-    }
+    const { counts } = this;
+    const wrong = TASK_COUNTS.find((name) => counts[name] !== (end[name] ?? 0));
+    if (wrong !== undefined)
+      return `task ${task_id} has ${counts[wrong]} ${wrong}, and its end says ${end[wrong] ?? 0}`;
     if (this.#digest.digest("hex") !== digest)
       return `the digest of task ${task_id} is not that of its lines`;
     return this.#headProblem();

@@ -129,6 +129,7 @@ function bodies(own: string, other: string): Readonly<Record<AnsweredOp, readonl
     locks: [{ mission_id: task_id }],
     mailbox: [{ mission_id: task_id, all: true }],
     messages: [{ mission_id: task_id }],
+    mission_records: [{ mission_id: task_id }, { mission_id: task_id, after_seq: 0 }],
     resume_preview: [{ mission_id: task_id, checkpoint_id: checkpoint }],
     turn_event: [
       {

@@ -6,6 +6,7 @@ import { type AuditedChange, nullableFact, numberFact, textFact } from "../trail
 export const IMPORT_RULES = {
   import_begin: begunImport,
   import_version: importedVersion,
+  import_records: importedRecords,
   import_end: (task: TaskRecord, change: AuditedChange): Partial<TaskRecord> => ({
     work: endedWork(textFact(change, "state")),
     last_successful_id: nullableFact(change, "last_successful"),
@@ -32,6 +33,10 @@ function begunImport({ fence }: TaskRecord, change: AuditedChange): Partial<Task
       ...(change.facts.source === "mirror" && { source: "mirror" as const }),
       versions: numberFact(change, "versions"),
       imported: 0,
+      ...(typeof change.facts.record_count === "number" && {
+        records: change.facts.record_count,
+        imported_records: 0,
+      }),
       complete: false,
     },
   };
@@ -50,4 +55,9 @@ function importedVersion(task: TaskRecord, change: AuditedChange): Partial<TaskR
     completed_items: Math.max(task.completed_items, numberFact(change, "items")),
     origin: task.origin && { ...task.origin, imported: task.origin.imported + 1 },
   };
+}
+
+function importedRecords({ origin }: TaskRecord, change: AuditedChange): Partial<TaskRecord> {
+  const imported = (origin?.imported_records ?? 0) + numberFact(change, "record_count");
+  return { origin: origin && { ...origin, imported_records: imported } };
 }

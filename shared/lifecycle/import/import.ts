@@ -5,6 +5,7 @@
  */
 import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import type { ImportBeginCommand, ImportEndCommand } from "../../protocol/commands.ts";
+import type { MissionStatus } from "../../protocol/mission.ts";
 import { completedItems } from "../budget.ts";
 import type { Decision } from "../decision.ts";
 import type { TaskRecord } from "../task.ts";
@@ -21,12 +22,23 @@ export interface ImportedVersion {
   readonly originHash: string;
 }
 
+/** Records of the mission, as the audit entry states them: here, and in the trail of the origin. */
+export interface ImportedRecords {
+  readonly index: number;
+  readonly records: readonly string[];
+  readonly originRecords: readonly string[];
+  /** null: the record of the mission itself is not among them. */
+  readonly missionStatus: MissionStatus | null;
+}
+
 export interface ImportEnd {
   readonly state: ImportEndCommand["state"];
   readonly lastSuccessfulId: string | null;
+  /** The records that the end of the import writes, as its audit entry states them. */
+  readonly records: readonly string[];
 }
 
-const OPS: ReadonlySet<string> = new Set(["import_begin", "import_version", "import_end"]);
+const OPS: ReadonlySet<string> = new Set(["import_begin", "import_version", "import_records", "import_end"]);
 
 export function isOfImport({ type }: { readonly type: string }): boolean {
   return OPS.has(type);
@@ -37,8 +49,7 @@ export function isImporting({ origin }: Pick<TaskRecord, "origin">): boolean {
 }
 
 export function refuseImporting({ task_id, origin }: TaskRecord): Refusal {
-  const { versions, imported } = origin ?? {};
-  return conflict("importing", "the task is being imported", { task_id, versions, imported });
+  return conflict("importing", "the task is being imported", { task_id, ...progressOfImport(origin) });
 }
 
 export function importBegun(
@@ -52,7 +63,7 @@ export function importBegun(
     const details = { task_id: taskId, origin_fleet: fleet, origin_tenant: tenant, digest, complete };
     return conflict("exists", "the task exists", details);
   }
-  const { fleet, tenant, fence, audit_seq, audit_hash, digest, versions, source } = origin;
+  const { fleet, tenant, fence, audit_seq, audit_hash, digest, versions, records, source } = origin;
   return decision.add("import_begin", {
     facts: {
       origin_fleet: fleet,
@@ -62,6 +73,7 @@ export function importBegun(
       origin_hash: audit_hash,
       digest,
       versions,
+      ...(records !== undefined && { record_count: records }),
       ...(source !== undefined && { source }),
     },
     event: {
@@ -103,16 +115,33 @@ export function versionImported(
   });
 }
 
+export function recordsImported(
+  decision: Decision,
+  before: TaskRecord,
+  { index, records, originRecords, missionStatus }: ImportedRecords,
+): Decision | Refusal {
+  const { length } = records;
+  const refused = notImporting(before) ?? notNextRecords(before, index, length);
+  if (refused !== null) return refused;
+  return decision.add("import_records", {
+    facts: {
+      ...{ records, origin_records: originRecords, record_count: length },
+      ...(missionStatus !== null && { mission_status: missionStatus }),
+    },
+    event: { type: "MISSION_RECORDS_IMPORTED", data: { taskId: before.task_id, records: length } },
+  });
+}
+
 export function importEnded(
   decision: Decision,
   before: TaskRecord,
-  { state, lastSuccessfulId }: ImportEnd,
+  { state, lastSuccessfulId, records }: ImportEnd,
 ): Decision | Refusal {
   const versions = before.origin?.versions ?? 0;
-  const refused = notImporting(before) ?? notNext(before, versions);
+  const refused = notImporting(before) ?? notNextRecords(before, before.origin?.records ?? 0, 0);
   if (refused !== null) return refused;
   return decision.add("import_end", {
-    facts: { state, last_successful: lastSuccessfulId },
+    facts: { state, last_successful: lastSuccessfulId, ...(records.length > 0 && { records }) },
     event: { type: "TASK_IMPORTED", data: { taskId: before.task_id, state, versions } },
   });
 }
@@ -127,5 +156,20 @@ function notImporting(task: TaskRecord): Refusal | null {
 function notNext({ task_id, origin }: TaskRecord, index: number): Refusal | null {
   const { imported, versions } = origin ?? { imported: 0, versions: 0 };
   if (imported === index && index <= versions) return null;
-  return conflict("not_importing", "another version is next in this import", { task_id, versions, imported });
+  const details = { task_id, ...progressOfImport(origin) };
+  return conflict("not_importing", "another version is next in this import", details);
+}
+
+/** Records come after the last version. */
+function notNextRecords(task: TaskRecord, index: number, count: number): Refusal | null {
+  const { records = 0, imported_records: imported = 0, versions = 0 } = task.origin ?? {};
+  const refused = notNext(task, versions);
+  if (refused !== null || (imported === index && index + count <= records)) return refused;
+  const details = { task_id: task.task_id, ...progressOfImport(task.origin) };
+  return conflict("not_importing", "another record is next in this import", details);
+}
+
+function progressOfImport(origin: TaskRecord["origin"]): Record<string, unknown> {
+  const { versions, imported, records, imported_records } = origin ?? {};
+  return { versions, imported, ...(records !== undefined && { records, imported_records }) };
 }

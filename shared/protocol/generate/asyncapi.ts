@@ -310,6 +310,7 @@ const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
   message_ack: "message",
   mailbox_subscribe: "mailbox_state",
   import_begin: "ownership",
+  import_records: "ownership",
   import_end: "ownership",
 };
 

@@ -14,6 +14,7 @@ import { lockListSchema } from "../mission-locks.ts";
 import { mailboxPageSchema, messagePageSchema } from "../mission-messages.ts";
 import {
   missionPageSchema,
+  missionRecordPageSchema,
   missionResultSchema,
   recoveryContextResultSchema,
   sortiePageSchema,
@@ -232,6 +233,7 @@ export const RESULT_SCHEMAS = {
   sorties: sortiePageSchema,
   recovery_context: recoveryContextResultSchema,
   resume_preview: resumePreviewSchema,
+  mission_records: missionRecordPageSchema,
   locks: lockListSchema,
   mailbox: mailboxPageSchema,
   messages: messagePageSchema,

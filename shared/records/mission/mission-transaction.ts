@@ -5,6 +5,7 @@
  */
 import { checkpointCreated, settleEnd } from "../../lifecycle/checkpoints.ts";
 import { Decision } from "../../lifecycle/decision.ts";
+import { isImporting, refuseImporting } from "../../lifecycle/import/import.ts";
 import { type LockChange, LockChanges, type LockTable, lockSnapshot } from "../../lifecycle/mission/locks.ts";
 import { type MailboxChange, MailboxChanges, messageSnapshot } from "../../lifecycle/mission/mailbox.ts";
 import { FINAL_STATUS_OF, type MissionEnd, type MissionRecord } from "../../lifecycle/mission/mission.ts";
@@ -40,15 +41,7 @@ import { statedMailboxChange } from "./messages/message-facts.ts";
 import { namedMessages, type WrittenMessages, writtenMessages } from "./messages/written-messages.ts";
 import { indexLocks, indexMailbox } from "./mission-due.ts";
 import { readLocks, readMission, readSorties } from "./mission-records.ts";
-import {
-  encodeRecord,
-  LOCKS_NAME,
-  MISSION_NAME,
-  type NamedRecord,
-  recordHash,
-  sortieName,
-  statedRecord,
-} from "./sealed-record.ts";
+import { LOCKS_NAME, MISSION_NAME, type NamedRecord, sortieName, writeRecords } from "./sealed-record.ts";
 
 export interface WrittenSnapshot {
   readonly answer: RememberedCheckpoint;
@@ -97,19 +90,20 @@ export class MissionTransaction {
   ): Promise<MissionTransaction | Replay> {
     const begun = await begin(tx, context, () => [], { supersedes: specialist });
     if ("replay" in begun) return begun;
+    if (begun.head !== null && isImporting(begun.head)) throw refuseImporting(begun.head).error;
     const handoff = await readOpenHandoff(tx, begun.keys, begun.head);
     const decision = new Decision(circumstancesOf(context), { task: begun.head, handoff });
     const mission = await readMission(tx, begun.keys, context.actor.task);
     return new MissionTransaction(tx, context, begun, decision, mission);
   }
 
-  /** For a service, which acts on what is due. null: there is no such mission. */
+  /** For a service, which acts on what is due. null: there is no such mission, or it is being imported. */
   static async observe(tx: Tx, context: CommandContext): Promise<MissionTransaction | null> {
     const { tenant, task } = context.actor;
     const keys = tenantKeys(tenant);
     const mission = await readMission(tx, keys, task);
     const head = await readNewestHead(tx, keys, task);
-    if (mission === null || head === null) return null;
+    if (mission === null || head === null || isImporting(head)) return null;
     const handoff = await readOpenHandoff(tx, keys, head);
     const decision = new Decision(circumstancesOf(context), { task: head, handoff });
     return new MissionTransaction(tx, context, { keys, head, values: [] }, decision, mission, true);
@@ -175,11 +169,7 @@ export class MissionTransaction {
   /** One transition, with the records that it writes. */
   add(op: AuditOp, event: EventFact, facts: AuditFacts, written: WrittenRecords): void {
     const seq = this.#auditSeq + 1;
-    const records = this.#named(written).map(({ name, key, value }) => {
-      const bytes = encodeRecord(value, seq);
-      this.tx.set(key, bytes);
-      return statedRecord(recordHash(bytes), name);
-    });
+    const records = writeRecords(this.tx, this.#named(written), seq);
     this.#decision.add(op, { facts: { ...facts, ...(records.length > 0 && { records }) }, event });
     if (written.mission !== undefined) this.#mission = written.mission;
   }

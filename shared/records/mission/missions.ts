@@ -28,11 +28,17 @@ import type {
   MessagePage,
   MessageSendCommand,
 } from "../../protocol/mission-messages.ts";
-import type { MissionPage, ResumePreview, SortiePage } from "../../protocol/mission-queries.ts";
+import type {
+  MissionPage,
+  MissionRecordPage,
+  ResumePreview,
+  SortiePage,
+} from "../../protocol/mission-queries.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import type { Findings } from "../corruption/report-corrupt.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import type { Caller, CommandRunner } from "../task/command-runner.ts";
+import { readExportedRecords } from "../transfer/exported-records.ts";
 import { acquireLock, listLocks, releaseLock, renewLock } from "./lock-commands.ts";
 import { acknowledgeMessage, sendMessage, subscribeMailbox } from "./messages/message-commands.ts";
 import { listMessages, readOwnMailbox } from "./messages/message-lists.ts";
@@ -134,6 +140,11 @@ export class Missions {
   /** Throws NOT_FOUND without such a mission. */
   locks(tenant: string, query: QueryParams<"locks">): Promise<LockList> {
     return this.#transactions.read("locks", (reader) => listLocks(reader, tenant, query, this.#now()));
+  }
+
+  /** The records as they are on disk. Throws NOT_FOUND without such a task. */
+  records(tenant: string, query: QueryParams<"mission_records">): Promise<MissionRecordPage> {
+    return this.#transactions.read("mission_records", (reader) => readExportedRecords(reader, tenant, query));
   }
 
   list(tenant: string, query: QueryParams<"missions">): Promise<MissionPage> {

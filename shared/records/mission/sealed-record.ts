@@ -4,8 +4,9 @@
  * texts, which the trail must not hold (guarantee 13).
  */
 import { sha256Hex } from "../../integrity/canonical.ts";
+import { statedRecord } from "../../lifecycle/trail/stated-record.ts";
 import { FleetError } from "../../protocol/errors.ts";
-import type { Bytes } from "../../store/store.ts";
+import type { Bytes, Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
 import { parseMailboxRecord } from "../kv/mission-keys.ts";
@@ -42,16 +43,16 @@ export function recordKeyOf(keys: TenantKeys, task: string, name: string): Bytes
   return sortie === undefined ? null : keys.sortie(task, sortie);
 }
 
-/** The form in which an audit entry states a record. */
-export const statedRecord = (hash: string, name: string): string => `${hash} ${name}`;
-
-/** null: the text states no record. */
-export function parseStatedRecord(text: string): { readonly hash: string; readonly name: string } | null {
-  const [, hash, name] = /^([0-9a-f]{64}) (.+)$/s.exec(text) ?? [];
-  return hash === undefined || name === undefined ? null : { hash, name };
-}
-
 export const recordHash = (bytes: Bytes): string => sha256Hex(bytes);
+
+/** Writes the records in the transaction. Returns them as the audit entry must state them. */
+export function writeRecords(tx: Tx, records: readonly NamedRecord[], auditSeq: number): string[] {
+  return records.map(({ name, key, value }) => {
+    const bytes = encodeRecord(value, auditSeq);
+    tx.set(key, bytes);
+    return statedRecord(recordHash(bytes), name);
+  });
+}
 
 export function encodeRecord(value: object, auditSeq: number): Bytes {
   return encodeChecked({ ...value, audit_seq: auditSeq });

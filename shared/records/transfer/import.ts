@@ -5,7 +5,6 @@
 import { canonicalText, sha256Hex } from "../../integrity/canonical.ts";
 import { importedFrom, restoresOrigin } from "../../integrity/origin.ts";
 import { seal } from "../../integrity/seal.ts";
-import { isImporting } from "../../lifecycle/import/import.ts";
 import type { TaskRecord } from "../../lifecycle/task.ts";
 import { type UnsealedCheckpoint, unsealedCheckpointSchema } from "../../protocol/checkpoint.ts";
 import type { ImportBeginCommand, ImportEndCommand, ImportVersionCommand } from "../../protocol/commands.ts";
@@ -23,6 +22,8 @@ import { decodeOrder, writeOrder } from "../checkpoint/order.ts";
 import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
 import { begin, type CommandContext, complete, decided, type Replay } from "../task/command-transaction.ts";
 import type { RememberedCheckpoint, RememberedOwnership } from "../task/idempotency.ts";
+import { openImportedMission } from "./import-records.ts";
+import { type ImportingTask, requireImporting } from "./importing-task.ts";
 import { placedIn } from "./restored-version.ts";
 
 /** Throws CONFLICT for a task that exists. */
@@ -132,7 +133,15 @@ export async function endImport(
   const begun = await begin(tx, context, () => []);
   if ("replay" in begun) return begun;
   const head = requireImporting(begun.head, context.actor.task);
-  const input = { type: "import_end", state, lastSuccessfulId } as const;
+  // Before the records are compared: they may not be complete.
+  decided(
+    context,
+    { task: head, handoff: null },
+    { type: "import_end", state, lastSuccessfulId, records: [] },
+  );
+  const isMission = (head.origin.records ?? 0) > 0;
+  const records = isMission ? await openImportedMission(tx, begun.keys, head, context.nowMs) : [];
+  const input = { type: "import_end", state, lastSuccessfulId, records } as const;
   const decision = decided(context, { task: head, handoff: null }, input);
   if (lastSuccessfulId !== null) {
     const { metadata } = await soundInTask(tx, begun.keys, context.actor.task, lastSuccessfulId);
@@ -142,15 +151,6 @@ export async function endImport(
   const { task_id, owner, fence } = decision.task;
   const answer = { task_id, owner, fence, committed_at: decision.at };
   return complete(tx, context, begun, { transitions: decision.transitions, answer });
-}
-
-type ImportingTask = TaskRecord & { readonly origin: NonNullable<TaskRecord["origin"]> };
-
-function requireImporting(head: TaskRecord | null, task: string): ImportingTask {
-  if (head !== null && isImporting(head)) return head as ImportingTask;
-  const details = { task_id: task };
-  if (head === null) throw new FleetError("NOT_FOUND", "there is no such task", { details });
-  throw new FleetError("CONFLICT", "the task is not being imported", { details });
 }
 
 function requireOfTask(

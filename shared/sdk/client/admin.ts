@@ -7,10 +7,16 @@ import type { AcknowledgedAlerts, AlertPage, AlertState } from "../../protocol/a
 import type { ReceivedAlert } from "../../protocol/alerts.ts";
 import type { RecoveryAnswer } from "../../protocol/answers.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
-import type { ImportBeginCommand, ImportEndCommand, ImportVersionCommand } from "../../protocol/commands.ts";
+import type {
+  ImportBeginCommand,
+  ImportEndCommand,
+  ImportRecordsCommand,
+  ImportVersionCommand,
+} from "../../protocol/commands.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
+import type { MissionRecordPage } from "../../protocol/mission-queries.ts";
 import type {
   FleetStatus,
   IndexStatus,
@@ -175,12 +181,26 @@ export class FleetAdmin {
     await this.#parts.delivery.deliverNow("import_version", taskId, version, options);
   }
 
+  /** The next records of its mission, after the last version. */
+  async importRecords(
+    taskId: string,
+    part: Pick<ImportRecordsCommand, "index" | "records">,
+    options: CallOptions = {},
+  ): Promise<void> {
+    await this.#parts.delivery.deliverNow("import_records", taskId, part, options);
+  }
+
   async endImport(
     taskId: string,
     end: Pick<ImportEndCommand, "state" | "last_successful_id">,
     options: CallOptions = {},
   ): Promise<void> {
     await this.#parts.delivery.deliverNow("import_end", taskId, end, options);
+  }
+
+  /** The records of a mission as they are on disk, in pages, each with the head of its task. */
+  missionRecords(query: Camel<QueryInput<"mission_records">> & CallOptions): Promise<MissionRecordPage> {
+    return this.#parts.queries.send("mission_records", query);
   }
 
   /** Ordered by id, in pages. */

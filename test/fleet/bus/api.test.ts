@@ -197,7 +197,9 @@ const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "messages",
   "import_begin",
   "import_version",
+  "import_records",
   "import_end",
+  "mission_records",
 ]);
 
 /** Each request with the first answer that the page prints after it. */

@@ -95,7 +95,7 @@ describe("fleet export", { timeout: CALLS_MS }, () => {
     const lines = linesOf("two.jsonl");
     expect(lines[0]).toMatchObject({
       kind: "header",
-      format: 2,
+      format: 3,
       fleet: client.fleetId,
       scope: { tasks: ["alpha", "beta"] },
     });
@@ -224,7 +224,7 @@ describe("fleet export", { timeout: CALLS_MS }, () => {
       "a name that leaves the folder": edit("task", ({ task }) => (task.task_id = "../../etc/passwd")),
       "another owner in the head": [null, edit("task", ({ task }) => (task.owner = "mallory"))[1]],
       "a task twice": [null, [...lines.slice(0, -1), ...lines.slice(1)]],
-      "a newer format": edit("header", (line) => (line.format = 3)),
+      "a newer format": edit("header", (line) => (line.format = 4)),
       "a repeated name": [1, lines.with(0, lines[0]!.replace("{", '{"format":1,'))],
       "no JSON": [2, lines.with(1, "not json")],
       "no trailer": [lines.length, lines.slice(0, -1)],

@@ -121,6 +121,7 @@ const OTHERS = [
   "access_record",
   "turn_event",
   "prunable",
+  "mission_records",
   "tasks",
   "missions",
   "mission",

@@ -29,7 +29,7 @@ export function addExport(program: Command, action: ActionFactory): void {
     .command("export")
     .summary("Write whole tasks to a file, or verify such a file.")
     .description(
-      "Write whole tasks as JSON Lines: every version of their checkpoints, the artifacts that these reference, their audit trails and handoffs. The file is in a documented format and can be verified without a fleet.",
+      "Write whole tasks as JSON Lines: every version of their checkpoints, the artifacts that these reference, their audit trails and handoffs, and the sorties, locks and messages of missions. The file is in a documented format and can be verified without a fleet.",
     )
     .option("-t, --task <id...>", "these tasks")
     .addOption(new Option("--all", "all tasks of the tenant").conflicts("task"))
@@ -73,14 +73,14 @@ async function exportTasks(session: Session, flags: Flags): Promise<void> {
     await sink.close();
   }
   const { summary } = sink.verifier;
-  const { lost, unreadable, artifacts_lost } = summary;
-  if (lost > 0 || unreadable > 0 || artifacts_lost > 0) {
+  const { lost, unreadable, artifacts_lost, records_lost } = summary;
+  if (lost + unreadable + artifacts_lost + records_lost > 0) {
     session.exitCode = ERROR_TABLE.CORRUPT.exit;
     const text = "the fleet could not read everything";
     session.warn({
       code: "EXPORT_INCOMPLETE",
       text,
-      details: { versions: lost, tasks: unreadable, artifacts: artifacts_lost },
+      details: { versions: lost, tasks: unreadable, artifacts: artifacts_lost, records: records_lost },
     });
   }
   if (flags.out === undefined) return;
@@ -151,6 +151,11 @@ async function headed(
   const fleet = client.fleetId ?? null;
   const header = headerOf(sink);
   if (header !== null) {
+    if (header.format !== EXPORT_FORMAT)
+      throw new UsageError(
+        `the file has format ${header.format}, and this program writes format ${EXPORT_FORMAT}`,
+        "Remove it, and start again without --resume.",
+      );
     if (header.fleet === fleet && header.tenant === client.tenant) return header.scope;
     throw new FleetError("CONFLICT", "the file is of another fleet or tenant", {
       details: { file_fleet: header.fleet, file_tenant: header.tenant, fleet, tenant: client.tenant },
@@ -201,7 +206,7 @@ async function addTask(sink: ExportSink, taskId: string, lines: AsyncIterable<Ex
   const { createHash } = await import("node:crypto");
   const { exportLineText } = await import("../../../../shared/transfer/export-line.ts");
   const digest = createHash("sha256");
-  const counts = { audit: 0, checkpoint: 0, lost: 0, handoff: 0 };
+  const counts = { audit: 0, checkpoint: 0, lost: 0, record: 0, record_lost: 0, handoff: 0 };
   let isBegun = false;
   try {
     for await (const line of lines) {
@@ -216,7 +221,9 @@ async function addTask(sink: ExportSink, taskId: string, lines: AsyncIterable<Ex
     return sink.add({ kind: "unreadable", task_id: taskId, reason: error.message });
   }
   const { audit: entries, checkpoint: versions, lost, handoff: handoffs } = counts;
-  const end = { entries, versions, lost, handoffs, digest: digest.digest("hex") };
+  const { record: records, record_lost: records_lost } = counts;
+  const ofMission = records + records_lost > 0 && { records, records_lost };
+  const end = { entries, versions, lost, ...ofMission, handoffs, digest: digest.digest("hex") };
   await sink.add({ kind: "task_end", task_id: taskId, ...end });
 }
 

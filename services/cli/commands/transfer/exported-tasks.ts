@@ -2,12 +2,14 @@
 // than the memory. The second reading verifies again, so a file that changed in between is refused at the latest before a task ends.
 
 import { type FileHandle, open } from "node:fs/promises";
+import type { ImportRecordsCommand } from "../../../../shared/protocol/commands.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { ExportLine } from "../../../../shared/protocol/export-lines.ts";
 import type { Task } from "../../../../shared/sdk/sdk.ts";
 import { referencesIn } from "../../../../shared/transfer/artifact-verifier.ts";
 import { ExportFault, exportedHash, parseExportLine } from "../../../../shared/transfer/export-line.ts";
 import { type ExportSummary, ExportVerifier } from "../../../../shared/transfer/export-verifier.ts";
+import { exportedRecordHash } from "../../../../shared/transfer/record-verifier.ts";
 import { readExport } from "./export-file.ts";
 import { fileLines } from "./line-reader.ts";
 
@@ -22,6 +24,15 @@ export interface VersionPlace {
   readonly bytes: number;
 }
 
+/** The place of a record of the mission in the file. */
+export interface RecordPlace {
+  readonly name: string;
+  readonly hash: string;
+  readonly line: number;
+  readonly start: number;
+  readonly bytes: number;
+}
+
 export interface ExportedTask {
   readonly task: Task;
   readonly digest: string;
@@ -29,6 +40,9 @@ export interface ExportedTask {
   readonly versions: readonly VersionPlace[];
   /** The version at a place. Throws INVALID if the file has changed. */
   read(place: VersionPlace): Promise<{ readonly hash: string; readonly checkpoint: Record<string, unknown> }>;
+  readonly records: readonly RecordPlace[];
+  /** The record at a place. Throws INVALID if the file has changed. */
+  readRecord(place: RecordPlace): Promise<ImportRecordsCommand["records"][number]>;
 }
 
 export interface ArtifactPlace {
@@ -40,8 +54,10 @@ export interface VerifiedFile {
   readonly summary: ExportSummary;
   /** The digest of each task. */
   readonly tasks: ReadonlyMap<string, string>;
-  /** Tasks of which versions are lost or removed. */
+  /** Tasks of which versions are lost or removed, or records are lost. */
   readonly incomplete: ReadonlySet<string>;
+  /** Missions whose records are not in the file, because its format has none. */
+  readonly withoutRecords: ReadonlySet<string>;
   /** The artifacts that each task references, with their sizes. */
   readonly references: ReadonlyMap<string, ReadonlyMap<string, number>>;
   /** The positions of the first parts of the artifacts in the file. */
@@ -64,10 +80,10 @@ export async function verifiedFile(path: string): Promise<VerifiedFile> {
     tasks.set(line.task_id, line.digest);
     references.set(line.task_id, referenced);
     referenced = new Map();
-    if (line.lost > 0) incomplete.add(line.task_id);
+    if (line.lost + (line.records_lost ?? 0) > 0) incomplete.add(line.task_id);
   };
-  const { summary } = await refusingFaults(path, () => readExport(path, note));
-  return { summary, tasks, incomplete, references, artifacts };
+  const { summary, withoutRecords } = await refusingFaults(path, () => readExport(path, note));
+  return { summary, tasks, incomplete, withoutRecords, references, artifacts };
 }
 
 /** The tasks that are meant, one by one. Of a task only the places of its versions are in memory. */
@@ -78,40 +94,65 @@ export async function* exportedTasks(
   const file = await open(path, "r");
   try {
     const verifier = new ExportVerifier();
-    let versions: VersionPlace[] = [];
+    let [versions, records]: [VersionPlace[], RecordPlace[]] = [[], []];
     let task: Task | null = null;
     let number = 0;
     for await (const { bytes, end } of fileLines(file)) {
       number += 1;
       const line = await refusingFaults(path, async () => verifier.add(bytes));
-      if (line.kind === "task") [task, versions] = [line.task, []];
+      const place = { line: number, start: end - bytes.length - 1, bytes: bytes.length };
+      if (line.kind === "task") [task, versions, records] = [line.task, [], []];
       if (line.kind === "checkpoint") {
         const { seq, version } = line.checkpoint.metadata as { seq: number; version: number };
-        const start = end - bytes.length - 1;
-        versions.push({ seq, version, hash: line.hash, line: number, start, bytes: bytes.length });
+        versions.push({ seq, version, hash: line.hash, ...place });
       }
+      if (line.kind === "record")
+        records.push({ name: line.name, hash: exportedRecordHash(line.bytes), ...place });
       if (line.kind !== "task_end" || task === null || !isMeant(line.task_id)) continue;
       versions.sort((a, b) => a.seq - b.seq || a.version - b.version);
-      yield { task, digest: line.digest, versions, read: (place) => readVersion(file, path, place) };
+      const read = (at: VersionPlace) => readVersion(file, path, at);
+      const readRecord = (at: RecordPlace) => readRecordAt(file, path, at);
+      yield { task, digest: line.digest, versions, read, records, readRecord };
     }
   } finally {
     await file.close();
   }
 }
 
-async function readVersion(
-  file: FileHandle,
-  path: string,
-  { start, bytes, line: number, hash }: VersionPlace,
-): ReturnType<ExportedTask["read"]> {
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(bytes), 0, bytes, start);
+function readVersion(file: FileHandle, path: string, place: VersionPlace): ReturnType<ExportedTask["read"]> {
+  const { hash, line: number } = place;
   return refusingFaults(path, async () => {
-    const line = parseExportLine(buffer.subarray(0, bytesRead), number);
+    const line = await readLine(file, place);
     if (line.kind !== "checkpoint" || line.hash !== hash || exportedHash(line.checkpoint) !== hash)
-      throw new ExportFault(number, "the file was changed during the import");
+      throw changed(number);
     return { hash, checkpoint: line.checkpoint };
   });
 }
+
+function readRecordAt(
+  file: FileHandle,
+  path: string,
+  place: RecordPlace,
+): ReturnType<ExportedTask["readRecord"]> {
+  const { name, hash, line: number } = place;
+  return refusingFaults(path, async () => {
+    const line = await readLine(file, place);
+    if (line.kind !== "record" || line.name !== name || exportedRecordHash(line.bytes) !== hash)
+      throw changed(number);
+    return { name, hash, bytes: line.bytes };
+  });
+}
+
+async function readLine(
+  file: FileHandle,
+  { start, bytes, line }: Pick<VersionPlace, "start" | "bytes" | "line">,
+): Promise<ExportLine> {
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(bytes), 0, bytes, start);
+  return parseExportLine(buffer.subarray(0, bytesRead), line);
+}
+
+const changed = (line: number): ExportFault =>
+  new ExportFault(line, "the file was changed during the import");
 
 export async function refusingFaults<T>(path: string, read: () => Promise<T>): Promise<T> {
   try {

@@ -46,7 +46,7 @@ async function importFile(session: Session, path: string, flags: Flags): Promise
   const wanted = wantedTasks(flags.task, file.tasks);
   const plans = new Map<string, Plan>();
   for (const [id, digest] of file.tasks) {
-    if (wanted.has(id) && !file.incomplete.has(id)) plans.set(id, await planOf(session, id, digest));
+    if (wanted.has(id) && !isLacking(file, id)) plans.set(id, await planOf(session, id, digest));
   }
   const taken = [...plans].flatMap(([id, plan]) => (plan === "taken" ? [id] : []));
   if (taken.length > 0 && flags.skipExisting !== true) {
@@ -57,12 +57,13 @@ async function importFile(session: Session, path: string, flags: Flags): Promise
   const named = (plan: Plan): string[] => [...plans].flatMap(([id, its]) => (its === plan ? [id] : []));
   const written = [...named("import"), ...named("continue")];
   const missing = await requireArtifacts(session, file, written, flags.dryRun === true);
-  let [versions, artifacts] = [0, 0];
+  let [versions, records, artifacts] = [0, 0, 0];
   if (flags.dryRun !== true && written.length > 0) {
     artifacts = await writeArtifacts(session, path, file, written);
     const isMeant = (id: string): boolean => plans.get(id) === "import" || plans.get(id) === "continue";
     for await (const task of exportedTasks(path, isMeant)) {
-      versions += await importTask(session, file.summary, task, plans.size);
+      const done = await importTask(session, file.summary, task, plans.size);
+      [versions, records] = [versions + done.versions, records + done.records];
     }
   }
   const report: ImportReport = {
@@ -72,15 +73,21 @@ async function importFile(session: Session, path: string, flags: Flags): Promise
     identical: named("identical"),
     skipped: taken,
     incomplete: [...file.incomplete].filter((id) => wanted.has(id)),
+    without_records: [...file.withoutRecords].filter((id) => wanted.has(id)),
     versions,
+    records,
     artifacts,
     missing_artifacts: missing,
     dry_run: flags.dryRun === true,
   };
-  if (report.incomplete.length > 0 || file.summary.unreadable > 0)
+  if (report.incomplete.length + report.without_records.length > 0 || file.summary.unreadable > 0)
     session.exitCode = ERROR_TABLE.CORRUPT.exit;
   await session.show(report, () => renderImport(report, session.view));
 }
+
+/** A part of it would have to be made up. */
+const isLacking = ({ incomplete, withoutRecords }: VerifiedFile, id: string): boolean =>
+  incomplete.has(id) || withoutRecords.has(id);
 
 /** Returns what is missing for a dry run, and throws NOT_FOUND otherwise: nothing may be written that refers to nothing. */
 async function requireArtifacts(
@@ -136,30 +143,37 @@ async function planOf(session: Session, id: string, digest: string): Promise<Pla
   return known.origin.complete ? "identical" : "continue";
 }
 
-/** Returns the number of versions that were written. */
+/** Returns the numbers of versions and records that were written. */
 async function importTask(
   session: Session,
   { fleet }: ExportSummary,
-  { task, digest, versions, read }: ExportedTask,
+  exported: ExportedTask,
   total: number,
-): Promise<number> {
+): Promise<{ readonly versions: number; readonly records: number }> {
   const { PROGRESS_END } = await import("../../rendering/terminal/progress.ts");
+  const { recordBatches } = await import("./record-batches.ts");
   const client = await session.client();
   const { admin } = client;
+  const { task, digest, versions, records } = exported;
   const { task_id: id, tenant, fence, audit_seq, audit_hash, state, last_successful_id } = task;
   const known = await client.getTask(id, session.deadline);
   if (known === null) {
     const origin = { fleet, tenant, fence, audit_seq, audit_hash, digest, versions: versions.length };
-    await admin.beginImport(id, origin, session.deadline);
+    const ofMission = records.length > 0 && { records: records.length };
+    await admin.beginImport(id, { ...origin, ...ofMission }, session.deadline);
   }
-  const done = known?.origin?.imported ?? 0;
+  const { imported: done = 0, imported_records: doneRecords = 0 } = known?.origin ?? {};
+  const report = (what: string): void =>
+    session.progress(`${PROGRESS_END}Importing ${id}: ${what} (${total} tasks)`);
   try {
     for (const [index, place] of versions.entries()) {
       if (index < done) continue;
-      session.progress(
-        `${PROGRESS_END}Importing ${id}: version ${index + 1} of ${versions.length} (${total} tasks)`,
-      );
-      await admin.importVersion(id, { index, ...(await read(place)) }, session.deadline);
+      report(`version ${index + 1} of ${versions.length}`);
+      await admin.importVersion(id, { index, ...(await exported.read(place)) }, session.deadline);
+    }
+    for await (const batch of recordBatches(exported, doneRecords)) {
+      report(`record ${batch.index + 1} of ${records.length}`);
+      await admin.importRecords(id, batch, session.deadline);
     }
   } finally {
     session.progress(PROGRESS_END);
@@ -167,5 +181,5 @@ async function importTask(
   const ended = state === "completed" || state === "failed" || state === "cancelled";
   const end = { state: ended ? state : "active", last_successful_id } as const;
   await admin.endImport(id, end, session.deadline);
-  return versions.length - done;
+  return { versions: versions.length - done, records: records.length - doneRecords };
 }

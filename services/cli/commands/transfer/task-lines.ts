@@ -8,6 +8,8 @@ import type { AuditRecord } from "../../../../shared/protocol/queries.ts";
 import type { RemovedCheckpoint } from "../../../../shared/protocol/retention.ts";
 import type { CallOptions } from "../../../../shared/sdk/request/request.ts";
 import type { Checkpoint, FleetClient } from "../../../../shared/sdk/sdk.ts";
+import { NewestRecords } from "../../../../shared/transfer/record-verifier.ts";
+import { missionMoment, recordLines } from "./mission-lines.ts";
 
 /** Versions that are read at once, each of which may have 1 MB. */
 const READS = 8;
@@ -19,9 +21,12 @@ export async function* taskLines(
   call: CallOptions,
 ): AsyncGenerator<ExportLine> {
   const first = await client.getAudit(taskId, { ...call, limit: LIMITS.audit_limit_max });
-  const { task } = first;
+  // A mission that begins after this head is not of the state that the file holds.
+  const mission = await missionMoment(client, taskId, call);
+  const { task } = mission ?? first;
   yield { kind: "task", task };
   const begun = new Set<string>();
+  const newest = new NewestRecords();
   for (let page = first; ; ) {
     const entries = page.entries.filter(({ seq }) => seq <= task.audit_seq);
     for (let at = 0; at < entries.length; at += READS) {
@@ -31,7 +36,9 @@ export async function* taskLines(
         yield { kind: "audit", seq, entry };
         const version = versions[i];
         if (version != null) yield version;
-        const { op, handoff_id } = JSON.parse(entry) as Record<string, unknown>;
+        const facts = JSON.parse(entry) as Record<string, unknown>;
+        newest.add(facts);
+        const { op, handoff_id } = facts;
         if (op === "handoff") begun.add(String(handoff_id));
       }
     }
@@ -39,6 +46,7 @@ export async function* taskLines(
     if (last >= task.audit_seq) break;
     page = await client.getAudit(taskId, { ...call, fromSeq: last + 1, limit: LIMITS.audit_limit_max });
   }
+  yield* recordLines(newest.hashes, mission);
   yield* handoffLines(client, taskId, begun, call);
 }
 

@@ -14,9 +14,13 @@ export interface ImportReport {
   readonly identical: readonly string[];
   /** Other tasks have their names. */
   readonly skipped: readonly string[];
-  /** The file lacks a version of them. */
+  /** The file lacks a version or a record of them. */
   readonly incomplete: readonly string[];
+  /** Missions without their records: the file has an earlier format. */
+  readonly without_records: readonly string[];
   readonly versions: number;
+  /** Of missions: sorties, locks, messages. */
+  readonly records: number;
   /** The artifacts that were stored before them, or were there. */
   readonly artifacts: number;
   /** For a dry run: what neither the file nor the fleet has. */
@@ -35,12 +39,16 @@ export function namesOf(all: readonly string[]): string[] {
 
 export function renderImport(report: ImportReport, view: View): string {
   const { colors } = view;
-  const { imported, continued, identical, skipped, incomplete, versions, artifacts, dry_run } = report;
+  const { imported, continued, identical, skipped, incomplete, without_records } = report;
+  const { versions, records, artifacts, dry_run } = report;
   const written = imported.length + continued.length;
   const head = dry_run
     ? `${colors.yellow("Nothing was changed.")} An import would write ${counted(written, "task")}.`
     : `${colors.green("✓")} Imported ${counted(written, "task")} with ${counted(versions, "version")} of checkpoints from ${plain(report.file)}.`;
-  const stored = artifacts === 0 ? [] : [`With ${counted(artifacts, "artifact")}.`];
+  const stored = [
+    ...(records === 0 ? [] : [`With ${counted(records, "record")} of missions.`]),
+    ...(artifacts === 0 ? [] : [`With ${counted(artifacts, "artifact")}.`]),
+  ];
   const list = (name: string, tasks: readonly string[]): string[] => bulletList(name, namesOf(tasks), view);
   return [
     head,
@@ -49,6 +57,7 @@ export function renderImport(report: ImportReport, view: View): string {
     ...list("Continued an interrupted import", continued),
     ...list("Unchanged, imported before", identical),
     ...list("Left out, other tasks have these names", skipped),
-    ...list("Left out, the file lacks a version", incomplete),
+    ...list("Left out, the file lacks a version or a record", incomplete),
+    ...list("Left out, a file of this format has no records of missions: export them again", without_records),
   ].join("\n");
 }

@@ -3,8 +3,10 @@
  * found, that the mission is in the index of active missions as long as it has not ended, and that its locks are in the
  * indexes by agent and by time.
  */
+import { isImporting } from "../../../lifecycle/import/import.ts";
 import { type LockTable, lockAgents, lockDueMs } from "../../../lifecycle/mission/locks.ts";
 import { endOfMission, type MissionRecord } from "../../../lifecycle/mission/mission.ts";
+import { statedRecord } from "../../../lifecycle/trail/stated-record.ts";
 import type { Bytes, KeyRange } from "../../../store/store.ts";
 import { after, endingName, systemKeys } from "../../kv/keyspace.ts";
 import { OF_MISSION } from "../../mission/mission-due.ts";
@@ -15,8 +17,8 @@ import {
   openRecord,
   recordHash,
   sortieName,
-  statedRecord,
 } from "../../mission/sealed-record.ts";
+import { decodeHead } from "../../task/head.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import { readEntry } from "../trail/entries.ts";
 import { readable } from "./head.ts";
@@ -84,8 +86,16 @@ async function verifyMissionRecord(scrub: TaskScrub): Promise<void> {
   await verifyStated(scrub, [{ name: MISSION_NAME, value }]);
   const mission = readable(() => openRecord<MissionRecord>(value).value);
   if (mission === null || (endOfMission(mission.status) === null) === (active !== undefined)) return;
+  if (active === undefined && (await isBeingImported(scrub))) return;
   const is = active === undefined ? "is not" : "is";
   scrub.note(ofTask("mission", `the mission is ${mission.status}, and ${is} among those that are active`));
+}
+
+/** The end of its import makes a mission active. */
+async function isBeingImported({ reader, keys, task }: TaskScrub): Promise<boolean> {
+  const value = await reader.get(keys.task(task));
+  const head = value === undefined ? null : readable(() => decodeHead(value));
+  return head !== null && isImporting(head);
 }
 
 /** Without these entries, no sweep ends the locks, and those of a failed agent stay. */

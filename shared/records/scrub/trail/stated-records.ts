@@ -3,11 +3,12 @@
  * the newest entry about it, and has the bytes that this entry states.
  */
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
-import { openRecord, parseStatedRecord, recordHash, recordKeyOf } from "../../mission/sealed-record.ts";
+import { statedRecordsOf } from "../../../lifecycle/trail/stated-record.ts";
+import { openRecord, recordHash, recordKeyOf } from "../../mission/sealed-record.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import { readable } from "../task/head.ts";
 
-interface StatedRecord {
+interface Stated {
   readonly seq: number;
   readonly hash: string;
 }
@@ -41,15 +42,11 @@ export async function verifyStatedRecords(
   }
 }
 
-function newestOf(entries: readonly (AuditEntry | undefined)[]): ReadonlyMap<string, StatedRecord> {
-  const newest = new Map<string, StatedRecord>();
+function newestOf(entries: readonly (AuditEntry | undefined)[]): ReadonlyMap<string, Stated> {
+  const newest = new Map<string, Stated>();
   for (const entry of entries) {
-    const { records, seq } = entry ?? {};
-    if (!Array.isArray(records) || typeof seq !== "number") continue;
-    for (const text of records) {
-      const stated = parseStatedRecord(String(text));
-      if (stated !== null) newest.set(stated.name, { seq, hash: stated.hash });
-    }
+    if (typeof entry?.seq !== "number") continue;
+    for (const { name, hash } of statedRecordsOf(entry)) newest.set(name, { seq: entry.seq, hash });
   }
   return newest;
 }

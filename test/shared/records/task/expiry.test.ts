@@ -73,10 +73,13 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
     const task = `task-${op}`;
     const by = { tenant: "target", task };
     await create(bench.repository, { task, commandId: idAt(now) });
-    const { origin, versions, end } = await readTask(bench.repository, "default", task);
+    const mission = { title: "a mission" };
+    await send(bench.repository, "mission_start", mission, { task, commandId: idAt(now) });
+    const { origin, versions, records, end } = await readTask(bench.repository, "default", task);
     const bodies = {
       import_begin: { origin },
       import_version: { index: 0, ...versions[0] },
+      import_records: { index: 0, records },
       import_end: end,
     };
     for (const [earlier, body] of Object.entries(bodies)) {
@@ -152,7 +155,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         message_send: { to: ["agent-1"], subject: "to itself" },
         message_ack: { message_id: "msg-0001" },
         mailbox_subscribe: { events: ["mission_changed"] },
-        ...{ import_begin: {}, import_version: {}, import_end: {} },
+        ...{ import_begin: {}, import_version: {}, import_records: {}, import_end: {} },
       }[op];
       const commandId = idAt(now);
       const target = op === "fork" ? `${task}-new` : task;

@@ -1,0 +1,123 @@
+/**
+ * The forms of the records of a mission on disk, for those that an import brings: what is stored is read without further checks, so it must
+ * have all members of its kind.
+ */
+import { z } from "zod";
+import { principalSchema, tokenSchema } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
+import {
+  fileSchema,
+  missionStatusSchema,
+  sortieCountsSchema,
+  sortieSchema,
+  sortieStatusSchema,
+} from "./mission.ts";
+import { MAILBOX_EVENTS, MESSAGE_KINDS, MESSAGE_STATES } from "./mission-messages.ts";
+
+const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
+const count = z.int().min(0);
+const number = z.int().min(1);
+
+const missionForm = z.looseObject({
+  mission_id: tokenSchema,
+  title: z.string(),
+  description: z.string().nullable(),
+  status: missionStatusSchema,
+  agent_type: tokenSchema,
+  created_by: principalSchema,
+  created_at: time,
+  started_at: time.nullable(),
+  ended_at: time.nullable(),
+  last_activity_at: time,
+  sorties: sortieCountsSchema,
+  sorties_bytes: count,
+  milestone: count,
+  silence: z
+    .looseObject({
+      since: time,
+      detected_at: time,
+      checkpoint_id: z.string().nullable(),
+      checkpoint_at: time.nullable(),
+    })
+    .exactOptional(),
+});
+
+const sortieForm = sortieSchema.extend({
+  sortie_id: tokenSchema,
+  status: sortieStatusSchema,
+  assigned_to: principalSchema.nullable(),
+  files: z.array(fileSchema).max(LIMITS.sortie_files_count_max),
+  created_at: time,
+  started_at: time.nullable(),
+  ended_at: time.nullable(),
+  last_activity_at: time,
+});
+
+const claim = {
+  lock_id: z.string(),
+  agent_id: principalSchema,
+  sortie_id: tokenSchema.nullable(),
+  purpose: z.string(),
+  timeout_ms: number,
+};
+
+const locksForm = z.looseObject({
+  locks: z.array(
+    z.looseObject({
+      ...claim,
+      path: fileSchema,
+      fence: count,
+      acquired_at: time,
+      expires_at: time,
+      waiters: z
+        .array(z.looseObject({ ...claim, since: time, deadline: time }))
+        .max(LIMITS.lock_waiters_count_max),
+    }),
+  ),
+});
+
+const mailboxForm = z.looseObject({
+  next: number,
+  open: z
+    .array(
+      z.looseObject({
+        number,
+        kind: z.enum(MESSAGE_KINDS),
+        state: z.enum(["queued", "failed"]),
+        deadline: time,
+        bytes: count,
+      }),
+    )
+    .max(LIMITS.open_messages_count_max + LIMITS.open_events_count_max),
+  subscribers: z
+    .array(z.looseObject({ agent_id: principalSchema, events: z.array(z.enum(MAILBOX_EVENTS)) }))
+    .max(LIMITS.mailbox_subscribers_count_max),
+  notices: z.array(z.string()).max(LIMITS.mailbox_notices_count_max),
+});
+
+const messageForm = z.looseObject({
+  message_id: z.string(),
+  number,
+  kind: z.enum(MESSAGE_KINDS),
+  from: principalSchema,
+  to: z.array(principalSchema),
+  subject: z.string(),
+  sent_at: time,
+  timeout_ms: number,
+  deadline: time,
+  state: z.enum(MESSAGE_STATES),
+  receipts: z.array(z.looseObject({ agent_id: principalSchema, at: time })),
+  ended_at: time.nullable(),
+  requeues: count,
+});
+
+const bodyForm = z.looseObject({ number, text: z.string() });
+
+export const MISSION_RECORD_FORMS = {
+  mission: missionForm,
+  sortie: sortieForm,
+  locks: locksForm,
+  mailbox: mailboxForm,
+  message: messageForm,
+  body: bodyForm,
+} as const;
