@@ -68,6 +68,16 @@ test("a correct build keeps its guarantees in several processes on one store", a
   expect(Object.keys(round.recoveries.could_not)).toContain("unrecoverable");
 }, 300_000);
 
+test("a correct build keeps its guarantees while retention removes checkpoints", async () => {
+  const plan = ["--minutes", "0.25", "--rounds", "retention", "--seed", "12"];
+  const { code, output, report } = await run("retention", ...plan);
+  expect(report.violations, output).toBe(0);
+  expect(code).toBe(0);
+  const [{ removals }] = report.rounds as [RoundResult];
+  for (const kind of ["removed: count", "removed: request", "refused", "holds placed"])
+    expect(removals[kind] ?? 0, `${kind}: ${output}`).toBeGreaterThan(0);
+}, 300_000);
+
 // One of them here; `npm run faults -- --broken all` runs every one.
 test("a build that ignores fences is detected", async () => {
   const name: BrokenName = "fence_off";

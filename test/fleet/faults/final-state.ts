@@ -9,6 +9,7 @@ import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
 import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
+import type { RemovedCheckpoint } from "../../../shared/protocol/retention.ts";
 import { HEADERS, STREAMS } from "../../../shared/protocol/subjects.ts";
 import { readAudit } from "../../../shared/records/audit/audit.ts";
 import { openFormat } from "../../../shared/records/kv/format.ts";
@@ -19,6 +20,7 @@ import { decodeHead } from "../../../shared/records/task/head.ts";
 import { viewOf } from "../../../shared/records/task/task-view.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import type { Reader, Store } from "../../../shared/store/store.ts";
+import { scrub } from "../../harness/records/scrub.ts";
 import {
   type DeadLetter,
   type Entry,
@@ -56,7 +58,10 @@ export async function readStore(
     }
     const handoffs = await readHandoffs(repository);
     const transitions = await store.read(READ, readTransitions);
-    return { tasks, handoffs, transitions, unpublished: await store.read(READ, readUnpublished) };
+    const unpublished = await store.read(READ, readUnpublished);
+    // Last, because the scrub writes its findings into the store.
+    const { findings } = await scrub({ store, repository }, { quarantines: false });
+    return { tasks, handoffs, transitions, unpublished, findings };
   } finally {
     await store.close({ drainMs: 5_000 });
   }
@@ -82,6 +87,7 @@ async function readTask(
   const records = await store.read(READ, (reader) => readTrail(reader, task));
   const entries = records.map(({ entry }) => JSON.parse(entry) as Entry);
   const current: { checkpoint_id: string; version: number }[] = [];
+  const removed: RemovedCheckpoint[] = [];
   for (let cursor: string | undefined; ; ) {
     const page = await repository.history(DEFAULT_TENANT, {
       task_id: task,
@@ -95,11 +101,12 @@ async function readTask(
         version: metadata.version,
       })),
     );
+    removed.push(...(page.removed ?? []));
     cursor = page.cursor;
     if (cursor === undefined) break;
   }
   const hashes = await readHashes(repository, entries);
-  return { task, head: viewOf(record), record, records, entries, current, hashes };
+  return { task, head: viewOf(record), record, records, entries, current, removed, hashes };
 }
 
 async function readHandoffs(repository: CheckpointRepository): Promise<Map<string, Handoff>> {

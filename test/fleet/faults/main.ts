@@ -5,7 +5,7 @@ import {
   missingFoundationdb,
   startFoundationdb,
 } from "../../harness/stores/foundationdb.ts";
-import { BROKEN, BROKEN_NAMES, type BrokenName } from "./environment/broken-builds.ts";
+import { BROKEN, BROKEN_NAMES, type BrokenName, NEEDS_RETENTION } from "./environment/broken-builds.ts";
 import { missingSmallDisk } from "./environment/round-folders.ts";
 import { commandFor, HELP, type Options, type RoundName, readOptions } from "./plan/options.ts";
 import type { FaultKind } from "./plan/plan.ts";
@@ -36,6 +36,7 @@ const MISSING: Readonly<Record<RoundName, () => Promise<string | undefined>>> = 
   alone: async () => undefined,
   "small-disk": async () => missingSmallDisk(),
   several: async () => undefined,
+  retention: async () => undefined,
   foundationdb: missingFoundationdb,
 };
 
@@ -65,8 +66,9 @@ async function oneRound(
   try {
     return await runRound({
       name,
-      shape: name === "several" || name === "foundationdb" ? "several" : "alone",
+      shape: name === "alone" || name === "small-disk" ? "alone" : "several",
       smallDisk: name === "small-disk",
+      retention: name === "retention" || (broken !== null && NEEDS_RETENTION.has(broken)),
       foundationdb,
       seed: o.seed + 10_000 * index,
       durationMs: (o.minutes * 60_000) / rounds,

@@ -24,6 +24,7 @@ export function formatReport(rounds: readonly RoundResult[]): string {
     table("recoveries", rounds, ({ recoveries }) => recoveriesIn(recoveries)),
     table("failures, by class and signal", rounds, ({ recoveries }) => recoveries.failures),
     table("tasks of workers, by kind and end", rounds, ({ recoveries }) => recoveries.tasks),
+    table("removals and holds", rounds, ({ removals }) => removals),
     table("handoffs open at a kill, by state", rounds, ({ handoffs }) => handoffs.open_at_kills),
     table("checked", rounds, (round) => ({
       ...round.checked,

@@ -7,13 +7,8 @@ import { dumpBus } from "./bus-dump.ts";
 import { judge, type Verdict } from "./checker/checker.ts";
 import type { Violation } from "./checker/evidence.ts";
 import type { BrokenName } from "./environment/broken-builds.ts";
-import {
-  type FaultFleet,
-  isShared,
-  type KillAtPoint,
-  type Shape,
-  startFaultFleet,
-} from "./environment/fleet.ts";
+import { type FaultFleet, isShared, type KillAtPoint, startFaultFleet } from "./environment/fleet.ts";
+import type { Shape } from "./environment/programs.ts";
 import { openRoundFolders, type RoundFolders } from "./environment/round-folders.ts";
 import { readStore, readStreams } from "./final-state.ts";
 import { Nemesis, targetsOf } from "./plan/nemesis.ts";
@@ -25,6 +20,8 @@ export interface RoundOptions {
   readonly name: string;
   readonly shape: Shape;
   readonly smallDisk: boolean;
+  /** Whether retention and operators remove checkpoints. */
+  readonly retention: boolean;
   /** Absent: the embedded store. */
   readonly foundationdb: FoundationdbServer | undefined;
   readonly seed: number;
@@ -60,6 +57,7 @@ export interface RoundResult {
   readonly zombies: Verdict["zombies"];
   readonly handoffs: Verdict["handoffs"];
   readonly recoveries: Verdict["recoveries"];
+  readonly removals: Verdict["removals"];
   readonly violations: readonly Violation[];
   /** The folder of the evidence; null when it was removed. */
   readonly evidence: string | null;
@@ -108,7 +106,8 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
     const finalState = { ...stored, ...streams, events: [...streams.events, ...unpublished] };
     const kills = [...faults.kills, ...fleet.killsAtPoints.map(({ at }) => at)];
     const verdict = judge({ ...history, finalState, heartbeats: fleet.heartbeatRecorder.heartbeats }, kills);
-    const violations = [...recovered.violations, ...verdict.violations];
+    const { violations: found, ...counts } = verdict;
+    const violations = [...recovered.violations, ...found];
     return {
       name: o.name,
       engine: o.foundationdb === undefined ? "lmdb" : "foundationdb",
@@ -121,10 +120,7 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
       restarts: restartsOf(fleet),
       idle_ms: Math.round(recovered.idleMs),
       queue: countQueue(history.attempts, finalState.dead.length),
-      checked: verdict.checked,
-      zombies: verdict.zombies,
-      handoffs: verdict.handoffs,
-      recoveries: verdict.recoveries,
+      ...counts,
       violations,
       evidence: await keepEvidence(o, fleet, folders, violations),
     };

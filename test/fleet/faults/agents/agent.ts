@@ -137,26 +137,38 @@ async function read(
   deadlineMs: number,
 ): Promise<Ending> {
   const options = { deadlineMs };
-  const found = (checkpoints: readonly (Checkpoint | null)[]): Ending => {
+  const found = (checkpoints: readonly (Checkpoint | null)[], removed: readonly string[] = []): Ending => {
     const versions = checkpoints.filter((one) => one !== null);
     for (const { metadata } of versions) {
       behaviour.saw(step.task, { id: metadata.checkpoint_id, version: metadata.version, seq: metadata.seq });
     }
-    return { outcome: "read", seen: { versions: versions.map(seenVersion) } };
+    const seen = { versions: versions.map(seenVersion), ...(removed.length > 0 && { removed }) };
+    return { outcome: "read", seen };
   };
   switch (step.op) {
     case "get":
-      return found([await client.getCheckpoint(step.id, options)]);
+      return client
+        .getCheckpoint(step.id, options)
+        .then((checkpoint) => found([checkpoint]))
+        .catch((error: unknown) => {
+          if (!(error instanceof FleetError) || error.details.removed === undefined) throw error;
+          return found([], [step.id]);
+        });
     case "latest": {
       const { checkpoint, passed_over } = await client.latest(step.task, options);
       return passed_over.length > 0 ? { outcome: "refused", code: "CORRUPT" } : found([checkpoint]);
     }
     case "history": {
-      const { checkpoints, corrupt } = await client.getCheckpointHistory(step.task, {
-        ...options,
-        limit: step.limit,
-      });
-      return corrupt.length > 0 ? { outcome: "refused", code: "CORRUPT" } : found(checkpoints);
+      const {
+        checkpoints,
+        corrupt,
+        removed = [],
+      } = await client.getCheckpointHistory(step.task, { ...options, limit: step.limit });
+      if (corrupt.length > 0) return { outcome: "refused", code: "CORRUPT" };
+      return found(
+        checkpoints,
+        removed.map(({ checkpoint_id }) => checkpoint_id),
+      );
     }
     case "task": {
       const head = await client.getTask(step.task, options);

@@ -65,6 +65,8 @@ export interface SeenVersion {
 /** The result of a read: the versions on its page or the head of the task. Without a result there are no versions and head is null. */
 export interface Seen {
   readonly versions?: readonly SeenVersion[];
+  /** The ids of the removed checkpoints on a page of the history, or of the one that was to be read. */
+  readonly removed?: readonly string[];
   readonly head?: { readonly audit_seq: number; readonly audit_hash: string; readonly fence: number } | null;
 }
 

@@ -66,6 +66,8 @@ const SHARED_TASKS = 3;
 const ZOMBIE_SHARE = 0.6;
 const KNOWN_CHECKPOINTS_MAX = 30;
 const LARGE_TEXT_CHARS = 80_000;
+/** The share of the checkpoints with a retention policy that promises more time than a round has. */
+const PROMISED_SHARE = 0.05;
 /** The share of the checkpoints with which an agent hands off. */
 const HANDOFF_SHARE = 0.12;
 
@@ -191,7 +193,9 @@ export class AgentBehaviour {
     this.#step += 1;
     const known = this.#task(task);
     const usual = this.#texts.checkpoint(1, this.#step);
-    const checkpoint = this.#random() < 0.02 ? enlarged(usual, this.#random) : usual;
+    const plain = this.#random() < 0.02 ? enlarged(usual, this.#random) : usual;
+    const isPromised = this.#random() < PROMISED_SHARE;
+    const checkpoint = isPromised ? { ...plain, compliance: { retention_policy: "short" } } : plain;
     const conditional = this.#random() < 0.3;
     return {
       op: "create",

@@ -11,6 +11,7 @@ import { checkOwners } from "./owners.ts";
 import { checkQueued } from "./queue-order.ts";
 import { checkRecoveries } from "./recovery/recoveries.ts";
 import { countRecoveries, type RecoveryCounts } from "./recovery/recovery-counts.ts";
+import { checkRemovals, countRemovals } from "./retention/removals.ts";
 import { checkTrails } from "./trail.ts";
 
 export interface Verdict {
@@ -26,6 +27,7 @@ export interface Verdict {
   readonly zombies: ZombieCounts;
   readonly handoffs: HandoffCounts;
   readonly recoveries: RecoveryCounts;
+  readonly removals: Readonly<Record<string, number>>;
 }
 
 /** `kills` are the times of the kills by the wall clock, which are used for counts only. */
@@ -44,6 +46,8 @@ export function judge(evidence: Evidence, kills: readonly number[] = []): Verdic
     ...checkQueued(evidence, commands),
     ...checkCorruption(evidence),
     ...checkRecoveries(evidence),
+    ...checkRemovals(evidence),
+    ...checkScrub(evidence),
   ];
   return {
     violations,
@@ -58,7 +62,20 @@ export function judge(evidence: Evidence, kills: readonly number[] = []): Verdic
     zombies: countZombies(evidence, commands),
     handoffs: countHandoffs(handoffHistories(finalState), commands, kills),
     recoveries: countRecoveries(evidence),
+    removals: countRemovals(evidence),
   };
+}
+
+/** The scrub may report nothing but the damage of the run. */
+function checkScrub({ finalState, damages }: Evidence): Violation[] {
+  const damaged = new Set(damages.map(({ task }) => task));
+  const wrong = finalState.findings.filter(({ task_id }) => !damaged.has(task_id));
+  return wrong.map(({ task_id: task, ...details }) => ({
+    kind: "scrub_failed",
+    task,
+    text: "the scrub found damage that the run did not cause",
+    details,
+  }));
 }
 
 /** Corruption in a task without damage was caused by the system itself. */

@@ -2,7 +2,15 @@
  * The check of every command against the store: a committed command is stored as it was answered, no command is applied twice, no refused
  * command is applied, every applied command was sent, and no command is open at the end.
  */
-import { applicationsOf, type Command, type Evidence, type Violation, versionName } from "./evidence.ts";
+import {
+  applicationsOf,
+  type Command,
+  type Evidence,
+  type FinalTask,
+  type Violation,
+  versionName,
+} from "./evidence.ts";
+import { removedIn } from "./retention/tombstones.ts";
 
 /** The time from a refusal to its dead letter, which may have to wait for the bus. */
 const DEAD_LETTER_MS = 15_000;
@@ -14,6 +22,8 @@ export function checkCommands(
   const applications = applicationsOf(finalState);
   const dead = new Map(finalState.dead.map(({ command_id, at }) => [command_id, at]));
   const damaged = new Set(damages.map(({ checkpoint_id }) => checkpoint_id));
+  const removed = removedOf([...finalState.tasks.values()]);
+  const isGone = (id: string | null): boolean => id !== null && (damaged.has(id) || removed.has(id));
   const found: Violation[] = [];
   for (const command of commands.values()) {
     const applied = applications.get(command.id) ?? [];
@@ -54,9 +64,10 @@ export function checkCommands(
         task === command.task &&
         entry.checkpoint_id === committed.checkpoint_id &&
         entry.version === committed.version &&
-        entry.new_hash === committed.hash &&
+        // The answer to a removal names the removed version.
+        (entry.op === "remove" ? entry.old_hash : entry.new_hash) === committed.hash &&
         (committed.fence === null || entry.fence === committed.fence) &&
-        (committed.hash === null || storedHash === committed.hash || damaged.has(entry.checkpoint_id ?? ""));
+        (committed.hash === null || storedHash === committed.hash || isGone(entry.checkpoint_id));
       if (!isEqual) {
         report("lost", "the stored version differs from the answer", {
           answered: committed,
@@ -67,6 +78,10 @@ export function checkCommands(
     }
   }
   return [...found, ...checkUnsent(applications, commands)];
+}
+
+function removedOf(tasks: readonly FinalTask[]): ReadonlySet<string | null> {
+  return new Set(tasks.flatMap(({ entries }) => [...removedIn(entries).keys()]));
 }
 
 function checkUnsent(

@@ -31,6 +31,8 @@ const TYPES: Readonly<Record<string, string>> = {
   resume: "RECOVERY_COMPLETED",
   settle: "RECOVERY_SETTLED",
   retry: "RECOVERY_REQUESTED",
+  remove: "CHECKPOINT_REMOVED",
+  retain: "TASK_RETENTION_CHANGED",
 };
 
 export function checkEvents(finalState: FinalState): Violation[] {

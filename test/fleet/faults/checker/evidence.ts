@@ -3,6 +3,8 @@ import type { TaskRecord } from "../../../../shared/lifecycle/task.ts";
 import type { Alert } from "../../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../../shared/protocol/events.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
+import type { RemovedCheckpoint } from "../../../../shared/protocol/retention.ts";
+import type { ScrubFinding } from "../../../../shared/protocol/scrub.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
 import type { CallAttempt, CommittedFacts, DamageLine, LifecycleLine, SentLine } from "../agents/history.ts";
 
@@ -45,6 +47,11 @@ export interface Entry {
   /** The rung and the recovery point of an attempt. */
   readonly rung?: string;
   readonly from_checkpoint?: string;
+  readonly final_status?: string;
+  /** The policy of a removed checkpoint. */
+  readonly retention_policy?: string | null;
+  /** The holds of the task after a change of them. */
+  readonly holds?: readonly string[];
 }
 
 export interface FinalTask {
@@ -57,6 +64,8 @@ export interface FinalTask {
   readonly entries: readonly Entry[];
   /** The checkpoints in the order of the task, each with its current version. */
   readonly current: readonly { readonly checkpoint_id: string; readonly version: number }[];
+  /** What is left of the removed checkpoints, in the order of the task. */
+  readonly removed: readonly RemovedCheckpoint[];
   /** The hashes of the valid versions, by {@link versionName}. */
   readonly hashes: ReadonlyMap<string, string>;
 }
@@ -88,6 +97,8 @@ export interface FinalState {
   readonly events: readonly FleetEvent[];
   readonly dead: readonly DeadLetter[];
   readonly exits: readonly ExitRecord[];
+  /** The findings of a complete scrub of the store. */
+  readonly findings: readonly ScrubFinding[];
 }
 
 /** A heartbeat on the bus; times are of the wall clock. */
@@ -146,6 +157,9 @@ export const VIOLATIONS = [
   "budget_overdrawn",
   "budget_returned",
   "ended_restarted",
+  "removal_incomplete",
+  "removal_unjustified",
+  "scrub_failed",
   "process_failed",
   "not_recovered",
 ] as const;

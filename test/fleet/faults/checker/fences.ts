@@ -1,6 +1,7 @@
 /**
  * The check of the fences: every applied command had the current fence of its position in the task's order, and a command without a fence was
- * applied to a task without an owner. The attempts of superseded agents are counted, because without them the check proves nothing.
+ * applied to a task without an owner. Only the commands of operators need no fence. The attempts of superseded agents are counted, because
+ * without them the check proves nothing.
  */
 import { applicationsOf, type Command, commandEntries, type Evidence, type Violation } from "./evidence.ts";
 import { revokesOwnership } from "./owners.ts";
@@ -15,6 +16,8 @@ export interface ZombieCounts {
   /** The calls of agents that were superseded by a handoff. */
   readonly after_handoff: number;
 }
+
+const OF_OPERATORS: ReadonlySet<string> = new Set(["remove", "retain"]);
 
 export function checkFences({ finalState }: Evidence, commands: ReadonlyMap<string, Command>): Violation[] {
   const found: Violation[] = [];
@@ -31,7 +34,8 @@ export function checkFences({ finalState }: Evidence, commands: ReadonlyMap<stri
       const { seq, op, command_id, owner_to } = entry;
       const givesOwnership = op === "take" || op === "acknowledge";
       const given = commands.get(command_id!)?.attempts[0]?.fence;
-      const isAllowed = given === undefined ? owner === null || givesOwnership : given === fence;
+      const needsFence = owner !== null && !givesOwnership && !OF_OPERATORS.has(op);
+      const isAllowed = given === undefined ? !needsFence : given === fence;
       if (!isAllowed) {
         found.push({
           kind: "zombie_accepted",

@@ -9,6 +9,8 @@ export interface Lineage {
   readonly seq: number;
   /** The ids of all ancestors. */
   readonly ancestors: ReadonlySet<string>;
+  /** The checkpoint from which a recovery continues if this one is damaged. */
+  readonly fallback: string | null;
   /** The number of different completed items; null if the sent command was not recorded. */
   readonly items: number | null;
 }
@@ -28,7 +30,9 @@ export function lineagesOf({ entries }: FinalTask, sent: ReadonlyMap<string, Sen
     const before = found.at(-1);
     const parents = checkpoint?.metadata.parent_ids ?? (before === undefined ? [] : [before.id]);
     const ancestors = new Set(parents.flatMap((one) => [one, ...(byId.get(one)?.ancestors ?? [])]));
-    const lineage = { id, seq, ancestors, items: checkpoint === undefined ? null : itemsOf(checkpoint) };
+    const fallback = checkpoint?.recovery?.last_successful_state ?? before?.id ?? null;
+    const items = checkpoint === undefined ? null : itemsOf(checkpoint);
+    const lineage = { id, seq, ancestors, fallback, items };
     found.push(lineage);
     byId.set(id, lineage);
   }

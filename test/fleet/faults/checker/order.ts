@@ -4,9 +4,9 @@
  *   - no write is after a write that began only when the first one was known to be committed, and
  *   - every read has a position between two entries at which the task has the returned value. The position is after every entry that was
  *     known to be committed before the read began, or that an earlier read returned, and before every entry that began after its end.
- * The value of a read is correct for an interval of positions, from the entry of its version to the next change. The check processes the
- * reads in the order of their beginnings and chooses the first possible position. Reads limit later reads from below only, so no other
- * choice can be better.
+ * The value of a read is correct for an interval of positions, from the entry of its version to the next change or the removal. The check
+ * processes the reads in the order of their beginnings and chooses the first possible position. Reads limit later reads from below only, so
+ * no other choice can be better.
  */
 import type { CallAttempt } from "../agents/history.ts";
 import {
@@ -158,9 +158,12 @@ type PositionFinder = (
 function createPositionFinder(entries: readonly Entry[]): PositionFinder {
   const creates = entries.filter(({ op }) => op === "create");
   const changes = Map.groupBy(
-    entries.filter(({ op }) => WRITES_VERSION.has(op)),
+    entries.filter(({ op }) => WRITES_VERSION.has(op) || op === "remove"),
     ({ checkpoint_id }) => checkpoint_id!,
   );
+  /** The position of the removal; infinite for a checkpoint that exists. */
+  const removedAt = (id: string): number =>
+    changes.get(id)?.find(({ op }) => op === "remove")?.seq ?? Number.POSITIVE_INFINITY;
   /** The position at which this version is replaced; infinite for the current one. */
   const replacedAt = (id: string, entry: number): number =>
     changes.get(id)?.find(({ seq }) => seq > entry)?.seq ?? Number.POSITIVE_INFINITY;
@@ -176,7 +179,7 @@ function createPositionFinder(entries: readonly Entry[]): PositionFinder {
       const position = Math.max(from, floor);
       return position < until && position <= ceiling ? position : null;
     };
-    const { head, versions } = read.seen!;
+    const { head, versions, removed = [] } = read.seen!;
     if (head !== undefined) {
       if (head === null) return fits(0, 1);
       const hashAt = finalTask?.records[head.audit_seq]?.entry;
@@ -186,29 +189,34 @@ function createPositionFinder(entries: readonly Entry[]): PositionFinder {
           : hashAt !== undefined && (JSON.parse(hashAt) as { prev: string }).prev === head.audit_hash;
       return isOwn ? fits(head.audit_seq, head.audit_seq + 1) : null;
     }
-    const [first] = versions!;
-    if (first === undefined) {
-      const begins = read.checkpoint_id === undefined ? nextCreate(0) : replacedAt(read.checkpoint_id, 0);
-      return fits(0, begins);
+    if (versions!.length + removed.length === 0) {
+      const { checkpoint_id: id } = read;
+      return fits(0, id === undefined ? nextCreate(0) : replacedAt(id, 0));
     }
     if (
       !versions!.every(({ checkpoint_id, version, entry, hash }) => isAt(checkpoint_id, version, entry, hash))
     )
       return null;
-    const from = Math.max(...versions!.map(({ entry }) => entry));
+    const from = Math.max(...versions!.map(({ entry }) => entry), ...removed.map(removedAt));
     const replaced = Math.min(
       ...versions!.map(({ checkpoint_id, entry }) => replacedAt(checkpoint_id, entry)),
     );
     if (read.op === "get") return fits(from, replaced);
     // `latest` and `history` begin at the newest checkpoint, and a page has no gaps.
     const newest = creates.findLastIndex(({ seq }) => seq <= from);
-    const ids = versions!.map(({ checkpoint_id }) => checkpoint_id);
+    const size = versions!.length + removed.length;
     const page = creates
-      .slice(Math.max(0, newest + 1 - ids.length), newest + 1)
+      .slice(Math.max(0, newest + 1 - size), newest + 1)
       .map(({ checkpoint_id }) => checkpoint_id!)
       .reverse();
-    const isComplete = read.op === "latest" || ids.length === Math.min(read.limit ?? ids.length, newest + 1);
-    if (!isComplete || page.join() !== ids.join()) return null;
+    const isComplete = read.op === "latest" || size === Math.min(read.limit ?? size, newest + 1);
+    // A page lists the checkpoints and the removed ones separately, both in the order of the task.
+    const isRemoved = (id: string): boolean => removedAt(id) <= from;
+    const isPage =
+      page.filter((id) => !isRemoved(id)).join() ===
+        versions!.map(({ checkpoint_id }) => checkpoint_id).join() &&
+      page.filter(isRemoved).join() === removed.join();
+    if (!isComplete || !isPage) return null;
     return fits(from, Math.min(replaced, nextCreate(from)));
   };
 }

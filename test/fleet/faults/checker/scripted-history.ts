@@ -7,6 +7,8 @@ import { CHAIN_START, entryHash } from "../../../../shared/integrity/chain.ts";
 import type { Alert } from "../../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../../shared/protocol/events.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
+import type { RemovedCheckpoint } from "../../../../shared/protocol/retention.ts";
+import type { ScrubFinding } from "../../../../shared/protocol/scrub.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
 import type {
   CallAttempt,
@@ -44,6 +46,8 @@ const TYPES: Record<string, FleetEvent["type"]> = {
   recover: "RECOVERY_INITIATED",
   resume: "RECOVERY_COMPLETED",
   settle: "RECOVERY_SETTLED",
+  remove: "CHECKPOINT_REMOVED",
+  retain: "TASK_RETENTION_CHANGED",
 };
 
 interface WriteFacts {
@@ -65,6 +69,8 @@ export class ScriptedHistory {
   readonly exits: ExitRecord[] = [];
   readonly hashes = new Map<string, string>();
   readonly current: { checkpoint_id: string; version: number }[] = [];
+  readonly removed: Mutable<RemovedCheckpoint>[] = [];
+  readonly findings: ScrubFinding[] = [];
   readonly handoffs = new Map<string, Mutable<Handoff>>();
   readonly alerts: Alert[] = [];
   readonly sent = new Map<string, SentLine>();
@@ -241,7 +247,7 @@ export class ScriptedHistory {
       state: this.state,
       fence: this.fence,
       owner: this.owner,
-      seq: this.current.length,
+      seq: this.current.length + this.removed.length,
       latest_id: this.current.at(-1)?.checkpoint_id ?? null,
       handoff_id: this.openHandoff,
       recovery: this.recovery === null ? null : { state: this.recovery },
@@ -256,9 +262,10 @@ export class ScriptedHistory {
       entries: this.entries,
       current: this.current.filter(({ checkpoint_id }) => !damaged.has(checkpoint_id)),
       record: null,
+      removed: this.removed,
       hashes: this.hashes,
     };
-    const { transitions, events, handoffs, alerts, dead, exits } = this;
+    const { transitions, events, handoffs, alerts, dead, exits, findings } = this;
     const finalState = {
       tasks: new Map([[this.task, task]]),
       transitions,
@@ -267,6 +274,7 @@ export class ScriptedHistory {
       alerts,
       dead,
       exits,
+      findings,
     };
     return {
       attempts: [...this.attempts].sort((a, b) => a.begin - b.begin),

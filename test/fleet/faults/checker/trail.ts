@@ -1,7 +1,7 @@
 /**
  * The check of the audit trail of each task against its state: the hash chain is valid, every version has exactly one entry and every entry
- * its version, each entry begins at the end of the previous one, and all entries together yield the head. The system's count of transitions
- * equals the number of entries.
+ * its version or its removal, each entry begins at the end of the previous one, and all entries together yield the head. The system's count
+ * of transitions equals the number of entries.
  */
 import { isDeepStrictEqual } from "node:util";
 import { createChainVerifier } from "../../../../shared/integrity/chain.ts";
@@ -21,6 +21,7 @@ import {
   WRITES_VERSION,
 } from "./evidence.ts";
 import { givesOwnership, revokesOwnership } from "./owners.ts";
+import { removedIn } from "./retention/tombstones.ts";
 
 export function checkTrails({ finalState, damages }: Pick<Evidence, "finalState" | "damages">): Violation[] {
   const damaged = new Set(damages.map(({ checkpoint_id }) => checkpoint_id));
@@ -80,6 +81,7 @@ function checkVersions(
   const report = (text: string, details: Record<string, unknown>): void => {
     found.push({ kind: "audit_incomplete", task, text, details });
   };
+  const removed = removedIn(entries);
   const made = new Map<string, Entry>();
   for (const entry of entries) {
     if (entry.checkpoint_id === null || entry.version === null || !WRITES_VERSION.has(entry.op)) continue;
@@ -90,6 +92,8 @@ function checkVersions(
     if (entry.version > 1 && (before?.new_hash ?? null) !== entry.old_hash) {
       report("an entry does not begin at the previous version", { version: name, seq: entry.seq });
     }
+    // The check of the removals covers these versions.
+    if (removed.has(entry.checkpoint_id)) continue;
     const isLost = hashes.get(name) !== entry.new_hash;
     if (isLost !== damaged.has(name)) {
       found.push({
@@ -165,11 +169,13 @@ function checkStates({ task, head, entries, current }: FinalTask, damaged: Reado
     });
   }
   const ids = current.map(({ checkpoint_id }) => checkpoint_id);
-  if (JSON.stringify(ids) !== JSON.stringify(created.filter((id) => !damaged.has(id)))) {
+  const removed = removedIn(entries);
+  const living = created.filter((id) => !damaged.has(id) && !removed.has(id));
+  if (JSON.stringify(ids) !== JSON.stringify(living)) {
     found.push({
       kind: "state_wrong",
       task,
-      text: "the task's checkpoints differ from the created ones",
+      text: "the task's checkpoints differ from those that were created and not removed",
       details: { created: created.length, listed: ids.length },
     });
   }

@@ -21,6 +21,7 @@ import { wrappedStore } from "../../../harness/stores/wrapped-store.ts";
 import type { ViolationKind } from "../checker/evidence.ts";
 import { type AlteredTransact, altered, alteredReads, subspaceOf } from "./altered-transactions.ts";
 import { forgettingAttempts, keepingFences, returningBudgets, withoutLeases } from "./broken-recoveries.ts";
+import { forgettingHolds, withoutTombstones } from "./broken-retention.ts";
 
 /** Each broken build, with the violation that must reveal it. */
 export const BROKEN = {
@@ -35,8 +36,13 @@ export const BROKEN = {
   attempts_uncounted: { transact: forgettingAttempts, revealedBy: "budget_overdrawn" },
   // Damaged checkpoints match their hashes, which is the effect of a build that compares no hashes.
   unverified: { transact: unchanged, revealedBy: "corrupt_served" },
+  hold_forgotten: { transact: forgettingHolds, revealedBy: "removal_unjustified" },
+  tombstone_skipped: { transact: withoutTombstones, revealedBy: "removal_incomplete" },
 } as const satisfies Record<string, { transact: AlteredTransact; revealedBy: ViolationKind }>;
 export type BrokenName = keyof typeof BROKEN;
+
+/** The broken builds that only a fleet with removals reveals. */
+export const NEEDS_RETENTION: ReadonlySet<BrokenName> = new Set(["hold_forgotten", "tombstone_skipped"]);
 
 export const BROKEN_NAMES = Object.keys(BROKEN) as BrokenName[];
 

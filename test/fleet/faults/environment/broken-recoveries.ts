@@ -7,7 +7,7 @@ import type { Bytes, Store } from "../../../../shared/store/store.ts";
 import { type AlteredTransact, altered, alteredReads, subspaceOf } from "./altered-transactions.ts";
 
 /** Changes the head that the transactions with one label write. */
-const writingHeads =
+export const writingHeads =
   (label: string, change: (head: TaskRecord) => TaskRecord): AlteredTransact =>
   (store) =>
   (options, body) =>

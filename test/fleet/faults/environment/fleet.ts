@@ -3,53 +3,30 @@
  * is one process with every service, like the standalone fleet; `several` is two of each service on one store. The dispatcher alone has no
  * proxy, because it has no faults.
  */
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { projectRoot } from "../../../harness/project-root.ts";
 import { seededRandom } from "../../../load/workload.ts";
-import type { AgentGroupArguments, Progress } from "../agents/agent-group.ts";
-import type { AgentsArguments } from "../agents/agents.ts";
 import { type HeartbeatRecorder, startHeartbeatRecorder } from "../agents/heartbeat-recorder.ts";
 import { instant } from "../agents/history.ts";
-import type { TakersArguments } from "../agents/takers.ts";
-import type { DispatcherArguments, DispatcherMessage, TaskStarted } from "../workers/dispatcher.ts";
-import type { LaunchedAgentArguments } from "../workers/launched-agent.ts";
+import type { DispatcherMessage } from "../workers/dispatcher.ts";
 import { openStoreDamager, type StoreDamager } from "../workers/store-damage.ts";
-import { HEALTHY as HEALTHY_TYPE, LAUNCHED, WORKER } from "../workers/task-kinds.ts";
-import type { DamageRequest, WorkersArguments } from "../workers/workers.ts";
-import type { BrokenName } from "./broken-builds.ts";
+import type { DamageRequest } from "../workers/workers.ts";
 import { type SupervisedNats, superviseNats } from "./nats.ts";
-import { POLICY, writePolicy } from "./policy.ts";
-import { type ProcessOptions, SupervisedProcess } from "./process.ts";
+import { writePolicy } from "./policy.ts";
+import { SupervisedProcess } from "./process.ts";
+import {
+  agentProcess,
+  dispatcherProcess,
+  type FleetOptions,
+  type FleetSetup,
+  operatorProcess,
+  type Program,
+  runnerProcess,
+  SHAPES,
+  serviceProcess,
+  takerProcess,
+  workerProcess,
+} from "./programs.ts";
 import { type NetworkProxy, startProxy } from "./proxy.ts";
-import type { RoundFolders } from "./round-folders.ts";
-import type { Role, ServiceArguments } from "./service.ts";
-
-export const SHAPES = {
-  alone: [["all-in-one", ["writer", "reader", "coordinator", "watchdog"]]],
-  several: [
-    ["writer-1", ["writer"]],
-    ["writer-2", ["writer"]],
-    ["reader-1", ["reader"]],
-    ["reader-2", ["reader"]],
-    ["coordinator-1", ["coordinator"]],
-    ["coordinator-2", ["coordinator"]],
-    ["watchdog-1", ["watchdog"]],
-    ["watchdog-2", ["watchdog"]],
-  ],
-} as const satisfies Record<string, readonly (readonly [string, readonly Role[]])[]>;
-export type Shape = keyof typeof SHAPES;
-
-export interface FleetOptions {
-  readonly shape: Shape;
-  readonly folders: RoundFolders;
-  readonly storeUrl: string;
-  readonly seed: number;
-  readonly broken: BrokenName | null;
-  /** The time in which processes are killed at kill points; 0: no such kills. */
-  readonly killsMs: number;
-  readonly onProgress: (progress: Progress) => void;
-}
 
 export interface FaultFleet {
   readonly nats: SupervisedNats;
@@ -79,11 +56,6 @@ export interface KillAtPoint {
   readonly at: number;
 }
 
-const RUNNER_PROGRAM = "test/fleet/faults/workers/runner.ts";
-const LAUNCHED_PROGRAM = "test/fleet/faults/workers/launched-agent.ts";
-const AGENTS_EACH = 4;
-const WORKERS_EACH = 5;
-const HEALTHY = 4;
 /** The time until a killed process is restarted. */
 const RESTART_MS = 200;
 const READY_MS = 60_000;
@@ -124,7 +96,7 @@ export async function startFaultFleet(o: FleetOptions): Promise<FaultFleet> {
     Promise.all([1, 2].map((i) => start(`${role}-${i}`, seed + 1_000 * i, program)));
   try {
     const services = await Promise.all(
-      SHAPES[o.shape].map(([name, roles], i) => start(name, o.seed + 100 + i, service(roles))),
+      SHAPES[o.shape].map(([name, roles], i) => start(name, o.seed + 100 + i, serviceProcess(roles))),
     );
     await allReady(services);
     // The runner has the same faults as the services.
@@ -136,6 +108,7 @@ export async function startFaultFleet(o: FleetOptions): Promise<FaultFleet> {
     const takers = await startGroup("takers", o.seed + 5_000, takerProcess);
     await allReady(takers);
     const agents = await startGroup("agents", o.seed, agentProcess(instant()));
+    if (o.retention) agents.push(await start("operators", o.seed + 4_000, operatorProcess));
     await allReady(agents);
     // No other process can open, and so damage, an unshared store.
     const damager = isShared(o) ? await openStoreDamager(o, seededRandom(o.seed + 9_000)) : undefined;
@@ -202,137 +175,3 @@ async function allReady(processes: readonly SupervisedProcess[]): Promise<void> 
   const down = processes.find((_, i) => !up[i]);
   if (down !== undefined) throw new Error(`${down.name} did not start:\n${down.logTail()}`);
 }
-
-interface FleetSetup extends FleetOptions {
-  readonly killsUntil: number;
-  readonly policyFile: string;
-  readonly streamBytes: number;
-  readonly onKillPoint: (point: string) => void;
-}
-
-type Program = (
-  o: FleetSetup,
-  its: { readonly name: string; readonly seed: number; readonly url: string },
-) => ProcessOptions;
-
-const service =
-  (roles: readonly Role[]): Program =>
-  ({ folders, storeUrl, broken, streamBytes, killsUntil, policyFile, onKillPoint }, { name, seed, url }) => ({
-    name,
-    program: "test/fleet/faults/environment/service.ts",
-    parameters: (incarnation): ServiceArguments => ({
-      roles,
-      seed: seed + incarnation,
-      broken,
-      streamBytes,
-      killsUntil,
-    }),
-    env: {
-      FLEET_URL: url,
-      FLEET_STORE: storeUrl,
-      FLEET_AUTH: "off",
-      FLEET_POLICY: policyFile,
-      FLEET_AGENT_TYPES: [WORKER, HEALTHY_TYPE, LAUNCHED].join(),
-      // Short, so that a round has many finalizations by the fleet itself.
-      FLEET_FINALIZE_DRAFTS_AFTER: "3s",
-      // The checker compares every version that was ever written.
-      FLEET_RETENTION_EVERY: "off",
-      // It would restore the checkpoints that the run damages, and no agent would have to fall back.
-      FLEET_MIRROR_DIR: "off",
-      FLEET_OPS_PORT: "0",
-      FLEET_LOG_LEVEL: "warn",
-    },
-    logFile: join(folders.logs, `${name}.log`),
-    onKillPoint,
-  });
-
-const groupProcess = <A extends AgentGroupArguments>(
-  { folders, onProgress, onKillPoint }: FleetSetup,
-  { name, seed, url }: { readonly name: string; readonly seed: number; readonly url: string },
-  own: {
-    readonly program: string;
-    readonly further: Omit<A, keyof AgentGroupArguments>;
-    readonly onMessage?: (message: unknown) => void;
-  },
-): ProcessOptions => ({
-  name,
-  program: own.program,
-  parameters: (incarnation) => ({
-    name,
-    incarnation,
-    seed: seed + 17 * incarnation,
-    url,
-    historyFolder: folders.history,
-    spoolFolder: join(folders.data, "spool"),
-    ...own.further,
-  }),
-  env: {},
-  logFile: join(folders.logs, `${name}.log`),
-  onMessage: (message) => {
-    if ((message as Partial<Progress>).done !== undefined) onProgress(message as Progress);
-    else own.onMessage?.(message);
-  },
-  onKillPoint,
-});
-
-const agentProcess =
-  (beganAt: number): Program =>
-  (o, its) =>
-    groupProcess<AgentsArguments>(o, its, {
-      program: "test/fleet/faults/agents/agents.ts",
-      further: { agents: AGENTS_EACH, beganAt },
-    });
-
-const takerProcess: Program = (o, its) =>
-  groupProcess<TakersArguments>(o, its, {
-    program: "test/fleet/faults/agents/takers.ts",
-    further: { killsUntil: o.killsUntil, firstCheckpointMs: POLICY.defaults.first_checkpoint_ms },
-  });
-
-const workerProcess =
-  (damage: (name: string, request: DamageRequest["damage"]) => Promise<void>): Program =>
-  (o, its) =>
-    groupProcess<WorkersArguments>(o, its, {
-      program: "test/fleet/faults/workers/workers.ts",
-      further: { workers: WORKERS_EACH, killsUntil: o.killsUntil },
-      onMessage: (message) => void damage(its.name, (message as DamageRequest).damage),
-    });
-
-const dispatcherProcess =
-  (has: Pick<DispatcherArguments, "canDamage" | "hasRunner">, started: Set<string>): Program =>
-  (o, its) =>
-    groupProcess<DispatcherArguments>(o, its, {
-      program: "test/fleet/faults/workers/dispatcher.ts",
-      further: { healthy: HEALTHY, open: 2 * WORKERS_EACH, ...has },
-      onMessage: (message) => started.add((message as TaskStarted).started),
-    });
-
-const LAUNCHED_MAX = 3;
-
-/** The runner with the program of its agents, which it starts for each task. */
-const runnerProcess: Program = (o, its) => {
-  const { folders, killsUntil } = o;
-  const folder = join(folders.data, "runner");
-  const parameters: LaunchedAgentArguments = { seed: its.seed, historyFolder: folders.history, killsUntil };
-  const command = [process.execPath, join(projectRoot, LAUNCHED_PROGRAM), JSON.stringify(parameters)];
-  const agents = { [LAUNCHED]: { command, heartbeats: false, max_agents: LAUNCHED_MAX } };
-  const settings = join(folders.root, "runner.json");
-  writeFileSync(settings, JSON.stringify({ agents, max_agents: LAUNCHED_MAX, grace_ms: 5_000 }));
-  const { env, ...rest } = groupProcess<AgentGroupArguments>(o, its, {
-    program: RUNNER_PROGRAM,
-    further: {},
-  });
-  return {
-    ...rest,
-    env: {
-      ...env,
-      FLEET_URL: its.url,
-      FLEET_RUNNER_CONFIG: settings,
-      FLEET_RUNNER_DIR: folder,
-      FLEET_RUNNER_NAME: its.name,
-      FLEET_SPOOL_DIR: join(folders.data, "spool"),
-      FLEET_OPS_PORT: "0",
-      FLEET_LOG_LEVEL: "warn",
-    },
-  };
-};

@@ -33,11 +33,12 @@ export function killAt(point: string): Promise<never> {
 
 /** The labels of the transactions with kill points, by service. */
 const TRANSACTIONS = {
+  writer: ["remove_checkpoints", "pass_retention"],
   coordinator: ["offer", "escalate", "lapse", "reject"],
   watchdog: ["note_failure", "attempt_recovery", "block_recovery", "quarantine"],
 } as const;
 
-/** A store with kill points before and after the transactions of handoffs and recoveries. */
+/** A store with kill points before and after the transactions of handoffs, recoveries and the sweep of retention. */
 export function killableStore(store: Store, service: keyof typeof TRANSACTIONS, kills: KillPlan): Store {
   const labels: readonly string[] = TRANSACTIONS[service];
   return wrappedStore(store, async (options, body) => {

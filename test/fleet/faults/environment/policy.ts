@@ -15,6 +15,8 @@ export const POLICY = {
       window_attempts: 10,
       window_ms: 600_000,
     },
+    // Small, so that every task has removals. They begin where retention is on.
+    retention: { keep: 2, max: 6, completed_days: 1, days: 7 },
   },
   tenants: {
     // Many offers, because a worker may accept only after several of them were killed.

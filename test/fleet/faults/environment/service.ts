@@ -34,6 +34,8 @@ export interface ServiceArguments {
 
 /** The share of a service's kill points. With a higher share one process with all services would hardly ever run. */
 const KILL_SHARE = 0.005;
+/** The share of the kill points of retention, which are fewer. */
+const RETENTION_KILL_SHARE = 0.02;
 
 const { roles, seed, broken, streamBytes, killsUntil } = JSON.parse(process.argv[2]!) as ServiceArguments;
 process.once("disconnect", () => process.exit());
@@ -56,13 +58,14 @@ await runMain({
       store: faults.store,
       config: { ...readWriterConfig(config), watchdog: readWatchdogConfig(config) },
     };
-    if (roles.includes("writer")) platform.closers.add("writer", await startWriter(parts));
-    if (roles.includes("reader")) platform.closers.add("reader", await startReader(parts));
     const kills = { untilUs: killsUntil, share: KILL_SHARE, random: seededRandom(seed + 1) };
-    const killable = (service: "coordinator" | "watchdog") => ({
+    const killable = (service: "writer" | "coordinator" | "watchdog", share = KILL_SHARE) => ({
       ...parts,
-      store: killableStore(faults.store, service, kills),
+      store: killableStore(faults.store, service, { ...kills, share }),
     });
+    if (roles.includes("writer"))
+      platform.closers.add("writer", await startWriter(killable("writer", RETENTION_KILL_SHARE)));
+    if (roles.includes("reader")) platform.closers.add("reader", await startReader(parts));
     if (roles.includes("coordinator"))
       platform.closers.add("coordinator", await startCoordinator(killable("coordinator")));
     const bus = broken === "leases_ignored" ? deafBus(parts.bus) : parts.bus;

@@ -38,6 +38,7 @@ export class ScriptedHandoffs extends ScriptedHistory {
   protected begin(id: string, command: string | null): void {
     this.handoffs.set(id, {
       ...{ handoff_id: id, task_id: this.task, state: "requested", attempt: 0, max_attempts: null },
+      checkpoint_id: this.current.at(-1)?.checkpoint_id,
       ...{ to_agent_type: "qa", accepted_by: null, fence: null, first_checkpoint_id: null },
       first_checkpoint_ms: null,
     } as Mutable<Handoff>);
