@@ -149,10 +149,17 @@ async function publishBatch(context: RelayContext, { leases, entries }: Batch): 
   context.metrics.outboxPublishedTotal.inc(entries.length);
 }
 
-/** An offer without room is dropped and made again at its deadline, because events must not wait for it. */
+/**
+ * An offer without room is dropped and made again at its deadline, because events must not wait for it. An offer leaves its stream when an
+ * agent has taken it or a newer one of the task is stored, and a batch that is published again must not bring it back.
+ */
 async function publishOffers({ bus, log }: RelayContext, offers: readonly OfferEntry[]): Promise<void> {
   try {
-    await bus.publishOrdered(offers.map(message), { timeoutMs: PUBLISH_DEADLINE_MS, refuseFull: true });
+    await bus.publishOrdered(offers.map(message), {
+      timeoutMs: PUBLISH_DEADLINE_MS,
+      refuseFull: true,
+      expectsRemoval: true,
+    });
   } catch (error) {
     if (!(error instanceof BusError) || error.kind !== "stream_full") throw error;
     log.error({ error, offers: offers.length }, "the stream of offers is full");

@@ -70,6 +70,11 @@ export interface DurableOptions {
    * service publishes under an id that only services can make.
    */
   readonly isSharedId?: boolean;
+  /**
+   * The stream removes its messages in normal use, such as a work queue. A message that it reports as a copy and no longer has was then
+   * stored. Default false: it is stored again.
+   */
+  readonly expectsRemoval?: boolean;
   /** Whether a stored body is a copy of this message. Default: the same bytes. */
   readonly isCopy?: (stored: Uint8Array) => boolean;
 }

@@ -37,7 +37,7 @@ export async function publishOrdered(
     ) {
       continue;
     }
-    await storeChains(publisher, batch, { end, refuseFull: o.refuseFull ?? false });
+    await storeChains(publisher, batch, end, o);
   }
 }
 
@@ -88,7 +88,8 @@ async function storeBatch(
 async function storeChains(
   publisher: Publisher,
   batch: readonly OrderedMessage[],
-  { end, refuseFull }: { end: number; refuseFull: boolean },
+  end: number,
+  o: Omit<DurableOptions, "messageId">,
 ): Promise<void> {
   const chains = groupBy(batch, (message) => message.orderKey).values();
   let failure: unknown;
@@ -98,7 +99,7 @@ async function storeChains(
         if (failure !== undefined) return;
         const timeoutMs = Math.max(1, end - performance.now());
         const { subject, messageId } = message;
-        await publishDurable(publisher, subject, message, { messageId, timeoutMs, refuseFull });
+        await publishDurable(publisher, subject, message, { ...o, messageId, timeoutMs });
       }
     }
   };

@@ -43,6 +43,7 @@ export async function publishDurable(
     const name = copy === 0 ? o.messageId : `${o.messageId} ${copy}`;
     return isSecret ? ids.of(name) : name;
   };
+  const { expectsRemoval = false } = o;
   const isCopy = o.isCopy ?? ((stored: Uint8Array) => Buffer.compare(stored, out.body) === 0);
   let unknown: BusError | undefined;
   let copy = 0;
@@ -52,7 +53,11 @@ export async function publishDurable(
       const timeoutMs = Math.max(1, Math.min(leftMs, ATTEMPT_MS));
       const headers = { [HEADERS.messageId]: idOf(copy) };
       const ack = await publishOnce(requests, subject, out, { timeoutMs, headers });
-      if (!ack.duplicate || !isSecret || (await isStored(requests, ack, { subject, isCopy, timeoutMs })))
+      if (
+        !ack.duplicate ||
+        !isSecret ||
+        (await isStored(requests, ack, { subject, isCopy, timeoutMs, expectsRemoval }))
+      )
         return ack;
       // The next id is also the same for every repetition.
       copy += 1;
@@ -71,7 +76,7 @@ export async function publishDurable(
   }
 }
 
-/** Whether the message that the stream reports as a copy is this one. False also if it was removed since. */
+/** Whether the message that the stream reports as a copy is this one; `expectsRemoval` if it was removed since. */
 async function isStored(
   requests: Requests,
   { stream, seq }: PublishAck,
@@ -79,10 +84,12 @@ async function isStored(
     subject,
     isCopy,
     timeoutMs,
+    expectsRemoval,
   }: {
     readonly subject: string;
     readonly isCopy: (stored: Uint8Array) => boolean;
     readonly timeoutMs: number;
+    readonly expectsRemoval: boolean;
   },
 ): Promise<boolean> {
   const body = Buffer.from(JSON.stringify({ seq }));
@@ -91,7 +98,7 @@ async function isStored(
     readonly message?: { readonly subject: string; readonly data?: string };
     readonly error?: RawAck["error"];
   };
-  if (error?.code === MISSING) return false;
+  if (error?.code === MISSING) return expectsRemoval;
   if (error !== undefined) throw streamError(error, { stream, seq });
   const stored = Buffer.from(message?.data ?? "", "base64");
   return message?.subject === subject && isCopy(stored);

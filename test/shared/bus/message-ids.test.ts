@@ -84,6 +84,35 @@ test("a copy of a message that was removed since is stored again", async () => {
   expect(await letters.count(subject)).toBe(1);
 });
 
+test("a message that a work queue removed since is not stored again, alone or in a batch", async () => {
+  const offers = service.stream(STREAMS.offers);
+  const expected = { ...TIMEOUT, expectsRemoval: true };
+  const batch: OrderedMessage[] = ["first", "newer"].map((text) => ({
+    subject: SUBJECTS.offer("default", "worker", "offered"),
+    body: body(text),
+    messageId: `offer ${text}`,
+    orderKey: "offered",
+  }));
+  await service.publishOrdered(batch, expected);
+  const count = () => offers.count(SUBJECTS.offer("default", "worker", "offered"));
+  // The newer offer has removed the first one.
+  expect(await count()).toBe(1);
+  await service.publishOrdered(batch, expected);
+  const taken = Promise.withResolvers<string>();
+  const stop = await service.consume(
+    { stream: STREAMS.offers, durable: "taker", maxAckPending: 1, ackWaitMs: 20_000, from: "all" },
+    async (message) => taken.resolve(Buffer.from(message.body).toString()),
+  );
+  expect(await taken.promise).toBe("newer");
+  await expect.poll(count).toBe(0);
+  await stop();
+  await service.publishOrdered(batch, expected);
+  const [, newer] = batch as [OrderedMessage, OrderedMessage];
+  const alone = { ...expected, messageId: newer.messageId };
+  expect(await service.publishDurable(newer.subject, newer, alone)).toMatchObject({ duplicate: true });
+  expect(await count()).toBe(0);
+});
+
 test("a shared id is the same from a service and from a client", async () => {
   const shared = { messageId: "shared", isSharedId: true, ...TIMEOUT };
   await service.publishDurable(subjectOf("shared"), { body: body("real") }, shared);
