@@ -175,8 +175,8 @@ export const BOARDS: Readonly<Record<string, Board>> = {
         [`sum(rate(fleet_outbox_published_total${RATE}))`]: "events",
       }),
       panel("Streams and consumers found altered", "ops", rates("fleet_stream_findings_total", "kind")),
-      panel("Delay of the event loop, p99", "s", {
-        "max by (service) (fleet_nodejs_eventloop_lag_p99_seconds)": "{{service}}",
+      panel("Busy share of the event loop", "percentunit", {
+        "max by (service) (fleet_event_loop_utilization)": "{{service}}",
       }),
       panel("Memory of the processes", "bytes", {
         "max by (service) (fleet_process_resident_memory_bytes)": "{{service}}",

@@ -83,7 +83,7 @@ async function relay(context: RelayContext, signal: AbortSignal): Promise<void> 
   const wake = createWake();
   let nextAt = Number.NEGATIVE_INFINITY;
   const gatherMs = (): number => Math.max(GATHER_MS, nextAt - clock.monotonic());
-  const listening = wakeOnTransitions({ store, wake, clock, signal, pollMs: POLL_MS, restMs: gatherMs });
+  const listening = wakeOnTransitions({ store, wake, clock, signal, restMs: gatherMs });
   await runWorker({
     name: "relay",
     take: () => takeBatch(store, partitions),

@@ -45,7 +45,7 @@ export function startIndexer(context: ReaderContext, repository: CheckpointRepos
     clock,
     log,
   });
-  const listening = wakeOnTransitions({ store, wake, clock, signal, pollMs: POLL_MS, restMs: () => REST_MS });
+  const listening = wakeOnTransitions({ store, wake, clock, signal, restMs: () => REST_MS });
   const measuring = runTicker({
     name: "index lag",
     everyMs: GAUGE_EVERY_MS,

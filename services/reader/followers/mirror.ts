@@ -70,7 +70,7 @@ export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
     clock,
     log,
   });
-  const listening = wakeOnTransitions({ store, wake, clock, signal, pollMs: POLL_MS, restMs: () => REST_MS });
+  const listening = wakeOnTransitions({ store, wake, clock, signal, restMs: () => REST_MS });
   return async () => {
     stopping.abort();
     await Promise.all([working, listening]);

@@ -14,7 +14,7 @@ import type { ObservedClock } from "./observed-clock.ts";
 import type { RecordFailure } from "./record-failure.ts";
 
 /** The longest sleep: a lease that was read meanwhile may have expired already. */
-const SEARCH_EVERY_MS = 100;
+const SEARCH_EVERY_MS = 250;
 const CONCURRENCY = 32;
 /**
  * The pause for a task that is blocked, in a handoff or damaged: silence matters only when that has ended.

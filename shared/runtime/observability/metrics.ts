@@ -4,13 +4,13 @@
 import {
   AggregatorRegistry,
   Counter,
-  collectDefaultMetrics,
   Gauge,
   Histogram,
   type MetricObjectWithValues,
   type MetricValue,
   Registry,
 } from "prom-client";
+import { measureEventLoop, measureProcess } from "./process-metrics.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -24,7 +24,7 @@ export const handoffBucketsMs = [10, 20, 50, 100, 200, 500, 1_000, 5_000, 30_000
 export interface MetricsOptions {
   /** Added to every sample that has no service label of its own. */
   service?: string;
-  /** Also measure the process itself (memory, event loop): once per process. Default true. */
+  /** Also measure the process itself (memory, processor time): once per process. Default true. */
   ofProcess?: boolean;
 }
 
@@ -54,7 +54,8 @@ export function mergedMetrics(own: Registry, others: () => Promise<MetricsSnapsh
 export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}) {
   const registry = new Registry();
   if (service !== undefined) registry.setDefaultLabels({ service });
-  if (ofProcess) collectDefaultMetrics({ register: registry, prefix: "fleet_" });
+  if (ofProcess) measureProcess(registry);
+  measureEventLoop(registry);
   const make = makers(registry);
 
   return {

@@ -13,6 +13,7 @@ import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { type FolderLock, lockFolder, lockHolder, type Sharing } from "../../runtime/process/folder-lock.ts";
 import { StartupError } from "../../runtime/process/startup.ts";
 import { CommitThread } from "../lmdb/commit-thread.ts";
+import { CommitWatch } from "../lmdb/commit-watch.ts";
 import { type LmdbEnvironment, openEnvironment } from "../lmdb/environment.ts";
 import { Snapshots } from "../lmdb/snapshots.ts";
 import type { BatchResult, Slab } from "../optimistic/commit.ts";
@@ -32,11 +33,6 @@ export interface LmdbOptions {
 }
 
 const MAP_SIZE_BYTES = 64 * 2 ** 30;
-/**
- * How often a shared store checks for commits of other threads and processes. The delay affects waits for a
- * change only.
- */
-const WATCH_MS = 20;
 /**
  * A killed process leaves its snapshots behind, and the pages that they pin are not reused until another
  * process removes them.
@@ -102,11 +98,13 @@ class LmdbEngine implements Engine {
   readonly paceMs = 5;
   readonly #parts: Parts;
   readonly #snapshots: Snapshots;
-  #watching: NodeJS.Timeout | undefined;
+  readonly #watch: CommitWatch;
+  #readerChecks: NodeJS.Timeout | undefined;
 
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#snapshots = new Snapshots(parts.database, parts.clock);
+    this.#watch = new CommitWatch({ commits: () => this.#snapshots.commits(), clock: parts.clock });
   }
 
   snapshot(): Snapshot {
@@ -115,31 +113,20 @@ class LmdbEngine implements Engine {
   }
 
   commit(slabs: Slab[]): Promise<BatchResult> {
-    return this.#parts.thread.commit(slabs);
+    return this.#watch.own(() => this.#parts.thread.commit(slabs));
   }
 
   watch(noticed: () => void): void {
-    if (this.#parts.sharing === "exclusive") return;
-    let seen = this.#snapshots.commits();
-    let isNew = false;
-    let checkedAt = this.#parts.clock.monotonic();
-    this.#watching = setInterval(() => {
-      const commits = this.#snapshots.commits();
-      // Notices again at the next check: a commit is counted a moment before snapshots show it.
-      const wasNew = isNew;
-      isNew = commits !== seen;
-      if (isNew || wasNew) noticed();
-      seen = commits;
-      const now = this.#parts.clock.monotonic();
-      if (now - checkedAt < DEAD_READERS_MS) return;
-      checkedAt = now;
-      this.#parts.database.readerCheck();
-    }, WATCH_MS).unref();
+    const { database, sharing } = this.#parts;
+    if (sharing === "exclusive") return;
+    this.#watch.start(noticed);
+    this.#readerChecks = setInterval(() => database.readerCheck(), DEAD_READERS_MS).unref();
   }
 
   async close(): Promise<void> {
     const { database, thread, lock } = this.#parts;
-    clearInterval(this.#watching);
+    this.#watch.stop();
+    clearInterval(this.#readerChecks);
     this.#snapshots.close();
     // A thread that hangs in the engine still uses the memory that closing would free. Then the process keeps
     // both it and the lock.

@@ -8,6 +8,7 @@
  */
 import { systemClock } from "../../runtime/clock.ts";
 import { checkKey } from "../limits.ts";
+import { sameBytes } from "../same-bytes.ts";
 import type { Bytes } from "../store.ts";
 import { bufferOf, type Connection, newTransaction } from "./client.ts";
 import { openResult } from "./results.ts";
@@ -53,7 +54,7 @@ export class KeyWatches {
     until.addEventListener("abort", cancelRead, { once: true });
     const value = await openResult(native.get(key), cancelRead);
     until.removeEventListener("abort", cancelRead);
-    if (until.aborted || !equal(value, lastSeen)) return;
+    if (until.aborted || !sameBytes(value, lastSeen)) return;
 
     const watch = native.watch(key);
     const cancelWatch = () => watch.cancel();
@@ -69,9 +70,4 @@ export class KeyWatches {
       await watch.promise.catch(() => {});
     }
   }
-}
-
-function equal(a: Bytes | undefined, b: Bytes | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  return Buffer.compare(a, b) === 0;
 }

@@ -4,6 +4,7 @@
  */
 
 import { createDeferred } from "../../runtime/deferred.ts";
+import { sameBytes } from "../same-bytes.ts";
 import type { Bytes } from "../store.ts";
 
 /** The longest delay that setTimeout can hold; a longer one would fire at once. */
@@ -57,9 +58,4 @@ export class Changes {
   wakeAll(): void {
     for (const { wake } of this.#waiting) wake();
   }
-}
-
-function sameBytes(a: Bytes | undefined, b: Bytes | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  return Buffer.compare(a, b) === 0;
 }

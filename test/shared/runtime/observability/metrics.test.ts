@@ -23,6 +23,7 @@ const names: [string, string][] = [
   ["fleet_requests_in_flight", "gauge"],
   ["fleet_process_resident_memory_bytes", "gauge"],
   ["fleet_nodejs_eventloop_lag_seconds", "gauge"],
+  ["fleet_event_loop_utilization", "gauge"],
 ];
 
 test("every metric is exposed with its type", async () => {
