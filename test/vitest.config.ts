@@ -51,7 +51,7 @@ export default defineConfig({
     // Four workers even on two cores, because the tests of whole fleets mostly wait.
     maxWorkers: Math.max(4, availableParallelism() - 1),
     sequence: { sequencer: LongestFirst },
-    testTimeout: 30_000,
+    testTimeout: 60_000,
     hookTimeout: 60_000,
     // A poll ends when its condition holds; the default of one second would measure the load of the machine.
     expect: { poll: { timeout: 20_000, interval: 20 } },
