@@ -10,7 +10,7 @@ import {
   type MetricValue,
   Registry,
 } from "prom-client";
-import { measureEventLoop, measureProcess } from "./process-metrics.ts";
+import { measureRuntime } from "./process-metrics.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -54,8 +54,7 @@ export function mergedMetrics(own: Registry, others: () => Promise<MetricsSnapsh
 export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}) {
   const registry = new Registry();
   if (service !== undefined) registry.setDefaultLabels({ service });
-  if (ofProcess) measureProcess(registry);
-  measureEventLoop(registry);
+  measureRuntime(registry, { ofProcess });
   const make = makers(registry);
 
   return {

@@ -10,14 +10,19 @@ const PREFIX = "fleet_";
 const NEVER_MS = 24 * 60 * 60_000;
 const DELAYS = ["min", "max", "mean", "stddev", "p50", "p90", "p99"];
 
-/** Memory, processor time, open files: once per process. */
-export function measureProcess(registry: Registry): void {
+/** Measures the event loop of this thread, and with `ofProcess` the process (memory, processor time, open files). */
+export function measureRuntime(registry: Registry, { ofProcess }: { readonly ofProcess: boolean }): void {
+  measureEventLoop(registry);
+  if (ofProcess) measureProcess(registry);
+}
+
+function measureProcess(registry: Registry): void {
   collectDefaultMetrics({ register: registry, prefix: PREFIX, eventLoopMonitoringPrecision: NEVER_MS });
   for (const one of DELAYS) registry.removeSingleMetric(`${PREFIX}nodejs_eventloop_lag_${one}_seconds`);
 }
 
 /** Of several threads, the busiest counts. */
-export function measureEventLoop(registry: Registry): void {
+function measureEventLoop(registry: Registry): void {
   let last = performance.eventLoopUtilization();
   new Gauge({
     name: "fleet_event_loop_utilization",
