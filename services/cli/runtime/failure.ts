@@ -85,13 +85,13 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
   NOT_FOUND: ({ details }, call) =>
     details.latest_id === null
       ? missingCheckpoint(details, call)
-      : `List what exists with \`${call.fleet} ${listOf(details)} list\`, and check --tenant.`,
+      : `List what exists with \`${call.fleet} ${listOf(details)}\`, and check --tenant${isOfMission(details) ? " and --agent" : ""}.`,
   CONFLICT: ({ details }, call) =>
     details.recorded_in !== undefined
       ? otherFleetHint(details, call)
       : typeof details.alive_until === "string"
         ? `Let it finish, or take the task from it: \`${call.fleet} recovery start ${taskOf(details, call)} --force\`. Add --dry-run to see the effect first.`
-        : `Look at the current state (\`${call.fleet} ${typeof details.handoff_id === "string" ? `handoff show ${details.handoff_id}` : `task show ${taskOf(details, call)}`}\`), then decide again.`,
+        : `Look at the current state (\`${call.fleet} ${stateOf(details, call)}\`), then decide again.`,
   FINALIZED: (_, { fleet }) => `Write a new checkpoint of the task with \`${fleet} checkpoint\`.`,
   FENCED: ({ details }, call) =>
     `Stop writing to this task. If you own it, give its fence with --fence; \`${call.fleet} fence take ${taskOf(details, call)}\` takes it over.`,
@@ -137,10 +137,34 @@ function missingCheckpoint(details: FleetError["details"], call: HintContext): s
 
 /** The command that lists records of the missing kind. */
 function listOf(details: FleetError["details"]): string {
-  if ("handoff" in details || "handoff_id" in details) return "handoff";
-  if ("alert_ids" in details) return "alerts";
-  if ("agent_id" in details) return "agents";
-  return "seq" in details ? "queue dead" : "checkpoint";
+  const mission = missionOf(details);
+  if ("message_id" in details) return `message read --all${mission}`;
+  if ("sortie_id" in details) return `sortie list${mission}`;
+  if ("held_by" in details) return `lock list${mission}`;
+  if ("checkpoint_id" in details && mission !== "") return `checkpoint list${mission}`;
+  if (mission !== "") return "mission list";
+  if ("sha256" in details) return "artifact list";
+  if ("handoff" in details || "handoff_id" in details) return "handoff list";
+  if ("alert_ids" in details) return "alerts list";
+  if ("agent_id" in details) return "agents list";
+  return "seq" in details ? "queue dead list" : "checkpoint list";
+}
+
+const missionOf = ({ mission_id: id }: FleetError["details"]): string =>
+  typeof id === "string" ? ` --mission ${id}` : "";
+
+/** A caller sees and changes what its name may in the mission. */
+const isOfMission = (details: FleetError["details"]): boolean =>
+  ["message_id", "sortie_id", "held_by"].some((member) => member in details);
+
+/** The command that shows what the call did not expect. */
+function stateOf(details: FleetError["details"], call: HintContext): string {
+  const { handoff_id, mission_id } = details;
+  if (typeof handoff_id === "string") return `handoff show ${handoff_id}`;
+  if ("message_id" in details || "bytes" in details) return `message list${missionOf(details)}`;
+  if ("held_by" in details) return `lock list${missionOf(details)}`;
+  if (typeof mission_id === "string") return `mission show ${mission_id}`;
+  return `task show ${taskOf(details, call)}`;
 }
 
 function unavailable({ details }: FleetError, call: HintContext): string {

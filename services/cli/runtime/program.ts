@@ -134,6 +134,7 @@ function helpEnd(fleet: string): string {
   const meanings: [number, string][] = [
     [0, "Done."],
     [USAGE_EXIT, "USAGE: The call is wrong. The fleet was not asked."],
+    [exitCodes.cannotCreate, "OUTPUT: The output could not be written."],
     [exitCodes.config, "SETTINGS: A variable of the environment is wrong."],
     ...Object.entries(ERROR_TABLE).map(([code, { exit, meaning }]): [number, string] => [
       exit,
@@ -177,9 +178,20 @@ function usageError(error: CommanderError, program: Command, argv: readonly stri
     error.code === "commander.unknownCommand"
       ? suggestionFor(command)
       : (/^\(Did you mean (.*)\?\)$/.exec(meant)?.[1] ?? callWith(word, command));
-  const help = `See \`${fullName(command)} --help\`.`;
+  const help = `${greedyOption(error, command)}See \`${fullName(command)} --help\`.`;
   const text = what.replace(/(unknown command '[^']*').*/, "$1");
   return new UsageError(text, suggestion === undefined ? help : `Did you mean ${suggestion}? ${help}`);
+}
+
+/** An option that takes several words also takes an argument that was meant for the command. */
+function greedyOption({ code }: CommanderError, command: Command): string {
+  if (code !== "commander.missingArgument") return "";
+  const greedy = command.options.find(
+    (option) => option.variadic && command.getOptionValue(option.attributeName()) !== undefined,
+  );
+  return greedy === undefined
+    ? ""
+    : `${greedy.long} takes all words after it: write the argument before it. `;
 }
 
 /** The end of the longest chain of subcommands in the call. */

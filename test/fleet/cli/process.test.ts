@@ -2,6 +2,7 @@
 // their own process. Here one call of each group proves that a process does the same.
 
 import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -108,6 +109,21 @@ describe("streams and signals", { timeout: PROCESSES_MS }, () => {
     child.kill("SIGINT");
     expect(await ended(child)).toBe(0);
   });
+
+  test.skipIf(!existsSync("/dev/full"))(
+    "an output that cannot be written is an error without a stack",
+    async () => {
+      const call = `"$0" "$@" > /dev/full`;
+      const child = spawn("sh", ["-c", call, process.execPath, cli, "version"], {
+        env: environment({}),
+        stdio: ["ignore", "ignore", "pipe"],
+      });
+      expect(await Promise.all([text(child.stderr), ended(child)])).toEqual([
+        "error: the output cannot be written: ENOSPC\n",
+        73,
+      ]);
+    },
+  );
 
   test("a pipe that its reader closes early is not an error", async () => {
     const child = start(["--help"]);

@@ -157,6 +157,22 @@ test(
   },
 );
 
+test("a message without recipients is refused with the name of the field", CALLS, async () => {
+  const mission = await startMission("msn-untyped");
+  const untyped = { subject: "to no agent" } as Parameters<MissionHandle["send"]>[0];
+  await expect(mission.send(untyped, PATIENT)).rejects.toMatchObject({
+    code: "INVALID",
+    fields: [expect.objectContaining({ path: "to" })],
+  });
+});
+
+test("no client has the name under which the fleet writes", CALLS, async () => {
+  await expect(server.client("fleet")).rejects.toMatchObject({
+    code: "INVALID",
+    fields: [expect.objectContaining({ path: "agentId", got: '"fleet"' })],
+  });
+});
+
 describe("at the command line", CALLS, () => {
   const MISSION = "msn-cli";
   beforeAll(() => startMission(MISSION), CALLS.timeout);
@@ -177,9 +193,9 @@ describe("at the command line", CALLS, () => {
       "dispatch",
       ...["message", "send", "Review auth changes", "--to", "specialist-2", "--body", "Before noon\nplease"],
     );
-    expect(sent).toMatch(/^Message sent: msg-0001\nTo: specialist-2\nUntil: \S+Z\n$/);
+    expect(sent).toMatch(/^Message sent: msn-cli\/msg-0001\nTo: specialist-2\nUntil: \S+Z\n$/);
     expect(await by("specialist-2", "message", "read")).toMatch(
-      /^Mailbox of specialist-2 in mission msn-cli\n\nmsg-0001 {2}From: dispatch {2}.+\n {2}Subject: Review auth changes\n {2}Before noon\n {2}please\n\n1 message\n$/,
+      /^Mailbox of specialist-2 in mission msn-cli\n\nmsn-cli\/msg-0001 {2}From: dispatch {2}.+\n {2}Subject: Review auth changes\n {2}Before noon\n {2}please\n\n1 message\n$/,
     );
     expect(await by("specialist-1", "mailbox")).toBe("Mailbox of specialist-1 in mission msn-cli\n\nNone.\n");
     expect(await by("dispatch", "checkpoint")).toMatch(/\nMessages: 1 pending\n$/);
@@ -192,19 +208,66 @@ describe("at the command line", CALLS, () => {
       /\n- 1 message\n {2}From: dispatch {2}To: specialist-2 {2}Subject: "Review auth changes"\n/,
     );
     expect(await by("dispatch", "resume", "-y")).toMatch(/\n- Requeued 1 message\n/);
-    expect(await by("specialist-2", "message", "ack", "msg-0001")).toBe(
-      "Acknowledged: msg-0001 (delivered)\n",
-    );
-    expect(await by("specialist-2", "message", "ack", "msg-0001")).toBe(
-      "Acknowledged: msg-0001 (delivered)\n",
-    );
+    expect(await by("dispatch", "resume", "-y")).toMatch(/\n- Requeued 0 messages \(1 queued before\)\n/);
+    for (const id of ["msg-0001", "msn-cli/msg-0001"])
+      expect(await by("specialist-2", "message", "ack", id)).toBe(
+        "Acknowledged: msn-cli/msg-0001 (delivered)\n",
+      );
     expect(await by("dispatch", "resume", "-y")).toMatch(
-      /\n- Requeued 0 messages\n- Skipped message msg-0001: it was delivered since\n/,
+      /\n- Requeued 0 messages\n- Skipped 1 message \(msg-0001\): delivered since\n/,
     );
     expect(await by("dispatch", "messages")).toMatch(
       /^Messages of mission msn-cli\n\nMESSAGE +STATE +FROM +TO +SENT +UNTIL +SUBJECT\nmsg-0001 +delivered +dispatch +specialist-2 .* Review auth changes\n\n1 message\n$/,
     );
     expect(await by("specialist-1", "messages")).toBe("Messages of mission msn-cli\n\nNone.\n");
+  });
+
+  test("an id is acknowledged in the mission that it names, and never in another one", async () => {
+    const other = await startMission("msn-newer");
+    await other.send({ to: "specialist-1", subject: "of the newer mission" }, PATIENT);
+    const send = ["message", "send", "Merge", "--to", "specialist-1", "-q"];
+    const name = (await by("dispatch", ...send)).trim();
+    expect(name).toMatch(/^msn-cli\/msg-\d{4}$/);
+    const [, id = ""] = name.split("/");
+    const ack = (...words: string[]) => fleet("--agent", "specialist-1", "message", "ack", ...words);
+    expect(await ack(id)).toMatchObject({
+      ...{ exit: 64, out: "", err: expect.stringContaining(`${id} does not say in which mission it is`) },
+    });
+    expect(await ack(name, "--mission", "msn-newer")).toMatchObject({ exit: 64, out: "" });
+    expect(await ack("3")).toMatchObject({ exit: 64, out: "" });
+    // Each is tried and reported.
+    const several = await ack("msn-cli/msg-0099", name, "msn-nowhere/msg-0001");
+    expect(several).toMatchObject({ exit: 4, out: `Acknowledged: ${name} (delivered)\n` });
+    expect(several.err).toMatch(/the agent has no such message .*message_id=msg-0099/);
+    expect(several.err).toContain("fleet message read --all --mission msn-cli`");
+    expect(several.err).toMatch(/there is no such mission .*msn-nowhere.*\n.*fleet mission list`/);
+    expect(await stateOf(other, "msg-0001")()).toBe("queued");
+    expect((await fleet("mailbox", "--agent", "specialist-1", "--mission", "msn-newer")).out).toContain(
+      "\nmsn-newer/msg-0001  From: dispatch",
+    );
+    await other.update({ status: "cancelled" }, PATIENT);
+  });
+
+  test("a message is cancelled, an unknown recipient is named, and a failed one is seen and acknowledged", async () => {
+    const misspelled = ["message", "send", "Stop", "--to", "speciallist-1", "--expires", "10m", "-q"];
+    const { out, err } = await fleet("--agent", "dispatch", ...misspelled, "--mission", MISSION);
+    expect(err).toMatch(/^warning: a recipient has no part in the mission.*agent_id=speciallist-1/);
+    expect((await fleet("--agent", "dispatch", "message", "cancel", out.trim())).out).toBe(
+      `Cancelled: ${out}`,
+    );
+    expect(await by("dispatch", "messages", "--state", "cancelled")).toContain("Stop");
+    const late = (
+      await by("dispatch", "message", "send", "Late", "--to", "specialist-2", "--expires", "1", "-q")
+    ).trim();
+    const read = () => by("specialist-2", "message", "read");
+    await expect
+      .poll(read, POLL)
+      .toMatch(/\n\nNone\.\n1 message failed before you acknowledged: see --all\.\n$/);
+    expect(await by("dispatch", "checkpoint")).toMatch(/\nMessages: \d+ pending \(1 failed\)\n$/);
+    expect(await by("specialist-2", "message", "read", "--all", "--ack")).toMatch(
+      new RegExp(`\n${late} {2}From: dispatch .*, failed\n`),
+    );
+    expect(await read()).toMatch(/\n\nNone\.\n$/);
   });
 
   test("a subscriber reads the events of its mission, and acknowledges them", async () => {

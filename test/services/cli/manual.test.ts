@@ -63,6 +63,7 @@ test("every exit code is listed with the names of its errors", () => {
     ...Object.entries(ERROR_TABLE).map(([name, { exit }]) => [name, exit] as const),
     ["USAGE", USAGE_EXIT] as const,
     ["SETTINGS", exitCodes.config] as const,
+    ["OUTPUT", exitCodes.cannotCreate] as const,
   ];
   for (const [name, exit] of known) expect(rows.get(exit), name).toContain(name);
   expect([...rows.keys()].filter((code) => !known.some(([, exit]) => exit === code))).toEqual([0]);

@@ -193,6 +193,18 @@ describe("usage errors end with 64 and print nothing on standard output", () => 
     ["status --timeout 5", "such as 5s", "`fleet status --help`"],
     ["checkpoint search --from yesterday", "--from is not a time: yesterday", "30m, 2h, 7d"],
     ["checkpoint show US-003", "'US-003'", "Did you mean `fleet checkpoint history US-003`?"],
+    ["message send Stop --to --agent s1", "argument '--agent' is invalid", "`fleet message send --help`"],
+    ["message send Stop --to s1,s2", "Separate recipients with spaces.", "`fleet message send --help`"],
+    ["message send Stop --to fleet", "and not fleet", "`fleet message send --help`"],
+    ["message send --to s1 Stop", "missing required argument 'subject'", "write the argument before it"],
+    [
+      "message send Stop --to s1 --expires 10x",
+      "a number alone is in seconds",
+      "`fleet message send --help`",
+    ],
+    ["message ack msg-0001", "does not say in which mission it is", "msn-auth/msg-0001"],
+    ["message ack 3 --mission m", "3 is not the id of a message", "msn-auth/msg-0003"],
+    ["message cancel m/msg-0001 --mission n", "is not in the mission n", "Leave out --mission."],
     ["checkpoint update chk-x --patch {", "--patch is not JSON", "one JSON object"],
     ["checkpoint update chk-x --patch @/nowhere/at/all", "cannot be read: ENOENT", "Give the path"],
   ])("fleet %s", async (line, what, next) => {

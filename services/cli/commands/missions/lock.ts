@@ -1,16 +1,17 @@
 // `fleet lock`: holds, renews and releases the files of a mission.
 
 import type { Command } from "commander";
-import { wholeNumber } from "../../input/number.ts";
+import { secondsOrDuration } from "../../input/duration.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
+import { untilInterrupted } from "../../runtime/sigint.ts";
 import { fenceOption, MISSION_HELP, namedMission } from "./named-mission.ts";
 
 interface Flags {
   readonly mission?: string;
   readonly purpose?: string;
   readonly sortie?: string;
-  /** Seconds. */
+  /** Milliseconds. */
   readonly expires?: number;
   readonly wait?: number;
   readonly force?: true;
@@ -26,24 +27,32 @@ export function addLock(program: Command, action: ActionFactory): void {
     .option("--mission <id>", MISSION_HELP)
     .option("--purpose <text>", "what the file is changed for")
     .option("--sortie <id>", "the sortie with which the lock ends")
-    .option("--expires <seconds>", "the end of the lock, if it is not renewed (else 300)", wholeNumber(1))
-    .option("--wait <seconds>", "wait while another agent holds the file", wholeNumber(0))
+    .option(
+      "--expires <time>",
+      "the end of the lock, if it is not renewed, such as 10m (else 5m)",
+      secondsOrDuration("1s"),
+    )
+    .option(
+      "--wait <time>",
+      "wait so long while another agent holds the file; Ctrl-C ends the wait",
+      secondsOrDuration("0s"),
+    )
     .addOption(fenceOption())
     .action(action(acquire));
   withExamples(acquisition, (fleet) => ({
-    "A specialist holds a file": `${fleet} lock acquire src/auth.ts --purpose "login route" --wait 60 --agent specialist-1`,
+    "A specialist holds a file": `${fleet} lock acquire src/auth.ts --purpose "login route" --wait 1m --agent specialist-1`,
   }));
   group
     .command("renew")
     .description("Hold a file longer.")
     .argument("<path>", "the file")
     .option("--mission <id>", MISSION_HELP)
-    .option("--expires <seconds>", "the end of the lock from now on", wholeNumber(1))
+    .option("--expires <time>", "the end of the lock from now on, such as 10m", secondsOrDuration("1s"))
     .addOption(fenceOption())
     .action(action(renew));
   const releasing = group
     .command("release")
-    .description("Release a file. The agent that waits longest gets it.")
+    .description("Release a file, or wait for it no longer. The agent that waits longest gets it.")
     .argument("<path>", "the file")
     .option("--mission <id>", MISSION_HELP)
     .option("--force", "release the lock of another agent; for the coordinator and for people")
@@ -59,20 +68,36 @@ export function addLock(program: Command, action: ActionFactory): void {
     .action(action(list));
 }
 
-const milliseconds = (seconds: number | undefined) => (seconds === undefined ? undefined : seconds * 1_000);
+/** The exit code of a process that Ctrl-C has ended. */
+const INTERRUPTED_EXIT = 130;
 
 async function acquire(session: Session, path: string, flags: Flags): Promise<void> {
-  const { mission: id, purpose, sortie: sortieId, expires, wait = 0, fence } = flags;
+  const { mission: id, purpose, sortie: sortieId, expires: timeoutMs, wait: waitMs = 0, fence } = flags;
   const { handle } = await namedMission(session, id, { fence });
-  const terms = { purpose, sortieId, timeoutMs: milliseconds(expires) };
-  const result = await handle.acquireLock(path, { ...terms, waitMs: wait * 1_000 });
-  await session.show(result, () => `Locked: ${result.path}\nFence: ${result.fence}\nUntil: ${result.until}`);
+  const { signal } = interruption();
+  try {
+    const result = await handle.acquireLock(path, { purpose, sortieId, timeoutMs, waitMs, signal });
+    await session.show(
+      result,
+      () => `Locked: ${result.path}\nFence: ${result.fence}\nUntil: ${result.until}`,
+    );
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    session.notice(`The wait for ${path} has ended, and the file is not held.`);
+    session.exitCode = INTERRUPTED_EXIT;
+  }
+}
+
+function interruption(): AbortController {
+  const ended = new AbortController();
+  void untilInterrupted().then(() => ended.abort());
+  return ended;
 }
 
 async function renew(session: Session, path: string, flags: Flags): Promise<void> {
-  const { mission: id, expires, fence } = flags;
+  const { mission: id, expires: timeoutMs, fence } = flags;
   const { handle } = await namedMission(session, id, { fence });
-  const result = await handle.renewLock(path, { ...session.deadline, timeoutMs: milliseconds(expires) });
+  const result = await handle.renewLock(path, { ...session.deadline, timeoutMs });
   await session.show(result, () => `Renewed: ${result.path}\nUntil: ${result.until}`);
 }
 

@@ -32,6 +32,7 @@ export function renderMission(mission: Mission, view: View): string[] {
     `From: ${first(one, "from")}`,
     `To: ${[one.to].flat().map(short).join(", ")}`,
     `Subject: ${first(one, "subject", "id")}`,
+    ...(one.failed === true ? ["failed"] : []),
   ]);
   const part = (name: string, rows: string[][]) =>
     rows.length === 0

@@ -110,13 +110,14 @@ export function renderMissionCheckpoint(
     .toSorted((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b))
     .map((status) => `${made.sorties[status]} ${status}`);
   const parts = states.length === 0 ? "" : ` (${states.join(", ")})`;
+  const failed = made.failedMessageCount ?? 0;
   return [
     `${colors.green("Checkpoint created:")} ${shownId(made.checkpointId)}`,
     `Mission: ${plain(made.taskId)}`,
     `Progress: ${made.progressPercent}%`,
     `Sorties: ${totalOf(made.sorties)}${parts}`,
     `Locks: ${made.lockCount} active`,
-    `Messages: ${made.messageCount} pending`,
+    `Messages: ${made.messageCount} pending${failed > 0 ? ` (${failed} failed)` : ""}`,
   ].join("\n");
 }
 

@@ -43,23 +43,28 @@ export function renderResumePlan({
   return [
     "Would restore:",
     ...partsOf(restored).map((part) => `- ${part}`),
-    ...messages.map(
-      ({ from, to, subject }) =>
-        `  From: ${principalText(from)}  To: ${to.map(principalText).join(", ")}  Subject: "${plain(subject)}"`,
-    ),
+    ...messages
+      .slice(0, MESSAGES_MAX)
+      .map(
+        ({ from, to, subject }) =>
+          `  From: ${principalText(from)}  To: ${to.map(principalText).join(", ")}  Subject: "${plain(subject)}"`,
+      ),
+    ...(messages.length > MESSAGES_MAX ? [`  and ${messages.length - MESSAGES_MAX} more`] : []),
     ...skippedLines(skipped_messages),
     ...keptLines(kept_sorties),
   ].join("\n");
 }
 
 export function renderResumption(resumption: Resumption): string {
-  const { restored, keptSorties, skippedMessages = [], notified = [] } = resumption;
-  const [sorties, locks, messages] = partsOf(restored);
+  const { restored, requeuedMessages, keptSorties, skippedMessages = [], notified = [] } = resumption;
+  const [sorties, locks] = partsOf(restored);
+  const requeued = requeuedMessages?.length ?? restored.messages;
+  const before = restored.messages - requeued;
   return [
     "Restoring state...",
     `- Restored ${sorties}`,
     `- Re-acquired ${locks}`,
-    `- Requeued ${messages}`,
+    `- Requeued ${counted(requeued, "message")}${before > 0 ? ` (${before} queued before)` : ""}`,
     ...skippedLines(skippedMessages),
     ...notified.map(
       ({ agent_id, path }) => `- Notified ${principalText(agent_id)} about the lock on ${plain(path)}`,
@@ -74,14 +79,26 @@ function partsOf({ sorties, locks, messages }: ResumePreview["restored"]): strin
   return [counted(sorties, "sortie"), counted(locks, "lock"), counted(messages, "message")];
 }
 
+/** The messages of a list in words; --json has all of them. */
+const MESSAGES_MAX = 5;
+
 const SKIPS = {
-  delivered: "it was delivered since",
-  removed: "it is over, and no longer kept",
-  failed_again: "it failed again after it was requeued",
+  delivered: "delivered since",
+  cancelled: "cancelled since",
+  removed: "displaced by newer messages",
+  failed_again: "failed again after an earlier resumption",
 } as const;
 
-const skippedLines = (skipped: ResumePreview["skipped_messages"]): string[] =>
-  skipped.map(({ message_id, reason }) => `- Skipped message ${plain(message_id)}: ${SKIPS[reason]}`);
+/** One line for each reason. */
+function skippedLines(skipped: ResumePreview["skipped_messages"]): string[] {
+  return (Object.keys(SKIPS) as (keyof typeof SKIPS)[]).flatMap((reason) => {
+    const ids = skipped.filter((one) => one.reason === reason).map(({ message_id }) => plain(message_id));
+    if (ids.length === 0) return [];
+    const more = ids.length > MESSAGES_MAX ? [`${ids.length - MESSAGES_MAX} more`] : [];
+    const named = [...ids.slice(0, MESSAGES_MAX), ...more].join(", ");
+    return [`- Skipped ${counted(ids.length, "message")} (${named}): ${SKIPS[reason]}`];
+  });
+}
 
 const keptLines = (kept: readonly string[]): string[] =>
   kept.length === 0
