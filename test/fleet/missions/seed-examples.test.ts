@@ -55,10 +55,21 @@ describe("the examples of seed 002", { timeout: CALLS_MS }, () => {
     expect(await fleet("checkpoint")).toMatch(output);
     expect(await fleet("checkpoint", "--note", "Before refactoring auth module")).toMatch(output);
     expect(await fleet("checkpoint", "--mission", MISSION)).toMatch(output);
-    expect(await fleet("checkpoint", "-q")).toMatch(shape(ID));
     expect(JSON.parse(await fleet("checkpoint", "--json"))).toMatchObject({
       ...{ status: "committed", task_id: MISSION, lock_count: 0 },
     });
+  });
+
+  test("US-303 002-cli fleet checkpoint -q prints the id alone, which names a manual checkpoint with the note", async () => {
+    const { url, home } = server;
+    const env = { FLEET_URL: url, FLEET_HOME: home, FLEET_SPOOL_DIR: join(home, "spool") };
+    const quiet = await callCli(["checkpoint", "--mission", MISSION, "--note", "at last", "-q"], { env });
+    expect(quiet).toEqual({ exit: 0, out: expect.stringMatching(shape(ID)), err: "" });
+    const shown = JSON.parse(await fleet("checkpoints", "show", quiet.out.trim(), "--json"));
+    expect(shown.metadata.trigger).toEqual({ reason: "manual", details: "at last" });
+    const failed = await callCli(["checkpoint", "--mission", "msn-nowhere", "-q"], { env });
+    expect(failed).toMatchObject({ exit: 4, out: "" });
+    expect(failed.err).toContain("there is no such mission");
   });
 
   test("US-306 002-cli fleet checkpoints list: columns, total, 10 at most, and --json as an array", async () => {
@@ -100,6 +111,28 @@ describe("the examples of seed 002", { timeout: CALLS_MS }, () => {
       /^ {2}Blockers: None\n {2}Files Modified: src\/models\/user\.ts, src\/auth\.ts, src\/api\/routes\.ts$/m,
     ])
       expect(shown).toMatch(part);
+  });
+
+  test("US-306 002-cli fleet checkpoints show --json has the time, the trigger, the progress and the sorties", async () => {
+    const id = (await fleet("checkpoint", "-q")).trim();
+    const shown = JSON.parse(await fleet("checkpoints", "show", id, "--json"));
+    expect(shown).toMatchObject({
+      metadata: {
+        checkpoint_id: id.replace("chk-", ""),
+        task_id: MISSION,
+        committed_at: expect.stringMatching(/^\d{4}-\S+Z$/),
+        trigger: { reason: "manual" },
+      },
+      execution_state: { progress_percent: 50 },
+      fleet: {
+        mission_id: MISSION,
+        progress_percent: 50,
+        sorties: [1, 2, 3, 4].map((n) => expect.objectContaining({ id: `srt-00${n}` })),
+        active_locks: [],
+        pending_messages: [],
+        recovery_context: { next_steps: expect.any(Array) },
+      },
+    });
   });
 
   test("US-305 002-cli fleet resume: --dry-run, --checkpoint, -y, and the prompt in a file", async () => {

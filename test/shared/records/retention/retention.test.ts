@@ -159,11 +159,12 @@ describe.each(ENGINES)("retention on %s", (engine) => {
     await sound();
   });
 
-  test("of more than 100 checkpoints the oldest go at any age", async () => {
+  test("US-308 of more than 100 checkpoints of a mission the oldest go at any age", async () => {
     const task = place.fresh();
-    await written(task, 102);
+    await send(place.repository, "mission_start", { title: "Implement user authentication" }, { task });
+    for (let n = 0; n < 102; n += 1) await send(place.repository, "mission_checkpoint", {}, { task });
     expect(await place.retain()).toBe(2);
-    expect((await living(task)).at(0)).toBe(3);
+    expect(await living(task)).toEqual(Array.from({ length: 100 }, (_, n) => n + 3));
     expect((await history(task)).removed).toMatchObject([{ reason: "count" }, { reason: "count" }]);
   });
 
