@@ -38,6 +38,8 @@ interface LockPlace {
 /** The pauses between two looks whether the file is free. */
 const LOOK_MS_MIN = 100;
 const LOOK_MS_MAX = 2_000;
+/** The time for the end of a wait that is given up. */
+const GIVE_UP_MS = 5_000;
 /** A lock is renewed after this share of its time, so that two renewals may fail. */
 const RENEWAL_SHARE = 1 / 3;
 
@@ -59,30 +61,62 @@ export async function holdFile(
   path: string,
   { signal, waitMs = 0, ...terms }: LockOptions,
 ): Promise<LockResult> {
-  const { delivery, queries, clock } = parts;
+  const { delivery, clock } = parts;
   const end = clock.monotonic() + waitMs;
   const request = async (wait: number): Promise<LockResult> => {
     const body = toSnake({ path, waitMs: wait, ...terms });
     const options = { fence: place.fence, signal };
     return resultOf(await delivery.deliverNow("lock_acquire", place.mission, body, options));
   };
-  let result = await request(waitMs);
-  for (let pause = LOOK_MS_MIN; result.state === "waiting"; pause = Math.min(LOOK_MS_MAX, pause * 2)) {
-    const { lockId } = result;
-    await clock.sleep(Math.max(1, Math.min(pause, end - clock.monotonic())), signal);
-    signal?.throwIfAborted();
-    const query = { missionId: place.mission, path: result.path, signal };
-    const [lock] = (await queries.send("locks", query)).locks;
-    const waits = lock?.waiters.some(({ lock_id }) => lock_id === lockId) === true;
-    // The same agent gets the answer of its lock again; after the wait the request is refused.
-    if (!waits || clock.monotonic() >= end)
-      result = await request(Math.max(0, Math.floor(end - clock.monotonic())));
-  }
+  const first = await request(waitMs);
+  const wait = { end, request, signal };
+  const result = first.state === "waiting" ? await waited(parts, place, first, wait) : first;
   if (result.state === "held") return result;
   const { heldBy: held_by, checkpointId: checkpoint_id } = result;
   throw new FleetError("CONFLICT", "the wait for the file is over, and another agent holds it", {
     details: { path, held_by, ...(checkpoint_id !== undefined && { checkpoint_id }) },
   });
+}
+
+interface Wait {
+  /** On the monotonic clock. */
+  readonly end: number;
+  readonly request: (waitMs: number) => Promise<LockResult>;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** The answer at the end of the wait. A wait that throws gives up its place, so that no file goes to an agent that is gone. */
+async function waited(
+  parts: LockParts,
+  place: LockPlace,
+  first: LockResult,
+  { end, request, signal }: Wait,
+): Promise<LockResult> {
+  const { queries, clock } = parts;
+  let result = first;
+  try {
+    for (let pause = LOOK_MS_MIN; result.state === "waiting"; pause = Math.min(LOOK_MS_MAX, pause * 2)) {
+      const { lockId } = result;
+      await clock.sleep(Math.max(1, Math.min(pause, end - clock.monotonic())), signal);
+      signal?.throwIfAborted();
+      const query = { missionId: place.mission, path: result.path, signal };
+      const [lock] = (await queries.send("locks", query)).locks;
+      const waits = lock?.waiters.some(({ lock_id }) => lock_id === lockId) === true;
+      // The same agent gets the answer of its lock again; after the wait the request is refused.
+      if (!waits || clock.monotonic() >= end)
+        result = await request(Math.max(0, Math.floor(end - clock.monotonic())));
+    }
+    return result;
+  } catch (error) {
+    await giveUp(parts, place, first.path);
+    throw error;
+  }
+}
+
+/** Ends the wait, or the lock if the wait has just ended with it. Without an answer, the place ends with its time. */
+async function giveUp({ delivery }: LockParts, { mission, fence }: LockPlace, path: string): Promise<void> {
+  const options = { fence, deadlineMs: GIVE_UP_MS };
+  await delivery.deliverNow("lock_release", mission, { path }, options).catch(() => {});
 }
 
 export class FileLock implements AsyncDisposable {

@@ -190,7 +190,7 @@ export class MissionHandle {
     return acquireFileLock(this.#parts, { mission: this.id, fence: this.fence }, path, options);
   }
 
-  /** `force`: that of another agent; for the coordinator and for people. */
+  /** Also ends the wait of this agent for the file. `force`: that of another agent; for the coordinator and for people. */
   async releaseLock(
     path: string,
     { force = false, ...options }: Options & { readonly force?: boolean } = {},
@@ -224,13 +224,15 @@ export class MissionHandle {
 
   /**
    * Sends a message to agents of the mission, and to people. Each recipient has `timeoutMs`, an hour by default, to
-   * acknowledge it; then the mission records a delivery failure (US-302).
+   * acknowledge it; then the mission records a delivery failure (US-302). `unknown` of the result: recipients without a part
+   * in the mission.
    */
   async send(
     { to, ...message }: Omit<Body<"message_send">, "to"> & { readonly to: string | readonly string[] },
     options: Options = {},
   ): Promise<MessageResult> {
-    const body = toSnake({ ...message, to: typeof to === "string" ? [to] : [...to] });
+    // A caller without types may leave it out, which the fleet refuses with the name of the field.
+    const body = toSnake({ ...message, to: typeof to === "string" ? [to] : to });
     return resultOf(
       await this.#parts.delivery.deliverNow("message_send", this.id, body, this.#fenced(options)),
     );
@@ -239,6 +241,7 @@ export class MissionHandle {
   /**
    * The messages to this agent, until `signal` is aborted. A message is acknowledged when the loop asks for the next one, so
    * one whose processing throws, is left with `break` or dies with the process comes again. Survives an absence of the fleet.
+   * One loop at a time for each agent: two loops of one agent get the same messages.
    */
   messages(options: ReceiveOptions = {}): AsyncGenerator<MissionMessage, void, undefined> {
     return receiveMessages(this.#parts, this.id, options);
@@ -252,7 +255,15 @@ export class MissionHandle {
     );
   }
 
-  /** The messages to this agent that it has not acknowledged, the oldest first, in pages. */
+  /** For its sender, the coordinator and people. Throws CONFLICT for a delivered message. May be repeated. */
+  async cancelMessage(messageId: string, options: Options = {}): Promise<MessageResult> {
+    const body = { message_id: messageId };
+    return resultOf(
+      await this.#parts.delivery.deliverNow("message_cancel", this.id, body, this.#fenced(options)),
+    );
+  }
+
+  /** The queued messages to this agent that it has not acknowledged, the oldest first, in pages. */
   mailbox(query: Omit<Camel<QueryInput<"mailbox">>, "missionId"> & CallOptions = {}): Promise<MailboxPage> {
     return this.#parts.queries.send("mailbox", { ...query, missionId: this.id });
   }

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { callCli } from "../../services/cli/call.ts";
+import { resultOf, startCli } from "../../services/cli/process.ts";
 
 /** A busy machine takes seconds for each call. */
 const CALLS = { timeout: 120_000 };
@@ -80,14 +81,40 @@ test("US-302 a wait without success is refused, and an error checkpoint records 
   await expect.poll(newest, { timeout: 60_000 }).toEqual([blocker]);
 });
 
+test("Ctrl-C and an abort end a wait with its place, so the file goes to the next one", CALLS, async () => {
+  const path = "src/wanted.ts";
+  const held = await first.mission(MISSION).lock(path);
+  const waiters = async () => (await first.mission(MISSION).locks({ path, ...PATIENT }))[0]?.waiters ?? [];
+  const waiting = (agents: readonly string[]) =>
+    expect
+      .poll(async () => (await waiters()).map(({ agent_id }) => agent_id), { timeout: 60_000 })
+      .toEqual(agents);
+  const env = { FLEET_URL: server.url, FLEET_HOME: server.home, FLEET_AGENT_ID: "specialist-2" };
+  const child = startCli(["lock", "acquire", path, "--wait", "30m", "--mission", MISSION], { env });
+  const result = resultOf(child);
+  await waiting(["specialist-2"]);
+  child.kill("SIGINT");
+  const notice = `The wait for ${path} has ended, and the file is not held.\n`;
+  expect(await result).toEqual({ exit: 130, out: "", err: notice });
+  await waiting([]);
+  const aborted = new AbortController();
+  const lost = second.mission(MISSION).lock(path, { waitMs: 100_000, signal: aborted.signal });
+  await waiting(["specialist-2"]);
+  aborted.abort(new Error("not needed any more"));
+  await expect(lost).rejects.toThrow("not needed any more");
+  await waiting([]);
+  await held.release();
+  expect(await holders()).toEqual([]);
+});
+
 test("files are held, listed, renewed and released at the command line", CALLS, async () => {
   const by = (agent: string, ...argv: string[]) =>
     fleet("--agent", agent, "lock", ...argv, "--mission", MISSION);
   const acquired = await by("specialist-1", "acquire", "./src/cli.ts", "--purpose", "login route");
   expect(acquired.out).toMatch(/^Locked: src\/cli\.ts\nFence: \d+\nUntil: \S+Z\n$/);
-  const refused = await by("specialist-2", "acquire", "src/cli.ts", "--wait", "1");
+  const refused = await by("specialist-2", "acquire", "src/cli.ts", "--wait", "1s");
   expect(refused).toMatchObject({ exit: 5 });
-  expect((await by("specialist-1", "renew", "src/cli.ts", "--expires", "600")).out).toMatch(
+  expect((await by("specialist-1", "renew", "src/cli.ts", "--expires", "10m")).out).toMatch(
     /^Renewed: src\/cli\.ts\n/,
   );
   expect((await fleet("locks", "--mission", MISSION)).out).toMatch(
