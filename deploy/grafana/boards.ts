@@ -124,7 +124,7 @@ export const BOARDS: Readonly<Record<string, Board>> = {
         "sum by (agent_type) (fleet_runner_agents)": "{{agent_type}}",
       }),
       panel("Missions", "ops", {
-        [`sum(rate(fleet_missions_silent_total${RATE}))`]: "marked without activity",
+        [`sum(rate(fleet_missions_silent_total${RATE}))`]: "marked as silent or compacted",
         [`sum(rate(fleet_mission_locks_swept_total${RATE}))`]: "locks and waits that ended by time",
         [`sum(rate(fleet_mission_messages_failed_total${RATE}))`]: "messages that were not delivered in time",
       }),

@@ -8,7 +8,7 @@ import { requestHash } from "../../shared/integrity/request-hash.ts";
 import type { CommandAnswer, CommittedAnswer } from "../../shared/protocol/answers.ts";
 import { type Actor, COMMAND_SCHEMAS, type CommandBody } from "../../shared/protocol/commands.ts";
 import { invalid } from "../../shared/protocol/errors.ts";
-import type { ResumptionAnswer } from "../../shared/protocol/mission-commands.ts";
+import type { MissionOp, ResumptionAnswer } from "../../shared/protocol/mission-commands.ts";
 import { COMMAND_OPS, type CommandAddress, type CommandOp } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
 import { checkNewCheckpoint } from "../../shared/records/checkpoint/create.ts";
@@ -19,6 +19,7 @@ import type { Caller } from "../../shared/records/task/command-runner.ts";
 import { requireRemembered } from "../../shared/records/task/expiry.ts";
 import { checkImportedVersion } from "../../shared/records/transfer/import.ts";
 import { checkImportedRecords } from "../../shared/records/transfer/import-records.ts";
+import type { Metrics } from "../../shared/runtime/observability/metrics.ts";
 import { currentTraceparent } from "../../shared/runtime/observability/tracing.ts";
 import { requireAgentType } from "../../shared/service-host/policy-file.ts";
 
@@ -51,6 +52,8 @@ interface Handler<Op extends CommandOp> {
   readonly apply: (by: Caller, command: CommandBody<Op>) => Promise<CommandAnswer>;
 }
 
+type CommandMetrics = Pick<Metrics, "missionsSilentTotal">;
+
 /** Complete by compilation: a command without a handler is a type error. */
 type Handlers = { readonly [Op in CommandOp]: Handler<Op> };
 
@@ -78,8 +81,7 @@ async function withRecoveryContext(
   }
 }
 
-function handlersOf(repository: CheckpointRepository): Handlers {
-  const { missions } = repository;
+function handlersOf(repository: CheckpointRepository, metrics: CommandMetrics): Handlers {
   /** The command is committed: an error of the read must not hide that. */
   async function withCheckpoint(
     { actor: { tenant } }: Caller,
@@ -127,23 +129,7 @@ function handlersOf(repository: CheckpointRepository): Handlers {
     cancel_handoff: { apply: (by, command) => repository.cancelHandoff(by, command) },
     remove: { apply: (by, command) => repository.remove(by, command) },
     retain: { apply: (by, command) => repository.retain(by, command) },
-    mission_start: {
-      agentTypes: ({ agent_type }) => ({ agent_type }),
-      apply: (by, command) => missions.start(by, command),
-    },
-    mission_update: { apply: (by, command) => missions.update(by, command) },
-    mission_resume: {
-      apply: async (by, command) => withRecoveryContext(repository, by, await missions.resume(by, command)),
-    },
-    mission_checkpoint: { apply: (by, command) => missions.checkpoint(by, command) },
-    sortie_add: { apply: (by, command) => missions.addSorties(by, command) },
-    sortie_update: { apply: (by, command) => missions.updateSortie(by, command) },
-    lock_acquire: { apply: (by, command) => missions.acquireLock(by, command) },
-    lock_renew: { apply: (by, command) => missions.renewLock(by, command) },
-    lock_release: { apply: (by, command) => missions.releaseLock(by, command) },
-    message_send: { apply: (by, command) => missions.sendMessage(by, command) },
-    message_ack: { apply: (by, command) => missions.acknowledgeMessage(by, command) },
-    mailbox_subscribe: { apply: (by, command) => missions.subscribeMailbox(by, command) },
+    ...missionHandlers(repository, metrics),
     ...importHandlers(repository),
   };
 }
@@ -152,8 +138,9 @@ export function createCommandParser(
   repository: CheckpointRepository,
   agentTypes: ReadonlySet<string>,
   now: () => number,
+  metrics: CommandMetrics,
 ): ParseCommand {
-  const handlers = handlersOf(repository);
+  const handlers = handlersOf(repository, metrics);
 
   function parse<Op extends CommandOp>(op: Op, actor: Actor, body: unknown, bytes: Uint8Array): ValidCommand {
     const schema = COMMAND_SCHEMAS[op];
@@ -189,6 +176,40 @@ export function createCommandParser(
   return ({ op, ...actor }, body, bytes) => {
     if (!isCommandOp(op)) throw invalid("op", `one of ${COMMAND_OPS.join(", ")}`, op);
     return parse(op, actor, body, bytes);
+  };
+}
+
+function missionHandlers(
+  repository: CheckpointRepository,
+  metrics: CommandMetrics,
+): Pick<Handlers, MissionOp> {
+  const { missions } = repository;
+  return {
+    mission_start: {
+      agentTypes: ({ agent_type }) => ({ agent_type }),
+      apply: (by, command) => missions.start(by, command),
+    },
+    mission_update: { apply: (by, command) => missions.update(by, command) },
+    mission_resume: {
+      apply: async (by, command) => withRecoveryContext(repository, by, await missions.resume(by, command)),
+    },
+    mission_checkpoint: {
+      apply: async (by, command) => {
+        const answer = await missions.checkpoint(by, command);
+        if (command.compaction === true && !answer.replayed && answer.mission_status === "in_progress")
+          metrics.missionsSilentTotal.inc();
+        return answer;
+      },
+    },
+    sortie_add: { apply: (by, command) => missions.addSorties(by, command) },
+    sortie_update: { apply: (by, command) => missions.updateSortie(by, command) },
+    lock_acquire: { apply: (by, command) => missions.acquireLock(by, command) },
+    lock_renew: { apply: (by, command) => missions.renewLock(by, command) },
+    lock_release: { apply: (by, command) => missions.releaseLock(by, command) },
+    message_send: { apply: (by, command) => missions.sendMessage(by, command) },
+    message_ack: { apply: (by, command) => missions.acknowledgeMessage(by, command) },
+    message_cancel: { apply: (by, command) => missions.cancelMessage(by, command) },
+    mailbox_subscribe: { apply: (by, command) => missions.subscribeMailbox(by, command) },
   };
 }
 

@@ -28,6 +28,7 @@ export const MISSION_AUDIT_OPS = [
   "lock_timeout",
   "message_send",
   "message_ack",
+  "message_cancel",
   "message_fail",
   "message_requeue",
   "mailbox_subscribe",

@@ -178,6 +178,7 @@ export interface CommandAnswers {
   readonly lock_release: LockAnswer;
   readonly message_send: MessageAnswer;
   readonly message_ack: MessageAnswer;
+  readonly message_cancel: MessageAnswer;
   readonly mailbox_subscribe: MailboxAnswer;
   readonly import_begin: OwnershipAnswer;
   readonly import_version: CommittedAnswer;

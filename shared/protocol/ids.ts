@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { LIMITS } from "./limits.ts";
-import { PRINCIPAL, PRINCIPAL_FORM } from "./principal.ts";
+import { FLEET_SENDER, PRINCIPAL, PRINCIPAL_FORM } from "./principal.ts";
 
 export const DEFAULT_TENANT = "default";
 
@@ -42,7 +42,13 @@ export const tokenSchema = z
   .regex(TOKEN, `1 to ${LIMITS.id_chars_max} characters of A-Z a-z 0-9 _ -`);
 
 /** The agent or person that acts. */
-export const principalSchema = z.string().regex(PRINCIPAL, PRINCIPAL_FORM);
+export const principalSchema = z
+  .string()
+  .regex(PRINCIPAL, PRINCIPAL_FORM)
+  .refine((name) => name !== FLEET_SENDER, PRINCIPAL_FORM);
+
+/** The sender of a message. */
+export const senderSchema = z.union([principalSchema, z.literal(FLEET_SENDER)]);
 
 export function isToken(value: string): boolean {
   return TOKEN.test(value);

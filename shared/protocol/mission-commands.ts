@@ -130,7 +130,10 @@ export const missionCheckpointAnswerSchema = z.looseObject({
   hash: z.string(),
   sorties: sortieCountsSchema,
   lock_count: z.int(),
+  /** All that are not delivered. */
   message_count: z.int(),
+  /** Of these: those that have failed. Absent: none. */
+  failed_message_count: z.int().exactOptional(),
   warnings: z.array(z.string()).exactOptional(),
 });
 

@@ -53,6 +53,8 @@ export const MISSION_EVENT_DATA = {
     deadline: z.string(),
   }),
   message_acknowledged: z.object({ ...message, agent_id: z.string(), state: z.enum(MESSAGE_STATES) }),
+  /** By its sender, the coordinator or a person. */
+  message_cancelled: z.object({ ...message, agent_id: z.string() }),
   /** The deadline is over, and these recipients have not acknowledged the message. */
   message_failed: z.object({ ...message, missing: z.array(z.string()) }),
   /** By a resumption. */

@@ -37,8 +37,9 @@ export const MISSION_LIMITS = {
   open_messages_count_max: 200,
   /** The same, as snapshots in JSON. */
   open_messages_bytes_max: 150_000,
-  /** Failed messages that a resumption can queue again. */
-  failed_messages_count_max: 50,
+  /** The share of one agent in these, unless it coordinates the mission. */
+  sender_messages_count_max: 50,
+  sender_messages_bytes_max: 40_000,
   /** Events that a subscriber has not acknowledged. With more of them its subscription ends. */
   open_events_count_max: 64,
   mailbox_subscribers_count_max: 16,

@@ -77,7 +77,7 @@ const lockRenewCommandSchema = z.looseObject({
   timeout_ms: timeout.optional(),
 });
 
-/** `force`: releases the lock of another agent; for the coordinator and for people. */
+/** An agent that waits for the file waits no longer. `force`: releases the lock of another agent; for the coordinator and for people. */
 const lockReleaseCommandSchema = z.looseObject({
   ...envelope,
   path: lockPathSchema,

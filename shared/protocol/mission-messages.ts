@@ -10,8 +10,11 @@ import { MISSION_LIMITS } from "./mission-limits.ts";
 import { pageLimit } from "./page-limit.ts";
 import { redact } from "./redaction.ts";
 
-/** `delivered`: all recipients have acknowledged it. `failed`: some had not at its deadline. */
-export const MESSAGE_STATES = ["queued", "delivered", "failed"] as const;
+/**
+ * `delivered`: all recipients have acknowledged it. `failed`: some had not at its deadline. `cancelled`: its sender, the
+ * coordinator or a person has withdrawn it.
+ */
+export const MESSAGE_STATES = ["queued", "delivered", "failed", "cancelled"] as const;
 export type MessageState = (typeof MESSAGE_STATES)[number];
 
 export const MESSAGE_KINDS = [
@@ -19,13 +22,10 @@ export const MESSAGE_KINDS = [
   "message",
   /** An event of the mission, for its subscribers. From the fleet. */
   "event",
-  /** About a lock that a resumption found. From the fleet, in the name of the coordinator. */
+  /** About a lock that a resumption found, in the name of the coordinator, or about a subscription that has ended. */
   "notice",
 ] as const;
 export type MessageKind = (typeof MESSAGE_KINDS)[number];
-
-/** The sender of events. */
-export const FLEET_SENDER = "fleet";
 
 /** The events that a mailbox can get (seed 002, "Events flow through Squawk mailbox"). */
 export const MAILBOX_EVENTS = [
@@ -50,6 +50,13 @@ const envelope = {
 /** Secrets are left out, because snapshots and prompts repeat the texts. */
 const safeText = (schema: z.ZodString) => schema.transform((text) => redact(text).text);
 
+/** One line that is not blank: lists and prompts repeat it. */
+const SUBJECT =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are refused here.
+  /^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it is refused here.
+const WITHOUT_NUL = /^[^\u0000]*$/;
+
 const messageIdSchema = z.string().regex(/^msg-\d{4,12}$/, "the id of a message, such as msg-0001");
 
 /** `timeout_ms`: the time in which all recipients must acknowledge the message. */
@@ -61,9 +68,17 @@ const messageSendCommandSchema = z.looseObject({
     .max(MISSION_LIMITS.message_recipients_count_max)
     .transform((agents) => [...new Set(agents)]),
   subject: safeText(
-    z.string().min(1, "at least one character").max(MISSION_LIMITS.message_subject_chars_max),
+    z
+      .string()
+      .max(MISSION_LIMITS.message_subject_chars_max)
+      .regex(SUBJECT, "one line that is not blank, without control characters"),
   ),
-  body: safeText(z.string().max(MISSION_LIMITS.message_body_chars_max)).default(""),
+  body: safeText(
+    z
+      .string()
+      .max(MISSION_LIMITS.message_body_chars_max)
+      .regex(WITHOUT_NUL, "a text without the character NUL"),
+  ).default(""),
   timeout_ms: z
     .int()
     .min(MISSION_LIMITS.message_timeout_ms_min)
@@ -73,6 +88,9 @@ const messageSendCommandSchema = z.looseObject({
 
 /** For a recipient, after it has processed the message. May be repeated. */
 const messageAckCommandSchema = z.looseObject({ ...envelope, message_id: messageIdSchema });
+
+/** For its sender, the coordinator and people, while it is not delivered. May be repeated. */
+const messageCancelCommandSchema = z.looseObject({ ...envelope, message_id: messageIdSchema });
 
 /** Replaces the subscription of the caller. Without events it is over. */
 const mailboxSubscribeCommandSchema = z.looseObject({
@@ -86,6 +104,7 @@ const mailboxSubscribeCommandSchema = z.looseObject({
 export const MESSAGE_COMMAND_SCHEMAS = {
   message_send: messageSendCommandSchema,
   message_ack: messageAckCommandSchema,
+  message_cancel: messageCancelCommandSchema,
   mailbox_subscribe: mailboxSubscribeCommandSchema,
 } as const;
 
@@ -98,6 +117,8 @@ export const messageAnswerSchema = z.looseObject({
   received_by: z.array(z.string()),
   /** Those that have not. */
   missing: z.array(z.string()),
+  /** Of a new message: the recipients that have no part in the mission now. They may get one. Absent: none. */
+  unknown: z.array(z.string()).exactOptional(),
 });
 
 export const mailboxAnswerSchema = z.looseObject({
@@ -109,7 +130,8 @@ export const mailboxAnswerSchema = z.looseObject({
 /** Why a resumption does not queue a message of the snapshot again. */
 const MESSAGE_SKIPS = [
   "delivered",
-  /** It is over, and its place holds another message. */
+  "cancelled",
+  /** It had failed, and newer messages needed its room. */
   "removed",
   /** It was queued again from this checkpoint before, and failed again. */
   "failed_again",
@@ -122,6 +144,8 @@ const receiptSchema = z.looseObject({ agent_id: z.string(), at: z.string() });
 
 /** A message as queries answer it. */
 export const missionMessageSchema = z.looseObject({
+  /** The ids of messages are unique in their mission only. */
+  mission_id: z.string(),
   message_id: z.string(),
   kind: z.enum(MESSAGE_KINDS),
   from: z.string(),
@@ -134,7 +158,7 @@ export const missionMessageSchema = z.looseObject({
   receipts: z.array(receiptSchema),
   /** How often resumptions have queued it again. */
   requeues: z.int(),
-  /** The time at which it was delivered or failed; null: it is queued. */
+  /** The time at which it was delivered, failed or was cancelled; null: it is queued. */
   ended_at: z.string().nullable(),
 });
 
@@ -145,8 +169,8 @@ const page = {
 };
 
 /**
- * The messages to the caller that it has not acknowledged and whose deadline is not over, the oldest first. `all`:
- * then also all others to the caller that the mission keeps, the newest first.
+ * The queued messages to the caller that it has not acknowledged, the oldest first. A message that fails at its deadline
+ * leaves this list. `all`: then also all others to the caller that the mission keeps, the newest first.
  */
 export const mailboxQuerySchema = z.looseObject({ ...page, all: z.boolean().default(false) });
 
@@ -167,12 +191,15 @@ export const messagePageSchema = z.looseObject({
 });
 
 export const mailboxPageSchema = messagePageSchema.extend({
+  /** The number of messages that failed before the caller acknowledged them. A resumption queues them again. */
+  failed: z.int(),
   /** The events that the caller gets as messages. */
   subscribed: z.array(z.enum(MAILBOX_EVENTS)),
 });
 
 export type MessageSendCommand = z.output<typeof messageSendCommandSchema>;
 export type MessageAckCommand = z.output<typeof messageAckCommandSchema>;
+export type MessageCancelCommand = z.output<typeof messageCancelCommandSchema>;
 export type MailboxSubscribeCommand = z.output<typeof mailboxSubscribeCommandSchema>;
 export type MessageAnswer = z.output<typeof messageAnswerSchema>;
 export type MailboxAnswer = z.output<typeof mailboxAnswerSchema>;

@@ -3,7 +3,7 @@
  * have all members of its kind.
  */
 import { z } from "zod";
-import { principalSchema, tokenSchema } from "./ids.ts";
+import { principalSchema, senderSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import {
   fileSchema,
@@ -83,6 +83,8 @@ const mailboxForm = z.looseObject({
       z.looseObject({
         number,
         kind: z.enum(MESSAGE_KINDS),
+        /** Absent in the records of earlier versions. */
+        from: senderSchema.exactOptional(),
         state: z.enum(["queued", "failed"]),
         deadline: time,
         bytes: count,
@@ -99,7 +101,7 @@ const messageForm = z.looseObject({
   message_id: z.string(),
   number,
   kind: z.enum(MESSAGE_KINDS),
-  from: principalSchema,
+  from: senderSchema,
   to: z.array(principalSchema),
   subject: z.string(),
   sent_at: time,

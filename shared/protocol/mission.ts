@@ -4,7 +4,7 @@
  * is the `fleet` section of a checkpoint, in the seed's names.
  */
 import { z } from "zod";
-import { principalSchema, tokenSchema } from "./ids.ts";
+import { principalSchema, senderSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 
 export const MISSION_STATUSES = ["pending", "in_progress", "completed", "failed", "cancelled"] as const;
@@ -62,11 +62,13 @@ export type LockSnapshot = z.output<typeof lockSnapshotSchema>;
 /** `MessageSnapshot` of seed 002. */
 export const messageSnapshotSchema = z.looseObject({
   id: text,
-  from: principalSchema,
+  from: senderSchema,
   to: z.array(principalSchema),
   subject: text,
   sent_at: time,
   delivered: z.boolean(),
+  /** The deadline was over before all recipients had acknowledged it. Absent: it is queued. */
+  failed: z.boolean().optional(),
 });
 export type MessageSnapshot = z.output<typeof messageSnapshotSchema>;
 

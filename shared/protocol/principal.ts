@@ -2,7 +2,7 @@
  * Principals: the agents and people that act on tasks. A principal's token is the caller in the subjects of
  * commands, queued commands and queries, and therefore what the server's permissions prove. The token of an
  * agent is its id, that of a person is `human=<name>`. No other token contains `=`, so no agent can look like
- * a person.
+ * a person. No agent is named `fleet`: that is the sender of the messages that the fleet itself writes.
  */
 import { LIMITS } from "./limits.ts";
 
@@ -13,14 +13,17 @@ export interface Principal {
   readonly name: string;
 }
 
+/** The fleet itself, as the sender of messages. No principal has this name. */
+export const FLEET_SENDER = "fleet";
+
 const PERSON_PREFIX = "human=";
 /** The pattern of a principal's token. */
 export const PRINCIPAL = new RegExp(`^(?:${PERSON_PREFIX})?[A-Za-z0-9_-]{1,${LIMITS.id_chars_max}}$`);
 
-export const PRINCIPAL_FORM = `1 to ${LIMITS.id_chars_max} characters of A-Z a-z 0-9 _ -, after ${PERSON_PREFIX} for a person`;
+export const PRINCIPAL_FORM = `1 to ${LIMITS.id_chars_max} characters of A-Z a-z 0-9 _ -, after ${PERSON_PREFIX} for a person, and not ${FLEET_SENDER}`;
 
 export function isPrincipal(token: string): boolean {
-  return PRINCIPAL.test(token);
+  return PRINCIPAL.test(token) && token !== FLEET_SENDER;
 }
 
 /** undefined: the text is no principal's token. */

@@ -32,6 +32,7 @@ export const COMMAND_OPS = [
   "lock_release",
   "message_send",
   "message_ack",
+  "message_cancel",
   "mailbox_subscribe",
   "import_begin",
   "import_version",

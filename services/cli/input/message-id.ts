@@ -10,7 +10,7 @@ export interface NamedMessage {
 
 const FORM = /^(?:([A-Za-z0-9_-]+)\/)?(msg-\d+)$/;
 
-export const messageName = (mission: string, messageId: string): string => `${mission}/${messageId}`;
+export const qualifiedMessageId = (mission: string, messageId: string): string => `${mission}/${messageId}`;
 
 /** `mission`: that of the call, for ids without one. Throws UsageError for an id without a mission, or of another one. */
 export function namedMessage(text: string, mission: string | undefined): NamedMessage {

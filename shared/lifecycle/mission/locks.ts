@@ -125,6 +125,14 @@ export class LockChanges {
     throw new FleetError("NOT_FOUND", "the agent does not hold the file", { details });
   }
 
+  /** Ends the wait of an agent, without an error of the mission. null: it does not wait for the file. */
+  withdraw(path: string, agent: string): LockWaiter | null {
+    const waiter = this.find(path)?.waiters.find(({ agent_id }) => agent_id === agent);
+    if (waiter === undefined) return null;
+    this.#timeOut(path, waiter);
+    return waiter;
+  }
+
   /** The longest waiter gets the file. */
   release(path: string, reason: LockRelease): void {
     const lock = this.requireHeld(path);

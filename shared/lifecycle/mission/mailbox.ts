@@ -3,6 +3,7 @@
  *
  *      queued ──each recipient acknowledges──▶ delivered;  queued ──deadline──▶ failed
  *      queued, failed ──a resumption──▶ queued;  failed ──each recipient acknowledges──▶ delivered
+ *      queued, failed ──the sender, the coordinator or a person──▶ cancelled
  *
  * A message has a number and a place. The place of a message that is over is used again, so a mission keeps a bounded
  * number of messages, and a record is never removed, only replaced. The mailbox itself lists only the open messages,
@@ -11,12 +12,8 @@
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { MessageSnapshot } from "../../protocol/mission.ts";
-import {
-  FLEET_SENDER,
-  type MailboxEvent,
-  type MessageKind,
-  type MessageState,
-} from "../../protocol/mission-messages.ts";
+import type { MailboxEvent, MessageKind, MessageState } from "../../protocol/mission-messages.ts";
+import { FLEET_SENDER } from "../../protocol/principal.ts";
 
 interface Receipt {
   readonly agent_id: string;
@@ -39,10 +36,12 @@ export interface MessageRecord {
   readonly requeues: number;
 }
 
-/** A message that is not delivered. */
+/** A message that is neither delivered nor cancelled. */
 export interface OpenMessage {
   readonly number: number;
   readonly kind: MessageKind;
+  /** Absent in the records of earlier versions. */
+  readonly from?: string;
   readonly state: "queued" | "failed";
   readonly deadline: string;
   /** The size of its snapshot as JSON. */
@@ -65,9 +64,18 @@ export type MessageDraft = Pick<MessageRecord, "kind" | "from" | "to" | "subject
   readonly body: string;
 };
 
+export interface SendRules {
+  /** The sender has only its share of the room. */
+  readonly isShared: boolean;
+}
+
 type MailboxAction =
   | { readonly op: "message_send"; readonly message: MessageRecord; readonly body: string }
-  | { readonly op: "message_ack"; readonly message: MessageRecord; readonly agent_id: string }
+  | {
+      readonly op: "message_ack" | "message_cancel";
+      readonly message: MessageRecord;
+      readonly agent_id: string;
+    }
   | { readonly op: "message_fail"; readonly message: MessageRecord }
   | {
       readonly op: "message_requeue";
@@ -109,8 +117,8 @@ export class MailboxChanges {
     return this.#mailbox;
   }
 
-  /** Throws CONFLICT while too many messages are open. The oldest failed one makes room for a new one. */
-  send({ body, ...draft }: MessageDraft): MessageRecord {
+  /** Throws CONFLICT while too many messages of the mission, or of the sender, are open. Failed ones make room for a new one. */
+  send({ body, ...draft }: MessageDraft, { isShared }: SendRules = { isShared: false }): MessageRecord {
     const number = this.#freeNumber();
     const message: MessageRecord = {
       ...draft,
@@ -123,7 +131,7 @@ export class MailboxChanges {
       ended_at: null,
       requeues: 0,
     };
-    const open = withRoom(this.#mailbox.open, message);
+    const open = withRoom(this.#mailbox.open, message, isShared);
     this.#push({ op: "message_send", message, body }, { next: number + 1, open: opened(open, message) });
     return message;
   }
@@ -154,7 +162,7 @@ export class MailboxChanges {
     const isKnown = message.receipts.some(({ agent_id }) => agent_id === agent);
     const receipts = isKnown ? message.receipts : [...message.receipts, { agent_id: agent, at: this.#at(0) }];
     const isWhole = missingRecipients({ to: message.to, receipts }).length === 0;
-    const isNew = isWhole && message.state !== "delivered";
+    const isNew = isWhole && message.state !== "delivered" && message.state !== "cancelled";
     const after: MessageRecord = {
       ...message,
       receipts,
@@ -168,18 +176,44 @@ export class MailboxChanges {
     return after;
   }
 
-  /** A subscriber that does not acknowledge an event in time gets no further ones. */
+  /** Throws CONFLICT for a delivered message. A repeated cancellation changes nothing. */
+  cancel(message: MessageRecord, agent_id: string): MessageRecord {
+    const { message_id, state, number } = message;
+    if (state === "delivered")
+      throw new FleetError("CONFLICT", "the message is delivered", { details: { message_id } });
+    const ended = { state: "cancelled" as const, ended_at: this.#at(0) };
+    const after = state === "cancelled" ? message : { ...message, ...ended };
+    this.#push(
+      { op: "message_cancel", message: after, agent_id },
+      { open: without(this.#mailbox.open, number) },
+    );
+    return after;
+  }
+
+  /** A subscriber that does not acknowledge an event in time gets no further ones, and a notice of that. */
   fail(message: MessageRecord): MessageRecord {
     const failed: MessageRecord = { ...message, state: "failed", ended_at: this.#at(0) };
     const rest = without(this.#mailbox.open, message.number);
     // A resumption queues only messages of agents and people again.
-    const open = message.kind === "message" ? boundFailed(opened(rest, failed)) : rest;
+    const open = message.kind === "message" ? opened(rest, failed) : rest;
     this.#push({ op: "message_fail", message: failed }, { open });
     if (message.kind !== "event") return failed;
     for (const agent of missingRecipients(message)) {
-      if (this.#mailbox.subscribers.some(({ agent_id }) => agent_id === agent)) this.subscribe(agent, []);
+      if (this.#mailbox.subscribers.some(({ agent_id }) => agent_id === agent))
+        this.#endSubscription(agent, message);
     }
     return failed;
+  }
+
+  #endSubscription(agent: string, { message_id, subject }: MessageRecord): void {
+    this.subscribe(agent, []);
+    const body = `You did not acknowledge ${message_id} (${subject}) in time. Subscribe again to get further events.`;
+    const to = { from: FLEET_SENDER, to: [agent], timeout_ms: LIMITS.message_timeout_ms_max };
+    this.notify(`subscription ${agent} ${message_id}`, {
+      ...to,
+      subject: "Your subscription has ended",
+      body,
+    });
   }
 
   requeue(messages: readonly MessageRecord[], checkpoint_id: string): readonly MessageRecord[] {
@@ -255,38 +289,61 @@ type Open = readonly OpenMessage[];
 const without = (open: Open, number: number): Open => open.filter((one) => one.number !== number);
 
 function opened(open: Open, message: MessageRecord): Open {
-  const { number, kind, state, deadline } = message;
-  const bytes = Buffer.byteLength(JSON.stringify(messageSnapshot(message)));
-  const one = { number, kind, state: state === "failed" ? state : "queued", deadline, bytes } as const;
-  return [...open, one].sort((a, b) => a.number - b.number);
+  const { number, kind, from, state, deadline } = message;
+  const one = { number, kind, from, state: state === "failed" ? state : "queued", deadline } as const;
+  return [...open, { ...one, bytes: bytesOf(message) }].sort((a, b) => a.number - b.number);
 }
 
-const boundFailed = (open: Open): Open => {
-  const failed = open.filter(({ state }) => state === "failed");
-  const [oldest] = failed;
-  return failed.length <= LIMITS.failed_messages_count_max || oldest === undefined
-    ? open
-    : without(open, oldest.number);
+const bytesOf = (message: MessageRecord): number =>
+  Buffer.byteLength(JSON.stringify(messageSnapshot(message)));
+
+interface Room {
+  readonly count: number;
+  readonly bytes: number;
+}
+
+const ROOM_OF_MISSION: Room = {
+  count: LIMITS.open_messages_count_max,
+  bytes: LIMITS.open_messages_bytes_max,
+};
+const ROOM_OF_SENDER: Room = {
+  count: LIMITS.sender_messages_count_max,
+  bytes: LIMITS.sender_messages_bytes_max,
 };
 
+const fits = (open: Open, bytes: number, room: Room): boolean =>
+  open.length < room.count && open.reduce((sum, one) => sum + one.bytes, bytes) <= room.bytes;
+
 /** Throws CONFLICT. Events have room of their own. */
-function withRoom(open: Open, { kind, ...message }: MessageRecord): Open {
+function withRoom(open: Open, message: MessageRecord, isShared: boolean): Open {
+  const { kind, from } = message;
   if (kind === "event") return open;
-  const bytes = Buffer.byteLength(JSON.stringify(messageSnapshot({ kind, ...message })));
+  const bytes = bytesOf(message);
   for (let rest = open; ; ) {
-    const counted = rest.filter((one) => one.kind !== "event");
-    const size = counted.reduce((sum, one) => sum + one.bytes, bytes);
-    if (counted.length < LIMITS.open_messages_count_max && size <= LIMITS.open_messages_bytes_max)
-      return rest;
-    const failed = rest.find(({ state }) => state === "failed");
-    if (failed !== undefined) {
-      rest = without(rest, failed.number);
-      continue;
-    }
-    throw new FleetError("CONFLICT", "too many messages of the mission are not delivered", {
-      details: { open: counted.length, bytes: size - bytes },
-    });
+    const all = rest.filter((one) => one.kind !== "event");
+    const own = isShared ? all.filter((one) => one.from === from) : [];
+    const isOwnFull = !fits(own, bytes, ROOM_OF_SENDER);
+    if (!isOwnFull && fits(all, bytes, ROOM_OF_MISSION)) return rest;
+    const failed = isOwnFull ? own.find(({ state }) => state === "failed") : oldestOfMostFailed(all);
+    if (failed === undefined) throw isOwnFull ? fullOf("the sender", own, from) : fullOf("the mission", all);
+    rest = without(rest, failed.number);
   }
+}
+
+/** The sender with the most failed messages makes room, so that no other agent can displace those of the rest. */
+function oldestOfMostFailed(open: Open): OpenMessage | undefined {
+  const failed = Map.groupBy(
+    open.filter(({ state }) => state === "failed"),
+    ({ from }) => from,
+  );
+  return [...failed.values()].sort((a, b) => b.length - a.length)[0]?.[0];
+}
+
+function fullOf(whose: "the mission" | "the sender", open: Open, from?: string): FleetError {
+  const bytes = open.reduce((sum, one) => sum + one.bytes, 0);
+  return new FleetError("CONFLICT", `too many messages of ${whose} are not delivered`, {
+    details: { open: open.length, bytes, ...(from !== undefined && { from }) },
+  });
 }
 
 /** The time at which the next message fails; null: none is queued. */
@@ -304,7 +361,9 @@ export function messageSnapshot({
   sent_at,
   state,
 }: MessageRecord): MessageSnapshot {
-  return { id: message_id, from, to: [...to], subject, sent_at, delivered: state === "delivered" };
+  const delivered = state === "delivered";
+  const failed = state === "failed" && { failed: true };
+  return { id: message_id, from, to: [...to], subject, sent_at, delivered, ...failed };
 }
 
 export const undeliveredText = (message: MessageRecord): string =>

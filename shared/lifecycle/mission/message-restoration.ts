@@ -1,7 +1,7 @@
 /**
  * The messages after a resumption (seed 002, phase 2 and edge cases): a message of the snapshot that is not delivered
  * is queued again once, so that a repeated resumption changes nothing, also from the checkpoint that its second failure wrote. A message
- * that has been delivered since is skipped.
+ * that has been delivered or cancelled since is skipped.
  */
 import type { MessageSnapshot } from "../../protocol/mission.ts";
 import type { SkippedMessage } from "../../protocol/mission-messages.ts";
@@ -27,7 +27,8 @@ export function restoreMessages(
   for (const { id: message_id } of snapshots) {
     const message = present.get(message_id);
     if (message === undefined) skipped.push({ message_id, reason: "removed" });
-    else if (message.state === "delivered") skipped.push({ message_id, reason: "delivered" });
+    else if (message.state === "delivered" || message.state === "cancelled")
+      skipped.push({ message_id, reason: message.state });
     else if (message.requeues === 0 && message.kind !== "event") {
       requeue.push(message);
       queued += 1;

@@ -308,6 +308,7 @@ const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
   lock_release: "lock",
   message_send: "message",
   message_ack: "message",
+  message_cancel: "message",
   mailbox_subscribe: "mailbox_state",
   import_begin: "ownership",
   import_records: "ownership",

@@ -262,6 +262,7 @@ const ANSWER_KIND: Readonly<Partial<Record<CommandOp, string>>> = {
   lock_release: "lock",
   message_send: "message",
   message_ack: "message",
+  message_cancel: "message",
   mailbox_subscribe: "mailbox_state",
   mission_checkpoint: "mission_snapshot",
   mission_resume: "resumption",

@@ -89,7 +89,7 @@ export const MISSIONS: readonly RestRoute[] = [
     "releaseLock",
     "/missions/{mission_id}/locks/release",
     "missions",
-    "Release a file, by force that of another agent.",
+    "Release a file, by force that of another agent, or end the wait for it.",
     ofMission("lock_release"),
   ),
   readRoute(
@@ -112,6 +112,13 @@ export const MISSIONS: readonly RestRoute[] = [
     "missions",
     "Acknowledge a message, after it was processed.",
     ofMission("message_ack"),
+  ),
+  changeRoute(
+    "cancelMessage",
+    "/missions/{mission_id}/messages/{message_id}/cancel",
+    "missions",
+    "Cancel a message that is not delivered.",
+    ofMission("message_cancel"),
   ),
   readRoute(
     "readMailbox",

@@ -74,6 +74,13 @@ export async function releaseLock(
   const { agent } = context.actor;
   requireActive(work.mission);
   const locks = await work.locks();
+  const ended = force ? null : locks.withdraw(path, agent);
+  if (ended !== null) {
+    const lock = locks.requireHeld(path);
+    await writeLocks(work);
+    const { lock_id } = ended;
+    return work.complete({ ...named(work, { path, lock_id }), state: "released", held_by: lock.agent_id });
+  }
   const lock = locks.requireHeld(path, force ? undefined : agent);
   const isForced = lock.agent_id !== agent;
   if (isForced && parsePrincipal(agent)?.kind !== "human") work.requireCoordinator();
@@ -118,7 +125,7 @@ function answerOf(work: MissionTransaction, outcome: LockOutcome): RememberedLoc
   }
 }
 
-function named({ at, context }: MissionTransaction, { path, lock_id }: HeldLock) {
+function named({ at, context }: MissionTransaction, { path, lock_id }: Pick<HeldLock, "path" | "lock_id">) {
   return { task_id: context.actor.task, committed_at: at, path, lock_id };
 }
 

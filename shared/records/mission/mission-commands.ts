@@ -81,6 +81,7 @@ export async function checkpointMission(
   const written = await work.checkpoint({ reason, details: failure ?? note }, { blockers });
   const { answer, fleet } = written;
   if (compaction) work.markCompacted(written);
+  const failed = fleet.pending_messages.filter((message) => message.failed === true).length;
   return work.complete({
     ...answer,
     mission_status: mission.status,
@@ -88,6 +89,7 @@ export async function checkpointMission(
     sorties: mission.sorties,
     lock_count: fleet.active_locks.length,
     message_count: fleet.pending_messages.length,
+    ...(failed > 0 && { failed_message_count: failed }),
   });
 }
 

@@ -8,7 +8,7 @@ const NOTHING = new Uint8Array(0);
 /** The time was set by the locks of the mission, and not by the failure of an agent. */
 export const OF_MISSION = "";
 /** The time was set by the messages of the mission. No agent has this name. */
-const OF_MESSAGES = "=messages";
+export const OF_MESSAGES = "=messages";
 
 /** null: the time was not set by the failure of an agent. */
 export const lostAgent = (element: string): string | null =>

@@ -127,6 +127,17 @@ export class MissionTransaction {
     return this.#begun.head?.owner ?? this.context.actor.agent;
   }
 
+  /** The owner of the task, or else the agent that started the mission. */
+  get director(): string {
+    return this.#begun.head?.owner ?? this.mission.created_by;
+  }
+
+  /** Whether the caller is the {@link director} or a person. */
+  get directs(): boolean {
+    const { agent } = this.context.actor;
+    return agent === this.director || parsePrincipal(agent)?.kind === "human";
+  }
+
   /** The mission as it is now. Throws NOT_FOUND. */
   get mission(): MissionRecord {
     if (this.#mission !== null) return this.#mission;
@@ -151,9 +162,13 @@ export class MissionTransaction {
 
   /** Throws FENCED unless the caller acts for the coordinator, or a sortie is assigned to it. */
   async requireParticipant(): Promise<void> {
-    const { agent, task } = this.context.actor;
-    const sorties = await readSorties(this.tx, this.keys, task);
-    if (!sorties.some(({ assigned_to }) => assigned_to === agent)) this.requireCoordinator();
+    if (!(await this.specialists()).has(this.context.actor.agent)) this.requireCoordinator();
+  }
+
+  /** The agents to which sorties are assigned. */
+  async specialists(): Promise<ReadonlySet<string>> {
+    const sorties = await readSorties(this.tx, this.keys, this.context.actor.task);
+    return new Set(sorties.flatMap(({ assigned_to }) => assigned_to ?? []));
   }
 
   /** Like {@link requireParticipant}, and for every person. */

@@ -25,6 +25,7 @@ import type {
   MailboxSubscribeCommand,
   MessageAckCommand,
   MessageAnswer,
+  MessageCancelCommand,
   MessagePage,
   MessageSendCommand,
 } from "../../protocol/mission-messages.ts";
@@ -40,7 +41,12 @@ import type { Transactions } from "../kv/transactions.ts";
 import type { Caller, CommandRunner } from "../task/command-runner.ts";
 import { readExportedRecords } from "../transfer/exported-records.ts";
 import { acquireLock, listLocks, releaseLock, renewLock } from "./lock-commands.ts";
-import { acknowledgeMessage, sendMessage, subscribeMailbox } from "./messages/message-commands.ts";
+import {
+  acknowledgeMessage,
+  cancelMessage,
+  sendMessage,
+  subscribeMailbox,
+} from "./messages/message-commands.ts";
 import { listMessages, readOwnMailbox } from "./messages/message-lists.ts";
 import { checkpointMission, startMission, updateMission } from "./mission-commands.ts";
 import { findMission, listMissions, listSorties } from "./mission-lists.ts";
@@ -119,6 +125,10 @@ export class Missions {
     return this.#commands.run("message_ack", caller, (tx, context) =>
       acknowledgeMessage(tx, context, command),
     );
+  }
+
+  cancelMessage(caller: Caller, command: MessageCancelCommand): Promise<MessageAnswer> {
+    return this.#commands.run("message_cancel", caller, (tx, context) => cancelMessage(tx, context, command));
   }
 
   subscribeMailbox(caller: Caller, command: MailboxSubscribeCommand): Promise<MailboxAnswer> {

@@ -1,13 +1,14 @@
 /**
  * Verifies the rows of missions that no walk over tasks meets: those of a task that does not exist, and the entries of
- * the indexes of locks, by agent and by time, whose mission says something else. The walk over the tasks verifies the
- * other direction.
+ * the indexes of locks, by agent and by time, and of messages, whose mission says something else. The walk over the
+ * tasks verifies the other direction.
  */
 import { type LockTable, lockAgents, lockDueMs, NO_LOCKS } from "../../lifecycle/mission/locks.ts";
-import type { Bytes } from "../../store/store.ts";
-import { after, parseTask, systemKeys, tenantKeys } from "../kv/keyspace.ts";
+import { EMPTY_MAILBOX, type MailboxRecord, mailboxDueMs } from "../../lifecycle/mission/mailbox.ts";
+import type { Bytes, Reader } from "../../store/store.ts";
+import { after, parseTask, systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { MISSION_SUBSPACES, parseAgentLock, parseMissionDue } from "../kv/mission-keys.ts";
-import { OF_MISSION } from "../mission/mission-due.ts";
+import { lostAgent, OF_MISSION } from "../mission/mission-due.ts";
 import { openRecord } from "../mission/sealed-record.ts";
 import { ofTask, type ScrubStep } from "./scrub-reader.ts";
 import { readable } from "./task/head.ts";
@@ -65,27 +66,49 @@ export async function verifyMissionDue(step: ScrubStep, from: Bytes | null): Pro
   const { begin, end } = systemKeys.missionsDueBefore(Number.MAX_SAFE_INTEGER);
   const range = { begin: from === null ? begin : after(from), end };
   const { rows, more } = await step.reader.getRange(range, { limit: SLICE });
-  const entries = rows.flatMap(({ key }) => readable(() => parseMissionDue(key)) ?? []);
+  // An entry of an agent is set when it fails, and its locks may have ended since.
+  const entries = rows
+    .flatMap(({ key }) => readable(() => parseMissionDue(key)) ?? [])
+    .filter(({ agent }) => lostAgent(agent) === null);
   const tables = await locksOf(step, entries);
+  const mailboxes = await mailboxesOf(step, entries);
   for (const [i, { tenant, task, agent, dueMs }] of entries.entries()) {
-    const table = tables[i];
-    // An entry of an agent is set when it fails, and its locks may have ended since.
-    if (table === undefined || agent !== OF_MISSION || lockDueMs(table) === dueMs) continue;
-    const details = "the mission is among those whose locks end, and none of its locks ends then";
+    const [table, mailbox] = [tables[i], mailboxes[i]];
+    const isOfLocks = agent === OF_MISSION;
+    const due = isOfLocks ? table && lockDueMs(table) : mailbox && mailboxDueMs(mailbox);
+    if (due === undefined || due === dueMs) continue;
+    const details = isOfLocks
+      ? "the mission is among those whose locks end, and none of its locks ends then"
+      : "the mission is among those whose messages fail, and none of its messages fails then";
     step.noteOnce(tenant, task, ofTask("mission", details));
   }
   return more ? (rows.at(-1)?.key ?? null) : null;
 }
 
+interface Place {
+  readonly tenant: string;
+  readonly task: string;
+}
+
 /** undefined: the table is not readable, which the walk over the tasks reports. */
-async function locksOf(
+const locksOf = ({ reader }: ScrubStep, places: readonly Place[]): Promise<(LockTable | undefined)[]> =>
+  recordsOf(reader, places, (keys, task) => keys.missionLocks(task), NO_LOCKS);
+
+/** As {@link locksOf}. */
+const mailboxesOf = (
   { reader }: ScrubStep,
-  places: readonly { readonly tenant: string; readonly task: string }[],
-): Promise<(LockTable | undefined)[]> {
-  const values = await reader.getMany(
-    places.map(({ tenant, task }) => tenantKeys(tenant).missionLocks(task)),
-  );
+  places: readonly Place[],
+): Promise<(MailboxRecord | undefined)[]> =>
+  recordsOf(reader, places, (keys, task) => keys.mailbox(task), EMPTY_MAILBOX);
+
+async function recordsOf<T extends object>(
+  reader: Reader,
+  places: readonly Place[],
+  keyOf: (keys: TenantKeys, task: string) => Bytes,
+  absent: T,
+): Promise<(T | undefined)[]> {
+  const values = await reader.getMany(places.map(({ tenant, task }) => keyOf(tenantKeys(tenant), task)));
   return values.map((value) =>
-    value === undefined ? NO_LOCKS : (readable(() => openRecord<LockTable>(value).value) ?? undefined),
+    value === undefined ? absent : (readable(() => openRecord<T>(value).value) ?? undefined),
   );
 }

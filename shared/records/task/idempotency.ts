@@ -109,6 +109,7 @@ export type RememberedSnapshot = RememberedCheckpoint & {
   readonly sorties: SortieCounts;
   readonly lock_count: number;
   readonly message_count: number;
+  readonly failed_message_count?: number;
 };
 
 /** The answer to a command that resumed a mission. */
@@ -146,6 +147,7 @@ export type RememberedMessage = {
   readonly deadline: string;
   readonly received_by: string[];
   readonly missing: string[];
+  readonly unknown?: string[];
 };
 
 /** The answer to a subscription. */

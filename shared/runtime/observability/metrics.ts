@@ -194,7 +194,7 @@ function recoveryMetrics(make: ReturnType<typeof makers>) {
     recoveries: make.backlog("fleet_recoveries", "Open recoveries, by state.", ["state"]),
     missionsSilentTotal: make.counter(
       "fleet_missions_silent_total",
-      "Missions that were marked because they had no activity.",
+      "Missions that were marked because they had no activity, or because an agent reported a lost context.",
     ),
     recoveryDetectMs: make.durations(
       "fleet_recovery_detect_ms",

@@ -192,6 +192,7 @@ const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "locks",
   "message_send",
   "message_ack",
+  "message_cancel",
   "mailbox_subscribe",
   "mailbox",
   "messages",

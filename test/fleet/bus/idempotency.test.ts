@@ -95,6 +95,7 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     lock_release: { path: "src/held.ts", note: text },
     message_send: { to: [AGENT], subject: text },
     message_ack: { message_id: "msg-0001", note: text },
+    message_cancel: { message_id: "msg-0001", note: text },
     mailbox_subscribe: { events: ["mission_changed"], note: text },
     // Only those in OPS are sent.
     ...{ import_begin: {}, import_version: {}, import_records: {}, import_end: {} },
@@ -116,6 +117,7 @@ const ENTRIES_BEFORE: Partial<Record<CommandOp, number>> = {
   lock_release: 8,
   message_send: 7,
   message_ack: 8,
+  message_cancel: 8,
   mailbox_subscribe: 7,
 };
 
@@ -143,7 +145,8 @@ async function prepare(op: CommandOp): Promise<PreparedCommand & { readonly othe
   if (op === "cancel_handoff") await openHandoff(task);
   if ((ENTRIES_BEFORE[op] ?? 0) >= 7) await startMission(task);
   if (op.startsWith("lock_")) await apply(task, "lock_acquire", { path: "src/held.ts" });
-  if (op === "message_ack") await apply(task, "message_send", { to: [AGENT], subject: "to itself" });
+  if (op === "message_ack" || op === "message_cancel")
+    await apply(task, "message_send", { to: [AGENT], subject: "to itself" });
   const commandId = uuidv7();
   const command = (text: string): RawCommand => ({
     subject: SUBJECTS.command("default", AGENT, task, op),

@@ -217,7 +217,7 @@ test("acquireLock, renewLock, listLocks and releaseLock", async () => {
   expect(await post("/locks/release", file)).toMatchObject({ status: 200, body: { state: "released" } });
 });
 
-test("sendMessage, listMessages, readMailbox, acknowledgeMessage and subscribeMailbox", async () => {
+test("sendMessage, listMessages, readMailbox, acknowledgeMessage, cancelMessage and subscribeMailbox", async () => {
   const coordinator = await newRestClient(fleet, { name: "dispatch-3" });
   const specialist = await newRestClient(fleet, { name: "specialist-3" });
   const stranger = await newRestClient(fleet, { name: "stranger-3" });
@@ -239,6 +239,10 @@ test("sendMessage, listMessages, readMailbox, acknowledgeMessage and subscribeMa
   const acknowledge = `${at}/messages/${message_id}/acknowledge`;
   expect(await stranger.post(acknowledge, {})).toMatchObject({ status: 404 });
   expect(await specialist.post(acknowledge, {})).toMatchObject({ status: 200, body: { state: "delivered" } });
+  expect((await specialist.get(`${at}/mailbox`)).body.messages).toEqual([]);
+  const cancel = `${at}/messages/${(await coordinator.post(`${at}/messages`, message)).body.message_id}/cancel`;
+  expect(await stranger.post(cancel, {})).toMatchObject({ status: 403 });
+  expect(await coordinator.post(cancel, {})).toMatchObject({ status: 200, body: { state: "cancelled" } });
   expect((await specialist.get(`${at}/mailbox`)).body.messages).toEqual([]);
   expect(await coordinator.post(`${at}/checkpoints`, {})).toMatchObject({ status: 200 });
   expect((await coordinator.get(`${at}/mailbox`)).body).toMatchObject({

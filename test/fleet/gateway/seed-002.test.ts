@@ -104,6 +104,8 @@ test("US-304 002-api POST /api/v1/checkpoints with the trigger compaction makes 
   });
   const { body } = await dispatch.get("/missions/msn-compacted");
   expect(body).toMatchObject({ silence: { checkpoint_id: id.replace("chk-", "") } });
+  const metrics = await (await fetch(`${fleet.opsUrl()}/metrics`)).text();
+  expect(metrics).toMatch(/^fleet_missions_silent_total(\{.*\})? 1$/m);
 });
 
 test("002-api POST /api/v1/checkpoints with an Idempotency-Key writes once", async () => {

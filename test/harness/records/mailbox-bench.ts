@@ -48,6 +48,8 @@ function mailboxActions(current: () => TestRecords, clock: () => number) {
     );
   const acknowledge = (agent: string, message_id: string, options: SendOptions = {}) =>
     send(current().repository, "message_ack", { message_id }, { task: MISSION, agent, ...options });
+  const cancel = (agent: string, message_id: string, options: SendOptions = {}) =>
+    send(current().repository, "message_cancel", { message_id }, { task: MISSION, agent, ...options });
   const subscribe = (agent: string, events: readonly MailboxEvent[]) =>
     send(current().repository, "mailbox_subscribe", { events }, { task: MISSION, agent });
   const mailbox = (agent: string, query: Partial<QueryParams<"mailbox">> = {}) =>
@@ -87,6 +89,7 @@ function mailboxActions(current: () => TestRecords, clock: () => number) {
   return {
     post,
     acknowledge,
+    cancel,
     subscribe,
     mailbox,
     list,

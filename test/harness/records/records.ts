@@ -112,6 +112,7 @@ const MISSION_METHODS = {
   lock_release: "releaseLock",
   message_send: "sendMessage",
   message_ack: "acknowledgeMessage",
+  message_cancel: "cancelMessage",
   mailbox_subscribe: "subscribeMailbox",
 } as const satisfies Partial<Record<CommandOp, keyof CheckpointRepository["missions"]>>;
 type MissionMethods = typeof MISSION_METHODS;

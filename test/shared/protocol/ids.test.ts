@@ -142,6 +142,7 @@ describe("subjects", () => {
     ["fleet.cmd..a.t.create"],
     [`fleet.cmd.${"x".repeat(65)}.a.t.create`],
     ["fleet.cmd.d.ä.t.create"],
+    ["fleet.cmd.d.fleet.t.create"],
   ])("%s is no command's subject", (subject) => {
     expect(() => parseCommandSubject(subject)).toThrow(expect.objectContaining({ code: "INVALID" }));
   });

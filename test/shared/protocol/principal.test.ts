@@ -24,6 +24,8 @@ describe("the token of", () => {
     "Human=ada",
     "agent=ada",
     "=writer",
+    // The sender of the messages that the fleet itself writes.
+    "fleet",
     "human=a.b",
     "human=*",
     "a=",

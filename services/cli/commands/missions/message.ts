@@ -5,7 +5,7 @@ import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { MailboxEvent } from "../../../../shared/sdk/sdk.ts";
 import { secondsOrDuration } from "../../input/duration.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
-import { messageName } from "../../input/message-id.ts";
+import { qualifiedMessageId } from "../../input/message-id.ts";
 import { collectRecipients } from "../../input/recipient.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
@@ -146,7 +146,7 @@ async function sendOne(session: Session, subject: string, flags: Flags): Promise
   }
   const { renderSentMessage } = await import("../../rendering/missions/messages.ts");
   await session.show(result, () =>
-    quiet === true ? messageName(result.taskId, result.messageId) : renderSentMessage(result),
+    quiet === true ? qualifiedMessageId(result.taskId, result.messageId) : renderSentMessage(result),
   );
 }
 

@@ -1,14 +1,14 @@
 // The messages of a mission.
 
 import type { MailboxPage, MessageResult, Mission, MissionMessage } from "../../../../shared/sdk/sdk.ts";
-import { messageName } from "../../input/message-id.ts";
+import { qualifiedMessageId } from "../../input/message-id.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
 import { counted, plain, principalText } from "../terminal/text.ts";
 import { ago, exactly } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
 /** Also the form that `message ack` takes. */
-const nameOf = (mission: string, messageId: string): string => plain(messageName(mission, messageId));
+const nameOf = (mission: string, messageId: string): string => plain(qualifiedMessageId(mission, messageId));
 
 export function renderSentMessage({ taskId, messageId, missing, deadline }: MessageResult): string {
   return [

@@ -49,7 +49,7 @@ export async function requireMessage(
   return message;
 }
 
-/** The messages that are not delivered, the oldest first. Throws CORRUPT. */
+/** The messages that are neither delivered nor cancelled, the oldest first. Throws CORRUPT. */
 export async function readOpenMessages(
   reader: Reader,
   keys: TenantKeys,
@@ -65,7 +65,7 @@ export async function readOpenMessages(
   return found.filter((message) => message !== null);
 }
 
-/** The messages of a snapshot that are delivered, or that can be queued again, by their ids. Throws CORRUPT. */
+/** The messages of a snapshot that are delivered, cancelled, or that can be queued again, by their ids. Throws CORRUPT. */
 export async function readSnapshotMessages(
   reader: Reader,
   keys: TenantKeys,
@@ -81,7 +81,7 @@ export async function readSnapshotMessages(
   const found = (await readMessages(reader, keys, task, numbers)).filter((message) => message !== null);
   return new Map(
     found
-      .filter(({ state, number }) => state === "delivered" || kept.has(number))
+      .filter(({ state, number }) => state === "delivered" || state === "cancelled" || kept.has(number))
       .map((message) => [message.message_id, message]),
   );
 }

@@ -1,11 +1,14 @@
 /** The commands of messages. */
 import { type MessageRecord, missingRecipients } from "../../../lifecycle/mission/mailbox.ts";
 import { requireActive } from "../../../lifecycle/mission/mission.ts";
+import { FleetError } from "../../../protocol/errors.ts";
 import type {
   MailboxSubscribeCommand,
   MessageAckCommand,
+  MessageCancelCommand,
   MessageSendCommand,
 } from "../../../protocol/mission-messages.ts";
+import { parsePrincipal } from "../../../protocol/principal.ts";
 import type { Tx } from "../../../store/store.ts";
 import type { CommandContext, Replay } from "../../task/command-transaction.ts";
 import type { RememberedMessage, RememberedSubscription } from "../../task/idempotency.ts";
@@ -23,9 +26,19 @@ export async function sendMessage(
   await work.requireCorrespondent();
   const mailbox = await work.mailbox();
   const from = context.actor.agent;
-  const message = mailbox.send({ kind: "message", from, to, subject, body, timeout_ms });
+  const draft = { kind: "message", from, to, subject, body, timeout_ms } as const;
+  const message = mailbox.send(draft, { isShared: !work.directs });
   await work.writeMailbox();
-  return work.complete(answerOf(work, message));
+  const unknown = await unknownOf(work, to);
+  return work.complete({ ...answerOf(work, message), ...(unknown.length > 0 && { unknown }) });
+}
+
+/** The recipients that neither take part in the mission nor are people: perhaps a misspelled name. */
+async function unknownOf(work: MissionTransaction, to: readonly string[]): Promise<string[]> {
+  const specialists = await work.specialists();
+  return to.filter(
+    (agent) => agent !== work.director && !specialists.has(agent) && parsePrincipal(agent)?.kind !== "human",
+  );
 }
 
 /** A mission that has ended still takes receipts, so that its messages do not fail. */
@@ -41,6 +54,27 @@ export async function acknowledgeMessage(
   void work.mission;
   const before = await requireMessage(tx, work.keys, task, message_id);
   const message = (await work.mailbox()).acknowledge(before, agent);
+  await work.writeMailbox();
+  return work.complete(answerOf(work, message));
+}
+
+/** Also after the end of the mission. */
+export async function cancelMessage(
+  tx: Tx,
+  context: CommandContext,
+  { message_id }: MessageCancelCommand,
+): Promise<RememberedMessage | Replay> {
+  const work = await MissionTransaction.begin(tx, context, { specialist: true });
+  if (!(work instanceof MissionTransaction)) return work;
+  const { agent, task } = context.actor;
+  // Throws NOT_FOUND without such a mission.
+  void work.mission;
+  const before = await requireMessage(tx, work.keys, task, message_id);
+  if (before.kind !== "message" || (before.from !== agent && !work.directs)) {
+    const rule = "only its sender, the coordinator and people cancel a message of an agent or a person";
+    throw new FleetError("FORBIDDEN", rule, { details: { message_id, from: before.from } });
+  }
+  const message = (await work.mailbox()).cancel(before, agent);
   await work.writeMailbox();
   return work.complete(answerOf(work, message));
 }

@@ -23,6 +23,14 @@ export function statedMailboxChange(
         event: { type: "message_acknowledged", data: { mission_id, message_id, from, agent_id, state } },
       };
     }
+    case "message_cancel": {
+      const { message_id, from } = change.message;
+      const { agent_id } = change;
+      return {
+        facts: { message_id, agent_id },
+        event: { type: "message_cancelled", data: { mission_id, message_id, from, agent_id } },
+      };
+    }
     case "message_fail": {
       const { message_id, from } = change.message;
       const missing = missingRecipients(change.message);

@@ -24,18 +24,21 @@ export async function readOwnMailbox(
   const keys = tenantKeys(tenant);
   await requireMission(reader, keys, mission_id);
   const { subscribers } = await readMailbox(reader, keys, mission_id);
-  const isWaiting = (message: MessageRecord): boolean =>
-    message.state === "queued" && missingRecipients(message).includes(caller);
-  const open = (await readOpenMessages(reader, keys, mission_id)).filter(isWaiting);
+  const unread = (await readOpenMessages(reader, keys, mission_id)).filter((message) =>
+    missingRecipients(message).includes(caller),
+  );
+  const waiting = unread.filter(({ state }) => state === "queued");
+  const shown = new Set(waiting.map(({ number }) => number));
   const others = all
     ? (await readAllMessages(reader, keys, mission_id)).filter(
-        (message) => message.to.includes(caller) && !isWaiting(message),
+        ({ to, number }) => to.includes(caller) && !shown.has(number),
       )
     : [];
   const kind = `mailbox/${tenant}/${mission_id}/${caller}/${all}`;
-  const page = await pageOf(reader, keys, mission_id, { waiting: open, others, kind, limit, cursor });
+  const page = await pageOf(reader, keys, mission_id, { waiting, others, kind, limit, cursor });
   const subscription = subscribers.find(({ agent_id }) => agent_id === caller);
-  return { ...page, subscribed: [...(subscription?.events ?? [])] };
+  const failed = unread.filter(({ state }) => state === "failed").length;
+  return { ...page, failed, subscribed: [...(subscription?.events ?? [])] };
 }
 
 /** Throws NOT_FOUND without such a mission, CORRUPT. */
@@ -94,7 +97,7 @@ async function pageOf(
   let bytes = 0;
   for (const [i, message] of slice.entries()) {
     const body = bodies[i] ?? "";
-    messages.push(shownMessage(message, body));
+    messages.push(shownMessage(task, message, body));
     bytes += Buffer.byteLength(body);
     if (bytes >= PAGE_BYTES) break;
   }
@@ -104,10 +107,11 @@ async function pageOf(
   return { messages, cursor: sealCursor(kind, `${list}${end.number}`) };
 }
 
-function shownMessage(message: MessageRecord, body: string): MissionMessage {
+function shownMessage(mission_id: string, message: MessageRecord, body: string): MissionMessage {
   const { message_id, kind, from, to, subject, sent_at, deadline, state, receipts, requeues, ended_at } =
     message;
   return {
+    mission_id,
     message_id,
     kind,
     from,

@@ -40,6 +40,7 @@ export function writtenMessages(change: MailboxChange): Pick<WrittenMessages, "m
       return { messages: [message], bodies: [{ number: message.number, text }] };
     }
     case "message_ack":
+    case "message_cancel":
     case "message_fail":
       return { messages: [change.message] };
     case "message_requeue":

@@ -1,15 +1,16 @@
 /**
  * Verifies that each record of a mission is stated by the audit entry that it names, so that an inserted record is
- * found, that the mission is in the index of active missions as long as it has not ended, and that its locks are in the
- * indexes by agent and by time.
+ * found, that the mission is in the index of active missions as long as it has not ended, that its locks are in the
+ * indexes by agent and by time, and its messages in that by time.
  */
 import { isImporting } from "../../../lifecycle/import/import.ts";
 import { type LockTable, lockAgents, lockDueMs } from "../../../lifecycle/mission/locks.ts";
+import { type MailboxRecord, mailboxDueMs } from "../../../lifecycle/mission/mailbox.ts";
 import { endOfMission, type MissionRecord } from "../../../lifecycle/mission/mission.ts";
 import { statedRecord } from "../../../lifecycle/trail/stated-record.ts";
 import type { Bytes, KeyRange } from "../../../store/store.ts";
 import { after, endingName, systemKeys } from "../../kv/keyspace.ts";
-import { OF_MISSION } from "../../mission/mission-due.ts";
+import { OF_MESSAGES, OF_MISSION } from "../../mission/mission-due.ts";
 import {
   LOCKS_NAME,
   MISSION_NAME,
@@ -69,11 +70,13 @@ async function verifyRecords(
 
 async function verifyMissionRecord(scrub: TaskScrub): Promise<void> {
   const { reader, keys, task } = scrub;
-  const [value, active, locks] = await reader.getMany([
+  const [value, active, locks, mailbox] = await reader.getMany([
     keys.mission(task),
     keys.activeMission(task),
     keys.missionLocks(task),
+    keys.mailbox(task),
   ]);
+  if (mailbox !== undefined) await verifyMailboxIndex(scrub, mailbox);
   if (locks !== undefined) {
     await verifyStated(scrub, [{ name: LOCKS_NAME, value: locks }]);
     await verifyLockIndexes(scrub, locks);
@@ -91,7 +94,7 @@ async function verifyMissionRecord(scrub: TaskScrub): Promise<void> {
   scrub.note(ofTask("mission", `the mission is ${mission.status}, and ${is} among those that are active`));
 }
 
-/** The end of its import makes a mission active. */
+/** The end of its import makes a mission active, and gives its messages new deadlines. */
 async function isBeingImported({ reader, keys, task }: TaskScrub): Promise<boolean> {
   const value = await reader.get(keys.task(task));
   const head = value === undefined ? null : readable(() => decodeHead(value));
@@ -115,6 +118,17 @@ async function verifyLockIndexes(scrub: TaskScrub, value: Bytes): Promise<void> 
     if (byAgent[i] !== undefined) continue;
     scrub.note(ofTask("mission", `${agent} is not among the agents that hold files of the mission`));
   }
+}
+
+/** Without this entry, no sweep ends the messages at their deadlines. */
+async function verifyMailboxIndex(scrub: TaskScrub, value: Bytes): Promise<void> {
+  const { reader, tenant, task } = scrub;
+  const mailbox = readable(() => openRecord<MailboxRecord>(value).value);
+  const due = mailbox === null ? null : mailboxDueMs(mailbox);
+  if (due === null) return;
+  if ((await reader.get(systemKeys.missionDue(due, tenant, task, OF_MESSAGES))) !== undefined) return;
+  if (await isBeingImported(scrub)) return;
+  scrub.note(ofTask("mission", "the mission is not among those whose messages fail"));
 }
 
 async function verifyStated(

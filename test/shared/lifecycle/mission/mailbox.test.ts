@@ -19,10 +19,16 @@ const agent = fc.constantFrom(...AGENTS);
 const step = fc.oneof(
   {
     weight: 4,
-    arbitrary: fc.record({ op: fc.constant("send"), to: fc.uniqueArray(agent, { minLength: 1 }) }),
+    arbitrary: fc.record({
+      op: fc.constant("send"),
+      agent,
+      to: fc.uniqueArray(agent, { minLength: 1 }),
+      on: fc.boolean(),
+    }),
   },
   { weight: 4, arbitrary: fc.record({ op: fc.constant("ack"), agent, which: fc.nat() }) },
   { weight: 2, arbitrary: fc.record({ op: fc.constant("fail"), which: fc.nat() }) },
+  { weight: 1, arbitrary: fc.record({ op: fc.constant("cancel"), which: fc.nat() }) },
   { weight: 2, arbitrary: fc.record({ op: fc.constant("requeue"), which: fc.nat() }) },
   { weight: 1, arbitrary: fc.record({ op: fc.constant("subscribe"), agent, on: fc.boolean() }) },
   { weight: 2, arbitrary: fc.record({ op: fc.constant("announce") }) },
@@ -37,11 +43,12 @@ function apply(box: MailboxChanges, places: Places, { op, to = [], which = 0, ..
   const message = kept[which % Math.max(1, kept.length)];
   const isOpen = box.mailbox.open.find(({ number }) => number === message?.number);
   const draft = { from: "a", subject: "s", timeout_ms: 1_000, body: "", kind: "message" } as const;
-  if (op === "send") box.send({ ...draft, to });
+  if (op === "send") box.send({ ...draft, from: one.agent!, to }, { isShared: one.on === true });
   else if (op === "announce") box.announce("fleet_checkpointed", "{}");
   else if (op === "subscribe") box.subscribe(one.agent!, one.on ? ["fleet_checkpointed"] : []);
   else if (message === undefined) return;
   else if (op === "ack" && message.to.includes(one.agent!)) box.acknowledge(message, one.agent!);
+  else if (op === "cancel") box.cancel(message, message.from);
   else if (op === "fail" && isOpen?.state === "queued") box.fail(message);
   else if (op === "requeue" && isOpen !== undefined) box.requeue([message], "chk");
 }
@@ -79,12 +86,14 @@ test("open messages are those that are not delivered, they keep their places, an
         }
         const open = mailbox.open.map(({ number }) => number);
         for (const { number, state, to, receipts } of places.values()) {
-          expect(missingRecipients({ to, receipts }).length === 0).toBe(state === "delivered");
+          const isWhole = missingRecipients({ to, receipts }).length === 0;
+          if (state !== "cancelled") expect(isWhole).toBe(state === "delivered");
+          else expect(open).not.toContain(number);
           if (state === "queued") expect(open).toContain(number);
           if (state === "delivered") expect(open).not.toContain(number);
         }
-        const failed = mailbox.open.filter(({ state }) => state === "failed");
-        expect(failed.length).toBeLessThanOrEqual(LIMITS.failed_messages_count_max);
+        const counted = mailbox.open.filter(({ kind }) => kind !== "event");
+        expect(counted.length).toBeLessThanOrEqual(LIMITS.open_messages_count_max);
         const queued = mailbox.open.filter(({ state }) => state === "queued");
         expect(mailboxDueMs(mailbox) === null).toBe(queued.length === 0);
       }

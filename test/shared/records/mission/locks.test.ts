@@ -139,6 +139,18 @@ describe.each(ENGINES)("a lock on %s", (engine) => {
     expect(await release("specialist-1")).toMatchObject({ held_by: "specialist-3" });
   });
 
+  test("a waiter that gives up its place does not get the file, which is no error of the mission", async () => {
+    await acquire("specialist-1");
+    const { lock_id } = await acquire("specialist-2", { wait_ms: 60_000 });
+    await acquire("specialist-3", { wait_ms: 60_000 });
+    expect(await release("specialist-2")).toMatchObject({
+      ...{ state: "released", lock_id, held_by: "specialist-1" },
+    });
+    await expect(release("specialist-2")).rejects.toMatchObject({ code: "NOT_FOUND" });
+    expect(await release("specialist-1")).toMatchObject({ held_by: "specialist-3" });
+    expect((await bench.repository.latest("default", MISSION)).checkpoint).toBeNull();
+  });
+
   test("the queue of a file is bounded", async () => {
     const sorties = Array.from({ length: LIMITS.lock_waiters_count_max + 1 }, (_, n) => ({
       title: "more",

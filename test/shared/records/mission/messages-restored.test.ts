@@ -10,7 +10,8 @@ import { scrub } from "../../../harness/records/scrub.ts";
 
 const by = { task: MISSION, agent: "dispatch" };
 const box = createMailboxBench();
-const { post, acknowledge, subscribe, mailbox, list, ids, events, newest, snapshot, resume, sweep } = box;
+const { post, acknowledge, cancel, subscribe, mailbox, list, ids, events, newest, snapshot, resume, sweep } =
+  box;
 
 describe.each(ENGINES)("the messages after a resumption, and events as messages, on %s", (engine) => {
   beforeEach(() => box.open(engine));
@@ -72,6 +73,22 @@ describe.each(ENGINES)("the messages after a resumption, and events as messages,
     const newest = await resume({});
     expect(newest.checkpoint_id).not.toBe(checkpoint_id);
     expect(newest.requeued_messages).toEqual([]);
+  });
+
+  test("a resumption skips a message that was cancelled since, also after it had failed", async () => {
+    await post(["specialist-1"], { timeout_ms: 1_000 });
+    await post(["specialist-2"]);
+    box.advance(1_000);
+    expect(await sweep()).toBe(1);
+    const checkpoint_id = await snapshot();
+    await cancel("dispatch", "msg-0001");
+    await cancel("dispatch", "msg-0002");
+    const skipped_messages = ["msg-0001", "msg-0002"].map((message_id) => ({
+      message_id,
+      reason: "cancelled",
+    }));
+    expect(await resume({ checkpoint_id })).toMatchObject({ requeued_messages: [], skipped_messages });
+    expect(await ids("specialist-1")).toEqual([]);
   });
 
   test("002-edge the holders of foreign and expired locks get one notice each", async () => {
@@ -178,6 +195,10 @@ describe.each(ENGINES)("the messages after a resumption, and events as messages,
       agent_id: "dispatch",
       events: [],
     });
+    const notices = (await mailbox("dispatch")).messages.filter(({ kind }) => kind === "notice");
+    expect(notices).toMatchObject([
+      { from: "fleet", subject: "Your subscription has ended", body: expect.stringContaining("msg-0001") },
+    ]);
     const before = (await newest())?.metadata.checkpoint_id;
     box.advance(2 * LIMITS.mailbox_event_ms);
     expect(await sweep()).toBeGreaterThan(0);

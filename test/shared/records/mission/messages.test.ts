@@ -8,7 +8,7 @@ import { scrub } from "../../../harness/records/scrub.ts";
 
 const by = { task: MISSION, agent: "dispatch" };
 const box = createMailboxBench();
-const { post, acknowledge, mailbox, list, ids, events, newest, pending, snapshot, sweep } = box;
+const { post, acknowledge, cancel, mailbox, list, ids, events, newest, pending, sweep } = box;
 
 describe.each(ENGINES)("a message on %s", (engine) => {
   beforeEach(() => box.open(engine));
@@ -71,6 +71,75 @@ describe.each(ENGINES)("a message on %s", (engine) => {
     await expect(acknowledge("specialist-1", "msg-0099")).rejects.toMatchObject({ code: "NOT_FOUND" });
     await expect(post([], {})).rejects.toMatchObject({ code: "INVALID" });
     await expect(post(["two words"], {})).rejects.toMatchObject({ code: "INVALID" });
+    await expect(post(["fleet"], {})).rejects.toMatchObject({ code: "INVALID" });
+  });
+
+  test("a subject is one line that is not blank, and a body has no NUL", async () => {
+    const refused = async (text: object) => {
+      const fields = [expect.objectContaining({ path: Object.keys(text)[0] })];
+      await expect(post(["specialist-1"], text)).rejects.toMatchObject({ code: "INVALID", fields });
+    };
+    for (const subject of ["", "  ", "\u00a0", "a\u0000b", "two\nlines", "\u001b[2J", "\u0085"])
+      await refused({ subject });
+    await refused({ body: "a\u0000b" });
+    expect(await post(["specialist-1"], { subject: " \u4e2d ", body: "two\n\tlines" })).toMatchObject({
+      state: "queued",
+    });
+  });
+
+  test("its answer names recipients without a part in the mission, which get it nevertheless", async () => {
+    const to = ["specialist-1", "speciallist-2", "human=olga", "dispatch"];
+    expect(await post(to)).toMatchObject({ unknown: ["speciallist-2"] });
+    expect(await ids("speciallist-2")).toEqual(["msg-0001"]);
+    expect(await post(["specialist-1"])).not.toHaveProperty("unknown");
+  });
+
+  test("its sender, the coordinator and people cancel it while it is not delivered", async () => {
+    await send(box.current().repository, "take", {}, by);
+    const of = async (agent: string) => (await post(["specialist-3"], {}, { agent })).message_id;
+    const first = await of("specialist-1");
+    await expect(cancel("specialist-2", first)).rejects.toMatchObject({ code: "FORBIDDEN" });
+    await expect(cancel("specialist-3", first)).rejects.toMatchObject({ code: "FORBIDDEN" });
+    await expect(cancel("stranger", first)).rejects.toMatchObject({ code: "FORBIDDEN" });
+    await expect(cancel("specialist-1", "msg-0099")).rejects.toMatchObject({ code: "NOT_FOUND" });
+    expect(await cancel("specialist-1", first)).toMatchObject({
+      state: "cancelled",
+      missing: ["specialist-3"],
+    });
+    expect(await cancel("specialist-1", first)).toMatchObject({ state: "cancelled" });
+    for (const agent of ["dispatch", "human=olga"])
+      expect(await cancel(agent, await of("specialist-1"))).toMatchObject({ state: "cancelled" });
+    expect(await ids("specialist-3")).toEqual([]);
+    expect((await mailbox("specialist-3", { all: true })).messages).toMatchObject([
+      { mission_id: MISSION, message_id: "msg-0003", state: "cancelled", ended_at: expect.any(String) },
+      { message_id: "msg-0002" },
+      { message_id: "msg-0001" },
+    ]);
+    // The recipient had read it already: its receipt is kept, and the message stays cancelled.
+    expect(await acknowledge("specialist-3", first)).toMatchObject({ state: "cancelled", missing: [] });
+    const delivered = await of("specialist-1");
+    await acknowledge("specialist-3", delivered);
+    await expect(cancel("specialist-1", delivered)).rejects.toMatchObject({ code: "CONFLICT" });
+    expect(await events("message_cancelled")).toMatchObject([
+      { message_id: first, from: "specialist-1", agent_id: "specialist-1" },
+      { message_id: first },
+      { agent_id: "dispatch" },
+      { agent_id: "human=olga" },
+    ]);
+    box.advance(2 * LIMITS.message_timeout_ms_default);
+    expect(await sweep()).toBe(0);
+  });
+
+  test("after its deadline it is counted, and shown among all", async () => {
+    await post(["specialist-1", "specialist-2"], { timeout_ms: 1_000 });
+    await acknowledge("specialist-2", "msg-0001");
+    box.advance(1_000);
+    expect(await sweep()).toBe(1);
+    expect(await mailbox("specialist-1")).toMatchObject({ messages: [], failed: 1 });
+    expect(await mailbox("specialist-2")).toMatchObject({ messages: [], failed: 0 });
+    expect((await mailbox("specialist-1", { all: true })).messages).toMatchObject([{ state: "failed" }]);
+    await acknowledge("specialist-1", "msg-0001");
+    expect(await mailbox("specialist-1")).toMatchObject({ messages: [], failed: 0 });
   });
 
   test("the coordinator and people see all messages, other agents those that concern them", async () => {
@@ -152,7 +221,7 @@ describe.each(ENGINES)("a message on %s", (engine) => {
       },
       fleet: {
         recovery_context: { blockers: [blocker] },
-        pending_messages: [{ id: "msg-0001" }, { id: "msg-0002" }],
+        pending_messages: [{ id: "msg-0001", failed: true }, { id: "msg-0002" }],
       },
     });
     expect(await sweep()).toBe(0);
@@ -170,9 +239,15 @@ describe.each(ENGINES)("a message on %s", (engine) => {
     box.advance(60_000);
     expect(await sweep()).toBe(60);
     expect((await list("dispatch", { state: "failed" })).messages).toHaveLength(60);
-    // A resumption can queue the newest of them again.
-    await snapshot();
-    expect(await pending()).toHaveLength(LIMITS.failed_messages_count_max);
+    // A resumption can queue all of them again.
+    expect(await send(box.current().repository, "mission_checkpoint", {}, by)).toMatchObject({
+      message_count: 60,
+      failed_message_count: 60,
+    });
+    expect(await pending()).toEqual(
+      Array.from({ length: 60 }, () => expect.objectContaining({ delivered: false, failed: true })),
+    );
+    expect((await box.resume()).requeued_messages).toHaveLength(60);
   });
 
   test("a mission that has ended keeps its final checkpoint, and takes receipts", async () => {

@@ -100,7 +100,8 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
     await apply("sortie_add", { sorties: [{ title: "a part" }] });
     await apply("mission_checkpoint", {});
     if (op.startsWith("lock_")) await apply("lock_acquire", { path: "held.ts" });
-    if (op === "message_ack") await apply("message_send", { to: ["agent-1"], subject: "to itself" });
+    if (op === "message_ack" || op === "message_cancel")
+      await apply("message_send", { to: ["agent-1"], subject: "to itself" });
   }
 
   /**
@@ -154,6 +155,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         lock_release: { path: "held.ts" },
         message_send: { to: ["agent-1"], subject: "to itself" },
         message_ack: { message_id: "msg-0001" },
+        message_cancel: { message_id: "msg-0001" },
         mailbox_subscribe: { events: ["mission_changed"] },
         ...{ import_begin: {}, import_version: {}, import_records: {}, import_end: {} },
       }[op];
