@@ -19,7 +19,7 @@ import { hostCheck } from "./http/host-check.ts";
 import { type HttpListener, readHttpListener } from "./http/listener.ts";
 import { serveHttps } from "./http/server.ts";
 
-/** Of one caller. A page or a program needs one stream; a caller with many open requests would only queue them in the fleet. */
+/** Of one client. A page or a program needs one stream; a caller with many open requests would only queue them in the fleet. */
 const OPEN_REQUESTS_MAX = 256;
 const STREAMS_MAX = 32;
 

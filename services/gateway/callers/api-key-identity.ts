@@ -35,6 +35,7 @@ export class ApiKeyIdentities {
     const { tenant, name, role, scopes, expires_at } = record;
     return {
       key: `${id} ${record.digest}`,
+      client: `key ${id}`,
       tenant,
       name,
       role,

@@ -5,6 +5,11 @@ import type { ClientRole } from "../../../shared/protocol/permissions.ts";
 export interface CallerIdentity {
   /** The same for all requests with the same credentials, and for no others. */
   readonly key: string;
+  /**
+   * The client to which limits apply. An API key is one client: it takes nothing from other keys of the same name. The tokens of one name at
+   * one issuer are one client, because their holder gets new ones at will.
+   */
+  readonly client: string;
   readonly tenant: string;
   /** The token of the principal. */
   readonly name: string;

@@ -11,9 +11,14 @@ import type { Clock } from "../../../shared/runtime/clock.ts";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
+import { TooManyRequests } from "./authentication.ts";
 import type { CallerIdentity } from "./identity.ts";
 
 const CONNECTIONS_MAX = 256;
+/** Of one client, which may get new tokens at will. Each has a connection of its own. */
+const OF_CLIENT_MAX = 32;
+/** Until one of its requests has ended, probably. */
+const BUSY_MS = 1_000;
 const IDLE_MS = 60_000;
 const SWEEP_MS = 5_000;
 const DRAIN_MS = 1_000;
@@ -100,7 +105,13 @@ export class CallerPool {
   }
 
   #add(identity: CallerIdentity): PooledConnection {
-    if (this.#connections.size >= CONNECTIONS_MAX) this.#makeRoom();
+    const own = [...this.#connections.values()].filter((one) => one.identity.client === identity.client);
+    if (own.length >= OF_CLIENT_MAX && !this.#endIdle(own))
+      throw new TooManyRequests("the caller uses too many credentials at once", BUSY_MS);
+    if (this.#connections.size >= CONNECTIONS_MAX && !this.#endIdle([...this.#connections.values()]))
+      throw new FleetError("UNAVAILABLE", "too many callers are connected", {
+        retryAfterMs: LIMITS.overload_retry_ms,
+      });
     const ending = new AbortController();
     const connection: PooledConnection = {
       identity,
@@ -146,15 +157,12 @@ export class CallerPool {
     }
   }
 
-  #makeRoom(): void {
-    const idle = [...this.#connections.values()]
-      .filter(({ users }) => users === 0)
-      .sort((a, b) => a.usedAt - b.usedAt);
-    if (idle[0] === undefined)
-      throw new FleetError("UNAVAILABLE", "too many callers are connected", {
-        retryAfterMs: LIMITS.overload_retry_ms,
-      });
+  /** Ends the one that was idle longest. False: all are in use. */
+  #endIdle(connections: readonly PooledConnection[]): boolean {
+    const idle = connections.filter(({ users }) => users === 0).sort((a, b) => a.usedAt - b.usedAt);
+    if (idle[0] === undefined) return false;
     this.#end(idle[0]);
+    return true;
   }
 }
 

@@ -50,11 +50,12 @@ export class TokenIdentities {
     const known = this.#known.get(digest);
     if (known !== undefined && now - known.verifiedAt < KEPT_MS) return known.identity;
     this.#known.delete(digest);
-    const { grant } = await this.#issuers.verify(token).catch((error: unknown) => {
+    const { grant, issuer } = await this.#issuers.verify(token).catch((error: unknown) => {
       throw this.#refusal(error);
     });
     const identity: CallerIdentity = {
       key: `token ${digest}`,
+      client: `${issuer} ${grant.tenant} ${grant.name}`,
       tenant: grant.tenant,
       name: grant.name,
       role: grant.role,

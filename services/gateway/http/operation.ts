@@ -27,9 +27,9 @@ export type Env = { Bindings: HttpBindings };
 export interface OperationParts extends Pick<ServiceContext, "clock"> {
   readonly authentication: Authentication;
   readonly pool: CallerPool;
-  /** The requests of one caller, in a time. */
+  /** The requests of one client, in a time. */
   readonly rates: Buckets;
-  /** The open requests of one caller, and its streams of events. */
+  /** The open requests of one client, and its streams of events. */
   readonly requests: OpenCounts;
   readonly streams: OpenCounts;
   /** Aborted when the gateway stops: streams of events end. */
@@ -65,8 +65,7 @@ export async function answerOperation(
   const identity = await authentication.identify(c.req.header("authorization"), addressOf(c));
   const inPath = c.req.param() as Record<string, string>;
   Object.assign(facts, { tenant: identity.tenant, caller: identity.name, ...inPath });
-  const name = `${identity.tenant} ${identity.name}`;
-  const waitMs = rates.take(name);
+  const waitMs = rates.take(identity.client);
   if (waitMs > 0) throw new TooManyRequests("the caller sends too many requests", waitMs);
   if (!isInScope(route, identity.scopes)) throw outOfScope(route, identity);
   const search = raw.url.indexOf("?");
@@ -75,7 +74,7 @@ export async function answerOperation(
   if (route.act.kind === "events" && raw.headers.get("accept")?.includes(EVENT_STREAM) === true)
     return answerEvents(parts, identity, raw, url);
   if (route.act.kind === "artifact_content") return answerContent(parts, identity, raw, url);
-  const close = parts.requests.open(name);
+  const close = parts.requests.open(identity.client);
   if (close === undefined) throw new TooManyRequests("the caller has too many open requests", BUSY_MS);
   try {
     const takesBytes = route.act.kind === "artifact_upload";
@@ -104,7 +103,7 @@ async function answerContent(
   request: Request,
   { sha256 }: Members,
 ): Promise<HttpAnswer> {
-  const close = requests.open(`${identity.tenant} ${identity.name}`);
+  const close = requests.open(identity.client);
   if (close === undefined) throw new TooManyRequests("the caller has too many open requests", BUSY_MS);
   const left = new AbortController();
   left.signal.addEventListener("abort", close, { once: true });
@@ -131,7 +130,7 @@ async function answerEvents(
   request: Request,
   url: Members,
 ): Promise<HttpAnswer> {
-  const close = streams.open(`${identity.tenant} ${identity.name}`);
+  const close = streams.open(identity.client);
   if (close === undefined) throw new TooManyRequests("the caller has too many streams of events", BUSY_MS);
   const left = new AbortController();
   left.signal.addEventListener("abort", close, { once: true });

@@ -117,7 +117,7 @@ test("a tenant gets no event of another one, and a runner gets none", async () =
   expect((await new EventReader().open(runner)).status).toBe(403);
 });
 
-test("a caller has a limited number of streams, and one that it leaves makes room", async () => {
+test("a key has a limited number of streams, takes none of another key of its name, and one that it leaves makes room", async () => {
   const caller = await newRestClient(fleet, { name: "greedy", role: "observer" });
   const readers = Array.from({ length: 32 }, () => new EventReader());
   for (const reader of readers) expect((await reader.open(caller)).status).toBe(200);
@@ -126,6 +126,8 @@ test("a caller has a limited number of streams, and one that it leaves makes roo
   expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
   expect((await caller.get("/events")).status).toBe(200);
   expect((await new EventReader().open(operator)).status).toBe(200);
+  const sameName = await newRestClient(fleet, { name: "greedy", role: "observer" });
+  expect((await new EventReader().open(sameName)).status).toBe(200);
   readers[0]?.leave();
   await expect.poll(async () => (await new EventReader().open(caller)).status).toBe(200);
 });

@@ -63,6 +63,27 @@ test("a token gives the name, the tenant and the role of its claims, and the bus
   expect((await ownRestClient(fleet).get("/tasks/token-1")).status).toBe(404);
 });
 
+test("the holder of many tokens has the share of one client, and leaves room for others", async () => {
+  const left = new AbortController();
+  const streamWith = async (jti: string): Promise<number> => {
+    const token = await tokenOf({ claims: { login: "minter", role: "observer", jti } });
+    const headers = { authorization: `Bearer ${token}`, accept: "text/event-stream" };
+    const { signal } = left;
+    return (await fetch(`${fleet.gatewayUrl()}/api/v1/events`, { headers, signal })).status;
+  };
+  try {
+    for (let n = 0; n < 32; n += 1) expect(await streamWith(`token-${n}`)).toBe(200);
+    const fresh = await callerWith({ claims: { login: "minter", role: "observer", jti: "token-32" } });
+    expect((await fresh.get("/caller")).status).toBe(429);
+    const other = await callerWith({ claims: { login: "modest", role: "observer" } });
+    expect((await other.get("/caller")).status).toBe(200);
+  } finally {
+    left.abort();
+  }
+  const again = await callerWith({ claims: { login: "minter", role: "observer", jti: "token-33" } });
+  await expect.poll(async () => (await again.get("/caller")).status, { timeout: 20_000 }).toBe(200);
+});
+
 test("a service account of Kubernetes is an agent in the tenant of its namespace", async () => {
   const claims = { "kubernetes.io": { namespace: "team-a", serviceaccount: { name: "coder-7" } } };
   const agent = await callerWith({ issuer: KUBERNETES, claims });
