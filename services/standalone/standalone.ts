@@ -13,7 +13,8 @@ import { type Closers, createClosers } from "../../shared/runtime/process/shutdo
 import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
 import { CLIENT_FOLDER, RECORD_FILE } from "../../shared/sdk/fleet-home.ts";
 import type { PlatformOptions } from "../../shared/service-host/platform.ts";
-import { absoluteStoreUrl } from "../../shared/service-host/service-settings.ts";
+import { absoluteStoreUrl, storeFolder } from "../../shared/service-host/service-settings.ts";
+import { requireRestored } from "../../shared/store/lmdb/prepared-restore.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { readWatchdogConfig } from "../watchdog/config.ts";
 import { readWriterConfig } from "../writer/config.ts";
@@ -60,7 +61,7 @@ export async function start(
   const stop = () => closers.close({ timeoutMs: 2 * config.stopTimeout });
   try {
     // First, so that a second fleet is refused before it touches data of the running one.
-    const storeUrl = absoluteStoreUrl(config.storeUrl ?? `lmdb:${join(home, "store")}`);
+    const storeUrl = usableStoreUrl(config, home);
     const lock = lockStore(storeUrl);
     if (lock !== null) closers.add("store lock", async () => lock.release());
     keepOthersOut(home);
@@ -114,6 +115,13 @@ export async function start(
     );
     throw error;
   }
+}
+
+/** Throws StartupError for a store that a restore has not finished. */
+function usableStoreUrl({ storeUrl }: StandaloneConfig, home: string): string {
+  const url = absoluteStoreUrl(storeUrl ?? `lmdb:${join(home, "store")}`);
+  requireRestored(storeFolder(url));
+  return url;
 }
 
 function startBus(

@@ -2,7 +2,16 @@
  * A backup of a standalone fleet: a consistent copy of its store, which may be in use, with its identity and its keys. It is made under a temporary
  * name, read again, and renamed when it is whole, so a kill leaves no folder that looks like a backup.
  */
-import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { ACCESS_FOLDER } from "../../../shared/bus/access/local-credentials.ts";
 import { readFormat } from "../../../shared/records/kv/format.ts";
@@ -18,6 +27,7 @@ import {
   describedFile,
   MANIFEST_FILE,
   STORE_FOLDER,
+  sealedManifest,
   verifiedManifest,
 } from "./manifest.ts";
 
@@ -35,7 +45,8 @@ export interface FleetFolders {
 export async function makeBackup({ home, store }: FleetFolders, folder: string): Promise<BackupManifest> {
   const target = resolve(folder);
   if (existsSync(target)) throw taken(target);
-  if (!existsSync(join(store, DATA_FILE)))
+  // An error about its permissions is no missing store.
+  if (statSync(join(store, DATA_FILE), { throwIfNoEntry: false }) === undefined)
     throw new StartupError("there is no store to back up", {
       exitCode: exitCodes.unavailable,
       details: { store },
@@ -58,7 +69,9 @@ export async function makeBackup({ home, store }: FleetFolders, folder: string):
     const fleet = readJson<{ fleet?: string }>(join(part, IDENTITY_FILE))?.fleet ?? null;
     const { layout, incarnation } = format;
     const about = { fleet, version: packageVersion(), layout, incarnation };
-    const manifest = { format: BACKUP_FORMAT, created_at: createdAt, ...about, files: described };
+    const manifest = sealedManifest({
+      ...{ format: BACKUP_FORMAT, created_at: createdAt, ...about, files: described },
+    });
     writeWhole(join(part, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`);
     const verified = await verifiedManifest(part);
     if (existsSync(target)) throw taken(target);
@@ -126,6 +139,6 @@ function taken(target: string): StartupError {
   return new StartupError("the folder of the backup exists", {
     exitCode: exitCodes.cannotCreate,
     details: { folder: target },
-    hint: "name a new folder for each backup",
+    hint: "name a new folder for each backup, such as one below it",
   });
 }

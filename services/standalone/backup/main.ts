@@ -8,6 +8,7 @@ import { absoluteStoreUrl, storeFolder } from "../../../shared/service-host/serv
 import { openStore } from "../../../shared/store/open.ts";
 import { standaloneFields } from "../config.ts";
 import { type FleetFolders, makeBackup } from "./backup.ts";
+import { diskProblemOf } from "./disk-problem.ts";
 import { restoreBackup } from "./restore.ts";
 
 const [act = "", argument = ""] = process.argv.slice(2);
@@ -19,11 +20,19 @@ const { home: named, storeUrl } = readConfig(
 try {
   process.stdout.write(`${JSON.stringify(await done())}\n`);
 } catch (error) {
-  const problem = startupProblemOf(error);
-  if (problem === undefined && !(error instanceof FleetError)) throw error;
-  const { text, exitCode } = problem ?? { text: (error as Error).message, exitCode: exitCodes.unavailable };
+  const { text, exitCode } = problemOf(error);
   process.stderr.write(`${text}\n`);
   process.exitCode = exitCode;
+}
+
+/** Throws the error again if it is a defect, whose stack is needed. */
+function problemOf(error: unknown): { readonly text: string; readonly exitCode: number } {
+  const problem = startupProblemOf(error) ?? startupProblemOf(diskProblemOf(error));
+  if (problem !== undefined) return problem;
+  if (!(error instanceof FleetError)) throw error;
+  const { message, details } = error;
+  const known = new StartupError(message, { exitCode: exitCodes.unavailable, details });
+  return startupProblemOf(known) ?? { text: message, exitCode: exitCodes.unavailable };
 }
 
 function done(): Promise<unknown> {

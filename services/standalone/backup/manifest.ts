@@ -1,12 +1,19 @@
-/** The manifest of a backup: what it holds, with the hash of each file. It is written last, so a folder without it is no backup. */
+/**
+ * The manifest of a backup: what it holds, with size and hash of each file, and the hash of the manifest itself. It is written last, so a folder
+ * without it is no backup. The hashes show damage. They prove no origin: a program that can write the folder can also write its hashes.
+ */
 import { createHash } from "node:crypto";
 import { createReadStream, lstatSync, readFileSync } from "node:fs";
-import { join, normalize } from "node:path";
+import { dirname, join, normalize } from "node:path";
+import { ACCESS_FOLDER } from "../../../shared/bus/access/local-credentials.ts";
+import { canonicalText, sha256Hex } from "../../../shared/integrity/canonical.ts";
+import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
 import { DATA_FILE } from "../../../shared/store/lmdb/environment-copy.ts";
+import { IDENTITY_FILE } from "../identity.ts";
 
 export const MANIFEST_FILE = "manifest.json";
-export const BACKUP_FORMAT = 1;
+export const BACKUP_FORMAT = 2;
 /** The folder of the store in a backup. */
 export const STORE_FOLDER = "store";
 
@@ -28,68 +35,96 @@ export interface BackupManifest {
   readonly layout: number;
   readonly incarnation: number;
   readonly files: readonly BackupFile[];
+  /** The SHA-256 of the canonical text (RFC 8785) of the members above, and so of all files. */
+  readonly hash: string;
 }
+
+export function sealedManifest(content: Omit<BackupManifest, "hash">): BackupManifest {
+  return { ...content, hash: hashOf(content) };
+}
+
+const hashOf = (content: object): string => sha256Hex(canonicalText(content));
 
 export async function describedFile(folder: string, path: string): Promise<BackupFile> {
   const whole = join(folder, path);
   return { path, bytes: lstatSync(whole).size, sha256: await sha256Of(whole) };
 }
 
-/** Throws StartupError unless every file is there with its hash. */
+/** Throws StartupError unless the manifest has its hash, and every file is there with its own. */
 export async function verifiedManifest(folder: string): Promise<BackupManifest> {
   const manifest = readManifest(folder);
   for (const { path, bytes, sha256 } of manifest.files) {
-    if (normalize(path) !== path || path.startsWith("..") || path.startsWith("/"))
-      throw damaged(folder, path, "it names a file outside of the backup");
+    if (!isOfBackup(path)) throw damaged(folder, path, "it is no file of a backup");
     const stat = lstatSync(join(folder, path), { throwIfNoEntry: false });
     if (stat === undefined) throw damaged(folder, path, "it is missing");
     if (!stat.isFile()) throw damaged(folder, path, "it is no plain file");
-    if (stat.size !== bytes || (await sha256Of(join(folder, path))) !== sha256)
+    if (stat.size !== bytes) throw damaged(folder, path, `it has ${stat.size} bytes in place of ${bytes}`);
+    if ((await sha256Of(join(folder, path))) !== sha256)
       throw damaged(folder, path, "its content has another hash");
   }
   return manifest;
 }
 
+/** A manifest may name other files; a restore writes none of them into a home. */
+function isOfBackup(path: string): boolean {
+  if (path === IDENTITY_FILE || path === join(STORE_FOLDER, DATA_FILE)) return true;
+  return normalize(path) === path && dirname(path) === ACCESS_FOLDER;
+}
+
 function readManifest(folder: string): BackupManifest {
-  let content: unknown;
-  try {
-    content = JSON.parse(readFileSync(join(folder, MANIFEST_FILE), "utf8"));
-  } catch (error) {
-    const problem = (error as NodeJS.ErrnoException).code ?? (error as Error).message;
-    throw damaged(folder, MANIFEST_FILE, problem === "ENOENT" ? "it is missing" : problem);
-  }
-  const format = (content as { format?: unknown } | null)?.format;
+  const content = readContent(folder);
+  const { format } = (content ?? {}) as { readonly format?: unknown };
   if (typeof format === "number" && format > BACKUP_FORMAT)
     throw new StartupError("a newer version of Fleet made the backup", {
       exitCode: exitCodes.config,
       details: { folder, format, supported: BACKUP_FORMAT },
+      hint: "restore it with that version, or a newer one",
     });
   if (!isManifest(content)) throw damaged(folder, MANIFEST_FILE, "it is no manifest of a backup");
+  const { hash, ...sealed } = content;
+  if (hashOf(sealed) !== hash) throw damaged(folder, MANIFEST_FILE, "its content has another hash");
   return content;
 }
 
+function readContent(folder: string): unknown {
+  const path = join(folder, MANIFEST_FILE);
+  if (lstatSync(path, { throwIfNoEntry: false }) === undefined)
+    throw damaged(folder, MANIFEST_FILE, "it is missing");
+  const text = readFileSync(path, "utf8");
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw damaged(folder, MANIFEST_FILE, (error as Error).message);
+  }
+}
+
 function isManifest(content: unknown): content is BackupManifest {
-  const { format, created_at, fleet, files } = (content ?? {}) as Partial<
+  const { format, created_at, fleet, version, files, hash } = (content ?? {}) as Partial<
     Record<keyof BackupManifest, unknown>
   >;
   return (
-    typeof format === "number" &&
+    format === BACKUP_FORMAT &&
     typeof created_at === "string" &&
     Number.isFinite(Date.parse(created_at)) &&
     (fleet === null || typeof fleet === "string") &&
+    typeof version === "string" &&
+    typeof hash === "string" &&
     Array.isArray(files) &&
-    files.every(
-      (file: Partial<BackupFile> | null) =>
-        typeof file?.path === "string" && typeof file.bytes === "number" && typeof file.sha256 === "string",
-    ) &&
+    files.every(isFileEntry) &&
+    new Set(files.map(({ path }: BackupFile) => path)).size === files.length &&
     files.some(({ path }: BackupFile) => path === join(STORE_FOLDER, DATA_FILE))
   );
 }
 
+function isFileEntry(file: Partial<BackupFile> | null): boolean {
+  return typeof file?.path === "string" && typeof file.bytes === "number" && typeof file.sha256 === "string";
+}
+
 function damaged(folder: string, file: string, problem: string): StartupError {
   return new StartupError("the folder is no whole backup; nothing was restored", {
-    exitCode: exitCodes.config,
+    exitCode: ERROR_TABLE.CORRUPT.exit,
     details: { folder, file, problem },
+    hint: "name a folder that `fleet backup` made; if this is one, it is damaged: use another backup",
   });
 }
 

@@ -1,23 +1,27 @@
 /**
- * Restores a backup into a home without a store. The store is prepared under a temporary name: its owners are superseded, because they know a future
- * that it has lost. It gets its name last, so a kill leaves a home without a store, and the restore is repeated.
+ * Restores a backup into a home without a store. The data is prepared in a folder within that of the store: its owners are superseded, because they
+ * know a future that it has lost. It is moved to its place last, in one step, so a kill leaves a store without data, which no service opens, and the
+ * restore is repeated. The folder of the store itself stays: it may be a mount point.
  */
 import {
   chmodSync,
+  closeSync,
   copyFileSync,
   existsSync,
+  fsyncSync,
   mkdirSync,
-  readdirSync,
-  realpathSync,
+  openSync,
+  readFileSync,
   renameSync,
   rmSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { type RestoredStore, supersedeAll } from "../../../shared/records/restored/restored-store.ts";
 import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
-import { readJson, syncFolder } from "../../../shared/runtime/process/whole-file.ts";
+import { readJson, syncFolder, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { readRecord } from "../../../shared/sdk/fleet-home.ts";
 import { DATA_FILE } from "../../../shared/store/lmdb/environment-copy.ts";
+import { preparedFolder } from "../../../shared/store/lmdb/prepared-restore.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { requireUsableFolder } from "../folder-check.ts";
 import { IDENTITY_FILE } from "../identity.ts";
@@ -27,43 +31,55 @@ import { type BackupManifest, STORE_FOLDER, verifiedManifest } from "./manifest.
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-/** What a fleet leaves beside the data: its locks. */
-const LOCKS = /^(?:fleet|lock.*)$/;
-const PREPARED = ".restored";
+/** The readers of a store that is gone. */
+const READERS_FILE = "lock.mdb";
 
 export interface BackupRestored extends RestoredStore {
   readonly backup_at: string;
   readonly fleet: string | null;
 }
 
-/** Throws StartupError; then the home has no store, as before. */
-export async function restoreBackup(
-  { home, store: named }: FleetFolders,
-  folder: string,
-): Promise<BackupRestored> {
-  // The store may be a link to another disk.
-  const store = existsSync(named) ? realpathSync(named) : named;
+/** Throws an error; then the home has no store, and gets none until the restore is repeated or its folder removed. */
+export async function restoreBackup({ home, store }: FleetFolders, folder: string): Promise<BackupRestored> {
   const manifest = await verifiedManifest(folder);
   requireUsableFolder(home);
   requireStopped(home);
   // Neither a fleet nor another restore can begin meanwhile.
   const lock = lockStore(`lmdb:${store}`);
   try {
-    requireNoState(store);
+    requireNoStore(store);
     requireSameFleet(home, manifest);
-    const prepared = `${store}${PREPARED}`;
-    rmSync(prepared, { recursive: true, force: true });
-    mkdirSync(prepared, { recursive: true, mode: FOLDER_MODE });
-    copyPrivate(join(folder, STORE_FOLDER, DATA_FILE), join(prepared, DATA_FILE));
-    const restored = await supersedeIn(prepared, manifest.created_at);
+    const restored = await prepare(store, join(folder, STORE_FOLDER, DATA_FILE), manifest.created_at);
     copyMissing(manifest, folder, home);
-    rmSync(store, { recursive: true, force: true });
-    renameSync(prepared, store);
-    syncFolder(dirname(store));
+    moveToPlace(store);
     return { ...restored, backup_at: manifest.created_at, fleet: manifest.fleet };
   } finally {
     lock?.release();
   }
+}
+
+async function prepare(store: string, data: string, backupAt: string): Promise<RestoredStore> {
+  const prepared = preparedFolder(store);
+  rmSync(prepared, { recursive: true, force: true });
+  // From here on, no service begins an empty store, also after a failure.
+  mkdirSync(prepared, { mode: FOLDER_MODE });
+  syncFolder(store);
+  try {
+    copyPrivate(data, join(prepared, DATA_FILE));
+    return await supersedeIn(prepared, backupAt);
+  } catch (error) {
+    rmSync(join(prepared, DATA_FILE), { force: true });
+    throw error;
+  }
+}
+
+function moveToPlace(store: string): void {
+  const prepared = preparedFolder(store);
+  requireNoStore(store);
+  rmSync(join(store, READERS_FILE), { force: true });
+  renameSync(join(prepared, DATA_FILE), join(store, DATA_FILE));
+  syncFolder(store);
+  rmSync(prepared, { recursive: true });
 }
 
 async function supersedeIn(folder: string, backupAt: string): Promise<RestoredStore> {
@@ -86,21 +102,12 @@ function requireStopped(home: string): void {
   });
 }
 
-/** A folder with the locks of a fleet alone is left over from a failed start. Anything else would be removed with it. */
-function requireNoState(store: string): void {
-  const names = existsSync(store) ? readdirSync(store) : [];
-  if (names.every((name) => LOCKS.test(name))) return;
-  if (!names.includes(DATA_FILE)) {
-    throw new StartupError("the folder of the store holds other files, which a restore would remove", {
-      exitCode: exitCodes.cannotCreate,
-      details: { store, files: names.filter((name) => !LOCKS.test(name)).slice(0, 10) },
-      hint: "move them to another place, or name another folder in FLEET_STORE",
-    });
-  }
+function requireNoStore(store: string): void {
+  if (!existsSync(join(store, DATA_FILE))) return;
   throw new StartupError("there is a store; a restore would lose what it holds", {
     exitCode: exitCodes.cannotCreate,
     details: { store },
-    hint: "move the store to another place if it is damaged, or restore into another home",
+    hint: `move ${join(store, DATA_FILE)} to another place if it is damaged, or restore into another home`,
   });
 }
 
@@ -115,18 +122,24 @@ function requireSameFleet(home: string, { fleet }: BackupManifest): void {
   });
 }
 
-/** Files of the home stay: the register of credentials may be newer than the backup. */
+/** Files of the home stay: the register of credentials may be newer than the backup. Each is written whole, because a repeated call keeps it. */
 function copyMissing({ files }: BackupManifest, folder: string, home: string): void {
   for (const { path } of files) {
     const own = join(home, path);
     if (path.startsWith(`${STORE_FOLDER}/`) || existsSync(own)) continue;
     mkdirSync(dirname(own), { recursive: true, mode: FOLDER_MODE });
-    copyPrivate(join(folder, path), own);
+    writeWhole(own, readFileSync(join(folder, path)));
   }
 }
 
-/** The backup may come from a disk with other modes. */
+/** The backup may come from a disk with other modes. The copy is on the disk. */
 function copyPrivate(from: string, to: string): void {
   copyFileSync(from, to);
   chmodSync(to, FILE_MODE);
+  const file = openSync(to, "r");
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
 }

@@ -15,6 +15,7 @@ import { StartupError } from "../../runtime/process/startup.ts";
 import { CommitThread } from "../lmdb/commit-thread.ts";
 import { CommitWatch } from "../lmdb/commit-watch.ts";
 import { type LmdbEnvironment, openEnvironment } from "../lmdb/environment.ts";
+import { requireRestored } from "../lmdb/prepared-restore.ts";
 import { Snapshots } from "../lmdb/snapshots.ts";
 import type { BatchResult, Slab } from "../optimistic/commit.ts";
 import type { Engine, Snapshot } from "../optimistic/engine.ts";
@@ -42,10 +43,12 @@ const DEAD_READERS_MS = 10_000;
 /**
  * Opens the directory, for this process alone or shared with others that open it as shared.
  * @throws StoreError `unavailable` when another process has it (`details` {path, pid}), when it is not permitted or
- *   cannot be made (`details` {path, problem}), or when it cannot be opened. StartupError when the package `lmdb` is not installed.
+ *   cannot be made (`details` {path, problem}), or when it cannot be opened. StartupError when the package `lmdb` is not installed, or
+ *   when a restore into the directory has not ended.
  */
 export async function openLmdb(options: LmdbOptions): Promise<Store> {
   const path = resolve(options.path);
+  requireRestored(path);
   const clock = options.clock ?? systemClock;
   const environment = { path, mapSizeBytes: options.mapSizeBytes ?? MAP_SIZE_BYTES };
   const sharing = options.sharing ?? "exclusive";

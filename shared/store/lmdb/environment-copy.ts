@@ -25,7 +25,13 @@ export async function copyEnvironment(path: string, folder: string): Promise<voi
   });
   try {
     mkdirSync(folder, { mode: 0o700 });
-    await environment.backup(folder, false);
+    await environment.backup(folder, false).catch((cause: unknown) => {
+      const problem = cause instanceof Error ? cause.message : String(cause);
+      throw new StoreError("unavailable", "the store cannot be copied", {
+        details: { path, folder, problem },
+        cause,
+      });
+    });
     const file = openSync(join(folder, DATA_FILE), "r+");
     fsyncSync(file);
     closeSync(file);

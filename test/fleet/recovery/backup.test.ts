@@ -3,7 +3,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import {
-  appendFileSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -15,12 +14,15 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { sealedManifest } from "../../../services/standalone/backup/manifest.ts";
 import { usableNatsServer } from "../../../services/standalone/nats/binary.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { openStore } from "../../../shared/store/open.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 import { input } from "../../harness/records/records.ts";
+import { fill, smallDisk } from "../../harness/small-disk.ts";
 import { callCli } from "../../services/cli/call.ts";
 
 /** A busy machine takes seconds for each call. */
@@ -73,10 +75,14 @@ async function startBusAlone(): Promise<() => Promise<void>> {
   const child = spawn(binary.path, ["-c", join(server.home, "nats", "nats.conf"), "-p", port], {
     stdio: "ignore",
   });
-  return async () => {
+  const exited = once(child, "exit");
+  const stop = async (): Promise<void> => {
     child.kill("SIGTERM");
-    if (child.exitCode === null) await once(child, "exit");
+    await exited;
   };
+  // Also when the test fails before it stops the bus.
+  onTestFinished(stop);
+  return stop;
 }
 
 async function startAgain(): Promise<void> {
@@ -99,7 +105,7 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
     const made = await json("backup", join(folder, "one"));
     isWriting = false;
     await writing;
-    expect(made).toMatchObject({ format: 1, incarnation: 1, fleet: expect.any(String) });
+    expect(made).toMatchObject({ format: 2, incarnation: 1, fleet: expect.any(String) });
     expect(lstatSync(join(folder, "one")).mode & 0o777).toBe(0o700);
     for (const { path } of made.files) expect(lstatSync(join(folder, "one", path)).mode & 0o777).toBe(0o600);
     expect(readdirSync(folder)).toEqual(["one"]);
@@ -206,26 +212,109 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
     expect(await refusal("restore", one)).toContain("a restore would lose what it holds");
     rmSync(store(), { recursive: true });
     mkdirSync(store());
-    writeFileSync(join(store(), "mine.txt"), "kept");
-    expect(await refusal("restore", one)).toContain("holds other files");
-    expect(readFileSync(join(store(), "mine.txt"), "utf8")).toBe("kept");
-    rmSync(store(), { recursive: true });
     const manifest = join(one, "manifest.json");
     const whole = readFileSync(manifest, "utf8");
-    writeFileSync(manifest, whole.replace('"format": 1', '"format": 2'));
+    const { hash: _, ...content } = JSON.parse(whole);
+    const files = [{ ...content.files[0], path: "nats/nats.conf" }, ...content.files];
+    const forged = [{ fleet: "00" }, { files }].map((change) =>
+      JSON.stringify(sealedManifest({ ...content, ...change })),
+    );
+    writeFileSync(manifest, whole.replace('"format": 2', '"format": 3'));
     expect(await refusal("restore", one)).toContain("a newer version of Fleet made the backup");
-    writeFileSync(manifest, whole.replace("store/data.mdb", "../data.mdb"));
-    expect(await refusal("restore", one)).toContain("no whole backup");
-    writeFileSync(manifest, whole.replace(/"fleet": "[0-9a-f]+"/, '"fleet": "00"'));
+    writeFileSync(manifest, forged[0]!);
     expect(await refusal("restore", one)).toContain("the home belongs to another fleet");
+    writeFileSync(manifest, forged[1]!);
+    expect(await refusal("restore", one)).toContain("it is no file of a backup");
     writeFileSync(manifest, whole);
-    appendFileSync(join(one, "store", "data.mdb"), "x");
-    expect(await refusal("restore", one)).toContain("another hash");
-    rmSync(manifest);
-    expect(await refusal("restore", one)).toContain("missing");
     expect(existsSync(join(store(), "data.mdb"))).toBe(false);
     expect(await refusal("backup", join(folder, "two"))).toContain("there is no store to back up");
     expect(existsSync(join(folder, "two"))).toBe(false);
+  });
+
+  test("every damage of a backup is found before a restore changes anything", async () => {
+    await written("task-1", "kept");
+    const one = join(folder, "one");
+    const made = await json("backup", one);
+    await server.terminate();
+    const home = join(folder, "home");
+    const manifest = join(one, "manifest.json");
+    const whole = readFileSync(manifest, "utf8");
+    const data = join(one, "store", "data.mdb");
+    const bytes = readFileSync(data);
+    const flipped = Buffer.from(bytes);
+    flipped[bytes.length >> 1]! ^= 1;
+    const damages: Record<string, [string, string | Buffer | null]> = {
+      "a flipped bit": [data, flipped],
+      "a longer file": [data, Buffer.concat([bytes, Buffer.from("x")])],
+      "a shorter file": [data, bytes.subarray(0, -1)],
+      "a file less": [data, null],
+      "a manifest less": [manifest, null],
+      "another time": [manifest, whole.replace(made.created_at, "2020-01-01T00:00:00.000Z")],
+      "another fleet": [manifest, whole.replace(/"fleet": "[0-9a-f]+"/, '"fleet": "00"')],
+      "another hash of a file": [manifest, whole.replace(made.files[0].sha256, "0".repeat(64))],
+      "another hash of the manifest": [manifest, whole.replace(made.hash, "0".repeat(64))],
+      "no hash of the manifest": [manifest, whole.replace('"hash"', '"mark"')],
+      "a cut manifest": [manifest, whole.slice(0, -10)],
+    };
+    for (const [name, [path, content]] of Object.entries(damages)) {
+      const before = readFileSync(path);
+      if (content === null) rmSync(path);
+      else writeFileSync(path, content);
+      const call = ["restore", one, "--json"];
+      const { exit, err } = await callCli(call, { env: environment(home) });
+      expect([name, exit, JSON.parse(err).error.code]).toEqual([name, 8, "CORRUPT"]);
+      expect(err).toContain("no whole backup");
+      expect(existsSync(home)).toBe(false);
+      writeFileSync(path, before);
+    }
+    expect((await callCli(["restore", one], { env: environment(home) })).exit).toBe(0);
+  });
+
+  test("a full disk and a path below a file are named, with the next step, and nothing looks whole", async (context) => {
+    for (let n = 0; n < 30; n += 1) await written("task-1", `step ${n} ${"x".repeat(1_000)}`);
+    const file = join(folder, "file");
+    writeFileSync(file, "");
+    const below = await fleet("backup", join(file, "below"));
+    expect([below.exit, below.err]).toEqual([73, expect.stringContaining(file)]);
+    expect(below.err).toContain("name another path");
+    expect(below.err).not.toContain(" at ");
+    await json("backup", join(folder, "one"));
+    const disk = smallDisk(1, context);
+    fill(disk, 0.1);
+    const full = await fleet("backup", join(disk, "one"));
+    expect([full.exit, full.err]).toEqual([69, expect.stringContaining("the disk is full")]);
+    expect([full.err, full.err]).toEqual([
+      expect.stringContaining(disk),
+      expect.stringContaining("make room"),
+    ]);
+    expect(readdirSync(disk)).toEqual(["ballast"]);
+    await server.terminate();
+    const home = join(folder, "home");
+    const env = { ...environment(home), FLEET_STORE: `lmdb:${disk}` };
+    const refused = await callCli(["restore", join(folder, "one")], { env });
+    expect([refused.exit, refused.err]).toEqual([69, expect.stringContaining("the disk is full")]);
+    expect(existsSync(join(disk, "data.mdb"))).toBe(false);
+  });
+
+  test("a store whose folder is a mount point is restored, and other files in it stay", async (context) => {
+    const disk = smallDisk(64, context);
+    await written("task-1", "moved");
+    await json("backup", join(folder, "one"));
+    await server.terminate();
+    mkdirSync(join(disk, "lost+found"));
+    const home = join(folder, "home");
+    const FLEET_STORE = `lmdb:${disk}`;
+    const restored = await callCli(["restore", join(folder, "one")], {
+      env: { ...environment(home), FLEET_STORE },
+    });
+    expect([restored.exit, restored.err]).toEqual([0, ""]);
+    expect(existsSync(join(disk, "lost+found"))).toBe(true);
+    const moved = await startFleet({ FLEET_GATEWAY_PORT: "-1", FLEET_STORE }, { home });
+    try {
+      expect(await (await moved.client("reader-1")).getTask("task-1")).toMatchObject({ seq: 1 });
+    } finally {
+      await moved.stop();
+    }
   });
 
   test("a backup and a restore that are killed leave nothing that looks whole, and are repeated", async () => {
@@ -246,10 +335,19 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
     if (!existsSync(one)) await json("backup", one);
     expect(readdirSync(folder)).toEqual(["one"]);
     await loseStore();
-    await killedWhen("restore", one, () => existsSync(`${store()}.restored`));
-    if (!existsSync(join(store(), "data.mdb"))) await json("restore", one);
+    const prepared = join(store(), "restored");
+    await killedWhen("restore", one, () => existsSync(prepared));
+    // Or the whole restore was faster than the kill.
+    if (existsSync(join(store(), "data.mdb"))) rmSync(join(store(), "data.mdb"));
+    mkdirSync(prepared, { recursive: true });
+    await expect(server.start()).rejects.toThrow(
+      /a restore of the store has not ended.*repeat `fleet restore/s,
+    );
+    await expect(openStore(`lmdb:${store()}?shared`)).rejects.toMatchObject({ exitCode: 69 });
+    expect(existsSync(join(store(), "data.mdb"))).toBe(false);
+    await json("restore", one);
     await startAgain();
     expect(await client.getTask("task-1")).toMatchObject({ seq: 1, owner: null });
-    expect(existsSync(`${store()}.restored`)).toBe(false);
+    expect(existsSync(prepared)).toBe(false);
   });
 });

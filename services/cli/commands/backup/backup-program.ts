@@ -22,11 +22,17 @@ export async function runBackupProgram<T>(
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...env, FLEET_HOME: homeOf(env) },
   });
-  const [out, err, [code]] = await Promise.all([
+  const [out, err, [code, signal]] = await Promise.all([
     text(child.stdout),
     text(child.stderr),
-    once(child, "exit") as Promise<[number | null]>,
+    once(child, "exit") as Promise<[number | null, NodeJS.Signals | null]>,
   ]);
   if (code === 0) return JSON.parse(out) as T;
-  throw new StartupError(err.trim(), { exitCode: code ?? exitCodes.software });
+  if (code !== null) throw new StartupError(err.trim(), { exitCode: code });
+  throw new StartupError("a signal ended the call", {
+    exitCode: exitCodes.unavailable,
+    details: { signal },
+    // The library of the store maps files, and a page that finds no room on its disk raises this signal.
+    hint: signal === "SIGBUS" ? "make room on the disk, and repeat the call" : "repeat the call",
+  });
 }

@@ -27,7 +27,7 @@ export function addRestore(program: Command, action: ActionFactory): void {
     .command("restore")
     .summary("Restore a backup of the store.")
     .description(
-      "Restore a backup into a home without a store, while no fleet runs there. All hashes are verified first. Everything after the backup is lost to the store, so every task loses its owner, and its fence rises: agents from before the restore are refused, and continue with resume. Repeat the call if it is interrupted.",
+      "Restore a backup into a home without a store, while no fleet runs there. All hashes are verified first (exit 8: the backup is damaged). Everything after the backup is lost to the store, so every task loses its owner, and its fence rises: agents from before the restore are refused, and continue with resume. Repeat the call if it is interrupted.",
     )
     .argument("[folder]", "the folder that `backup` made")
     .option(

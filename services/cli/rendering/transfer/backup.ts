@@ -8,6 +8,8 @@ export interface BackupMade {
   readonly fleet: string | null;
   readonly version: string;
   readonly files: readonly { readonly path: string; readonly bytes: number; readonly sha256: string }[];
+  /** Of the manifest, and so of all files. */
+  readonly hash: string;
 }
 
 export interface BackupRestoration {
@@ -21,10 +23,15 @@ export interface BackupRestoration {
 
 const MEGABYTE = 1_000_000;
 
-export function renderBackup({ files, created_at }: BackupMade, folder: string, { colors }: View): string {
+export function renderBackup(
+  { files, created_at, hash }: BackupMade,
+  folder: string,
+  { colors }: View,
+): string {
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   return [
     `${colors.green("✓")} Backed up the store of ${created_at} into ${plain(folder)}: ${counted(files.length, "file")}, ${(bytes / MEGABYTE).toFixed(1)} MB, verified.`,
+    `Its hash, to keep at another place: ${hash}`,
     "It holds all data and keys of the fleet, unencrypted. Not in it: artifacts, the bus, API keys and certificates.",
   ].join("\n");
 }
