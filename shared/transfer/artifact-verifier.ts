@@ -16,10 +16,16 @@ export class ArtifactVerifier {
   readonly #missing = new Map<string, number>();
   readonly #seen = new Set<string>();
   readonly #counts = { artifacts: 0, artifact_bytes: 0, artifacts_lost: 0 };
+  readonly #lost: string[] = [];
   #open: OpenArtifact | null = null;
 
   get counts(): Readonly<Record<"artifacts" | "artifact_bytes" | "artifacts_lost", number>> {
     return this.#counts;
+  }
+
+  /** The hashes of the artifacts that the fleet could not read. */
+  get lost(): readonly string[] {
+    return this.#lost;
   }
 
   get missing(): ReadonlyMap<string, number> {
@@ -92,6 +98,7 @@ export class ArtifactVerifier {
     this.#missing.delete(sha256);
     this.#seen.add(sha256);
     this.#counts.artifacts_lost += 1;
+    this.#lost.push(sha256);
     return null;
   }
 

@@ -33,6 +33,8 @@ export interface ExportSummary {
   readonly artifact_bytes: number;
   /** Artifacts that the fleet could not read. */
   readonly artifacts_lost: number;
+  /** Their hashes. */
+  readonly lost_artifacts: readonly string[];
   readonly lines: number;
 }
 
@@ -84,7 +86,8 @@ export class ExportVerifier {
   get summary(): ExportSummary {
     const { fleet, tenant, exported_at } = this.header;
     const missions_without_records = this.#withoutRecords.size;
-    const counts = { ...this.#totals, missions_without_records, ...this.#artifacts.counts };
+    const { counts: artifacts, lost: lost_artifacts } = this.#artifacts;
+    const counts = { ...this.#totals, missions_without_records, ...artifacts, lost_artifacts };
     return { fleet, tenant, exported_at, ...counts, lines: this.#lines };
   }
 

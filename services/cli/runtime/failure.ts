@@ -1,7 +1,7 @@
 // Turns any exception into a message for operators (the problem, its place and the next step) and an exit code for scripts.
 
 import { BusError } from "../../../shared/bus/bus.ts";
-import { type ErrorBody, type ErrorCode, FleetError } from "../../../shared/protocol/errors.ts";
+import { ERROR_TABLE, type ErrorBody, type ErrorCode, FleetError } from "../../../shared/protocol/errors.ts";
 import { exitCodes, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
 import { NO_ANSWER, REFUSED_CREDENTIALS } from "../../../shared/sdk/request/request.ts";
 import { USAGE_EXIT, UsageError } from "./usage.ts";
@@ -41,14 +41,19 @@ export function callFailureOf(error: unknown, call: FailureContext = {}): CallFa
   }
   const problem = startupProblemOf(error);
   if (problem !== undefined) {
-    const code = problem.exitCode === exitCodes.config ? "SETTINGS" : "UNAVAILABLE";
     return {
-      body: { code, message: problem.text, retryable: false },
+      body: { code: codeOfExit(problem.exitCode), message: problem.text, retryable: false },
       exitCode: problem.exitCode,
       hint: "",
     };
   }
   return callFailureOf(defect(error), call);
+}
+
+/** The code of a program that the command ran. */
+function codeOfExit(exitCode: number): CallFailure["body"]["code"] {
+  if (exitCode === exitCodes.config) return "SETTINGS";
+  return exitCode === ERROR_TABLE.CORRUPT.exit ? "CORRUPT" : "UNAVAILABLE";
 }
 
 /** The failure as JSON: the body of an error answer, and the hint. */
@@ -81,11 +86,16 @@ function defect(error: unknown): FleetError {
 type HintContext = FailureContext & { readonly fleet: string };
 
 const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) => string>> = {
-  INVALID: () => "Correct the fields above; --help describes each option.",
+  INVALID: ({ fields }, { fleet }) =>
+    fields.some(({ expected }) => expected === "an artifact that is stored")
+      ? `Store the file with \`${fleet} artifact put FILE\`, which prints its reference, then repeat this call.`
+      : "Correct the fields above; --help describes each option.",
   NOT_FOUND: ({ details }, call) =>
     details.latest_id === null
       ? missingCheckpoint(details, call)
-      : `List what exists with \`${call.fleet} ${listOf(details)}\`, and check --tenant${isOfMission(details) ? " and --agent" : ""}.`,
+      : "artifacts" in details
+        ? `Store these files with \`${call.fleet} artifact put FILE\`, then repeat this call.`
+        : `List what exists with \`${call.fleet} ${listOf(details)}\`, and check --tenant${isOfMission(details) ? " and --agent" : ""}.`,
   CONFLICT: ({ details }, call) =>
     details.recorded_in !== undefined
       ? otherFleetHint(details, call)
@@ -96,8 +106,15 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
   FENCED: ({ details }, call) =>
     `Stop writing to this task. If you own it, give its fence with --fence; \`${call.fleet} fence take ${taskOf(details, call)}\` takes it over.`,
   CORRUPT: ({ details }, call) =>
-    `Use an older checkpoint (\`${call.fleet} checkpoint history ${taskOf(details, call)}\`) and report this to your operator.`,
-  TOO_LARGE: () => "Keep large artifacts elsewhere and refer to them by path or URL.",
+    "file" in details
+      ? `Use another copy of the file, or make it again; \`${call.fleet} export verify\` verifies an export.`
+      : "sha256" in details
+        ? `Store the same file again with \`${call.fleet} artifact put FILE\`: its bytes replace the lost or damaged ones.`
+        : `Use an older checkpoint (\`${call.fleet} checkpoint history ${taskOf(details, call)}\`) and report this to your operator.`,
+  TOO_LARGE: ({ details }, { fleet }) =>
+    "total_bytes_max" in details
+      ? `See with \`${fleet} artifact list\` what the tenant stores. Artifacts without a reference are removed after the grace time; retention removes checkpoints with theirs.`
+      : "Keep large files elsewhere and refer to them by path or URL.",
   UNAUTHORIZED: (_, { fleet }) =>
     `Run this as the user of the fleet and with its FLEET_HOME, or set FLEET_NATS_CREDS to a file from \`${fleet} access issue\`.`,
   FORBIDDEN: () => "Check --tenant and --agent: the credentials are for one tenant, one name and one role.",
@@ -143,7 +160,7 @@ function listOf(details: FleetError["details"]): string {
   if ("held_by" in details) return `lock list${mission}`;
   if ("checkpoint_id" in details && mission !== "") return `checkpoint list${mission}`;
   if (mission !== "") return "mission list";
-  if ("sha256" in details) return "artifact list";
+  if ("sha256" in details || "upload_id" in details) return "artifact list";
   if ("handoff" in details || "handoff_id" in details) return "handoff list";
   if ("alert_ids" in details) return "alerts list";
   if ("agent_id" in details) return "agents list";
@@ -178,6 +195,8 @@ function unavailable({ details }: FleetError, call: HintContext): string {
     return `Make room on the disk of the fleet, then try again; \`${fleet} status\` shows its free space.`;
   if (details.spool !== undefined)
     return `Make room in ${details.spool} or set FLEET_SPOOL_DIR, and start a fleet with \`${fleet} up\`.`;
+  if (details.file !== undefined)
+    return `Make room on the disk of ${details.file}, then continue with \`${fleet} export --resume --out ${details.file}\`.`;
   if (details.bus === undefined)
     return `The fleet is overloaded or its store is unavailable: try again, and see \`${fleet} status\`.`;
   const where = atAddress(call);

@@ -98,7 +98,7 @@ export async function run(context: ProcessContext): Promise<number> {
 }
 
 export function createProgram(context: ProcessContext, onExit: (exitCode: number) => void): Command {
-  const program = new Command(programNameOf(context))
+  const program: Command = new Command(programNameOf(context))
     .description("Checkpoint, handoff and recovery for AI agents.")
     .version(packageVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "show help")
@@ -107,6 +107,9 @@ export function createProgram(context: ProcessContext, onExit: (exitCode: number
     .exitOverride()
     .configureHelp({
       showGlobalOptions: true,
+      // Options of a command between, such as `import`, are not those of its subcommands.
+      visibleGlobalOptions: ({ parent }) =>
+        parent === null ? [] : program.options.filter(({ hidden }) => !hidden),
       subcommandTerm: (command) =>
         [command.name(), ...command.registeredArguments.map(argumentTerm)].join(" "),
     })

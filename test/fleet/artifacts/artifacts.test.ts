@@ -302,8 +302,16 @@ describe("artifacts", { timeout: CALLS_MS }, () => {
     const out = join(folder, "fetched");
     expect(await fleet("artifact", "get", hash, "--out", out)).toMatchObject({ exit: 0, err: "" });
     expect(readFileSync(out).equals(bytes)).toBe(true);
-    expect(await fleet("artifact", "get", "0".repeat(64), "--out", out)).toMatchObject({ exit: 4, out: "" });
-    expect(await fleet("artifact", "get", "0", "--out", out)).toMatchObject({ exit: 64 });
+    writeFileSync(out, "mine");
+    const refused = await fleet("artifact", "get", hash, "--out", out);
+    expect([refused.exit, refused.err]).toEqual([64, expect.stringContaining("--force")]);
+    expect(readFileSync(out, "utf8")).toBe("mine");
+    expect((await fleet("artifact", "get", hash, "--out", out, "--force")).exit).toBe(0);
+    expect(readFileSync(out).equals(bytes)).toBe(true);
+    const other = join(folder, "other");
+    const absent = await fleet("artifact", "get", "0".repeat(64), "--out", other);
+    expect(absent).toMatchObject({ exit: 4, out: "", err: expect.stringContaining("fleet artifact list") });
+    expect(await fleet("artifact", "get", "0", "--out", other)).toMatchObject({ exit: 64 });
     const words = ["--type", "qa", "--phase", "testing", "--attach", path, "-q"];
     const written = await fleet("checkpoint", "-t", "cli-1", ...words, "--timeout", "30s");
     expect(written).toMatchObject({ exit: 0, err: "" });
@@ -315,7 +323,8 @@ describe("artifacts", { timeout: CALLS_MS }, () => {
     });
     expect(await fleet("artifact", "put", join(folder, "absent"))).toMatchObject({ exit: 64 });
     truncateSync(partsOfSize(server.home, 1_500)[0]!, 1);
-    expect(await fleet("artifact", "verify", hash)).toMatchObject({ exit: 8, out: "" });
+    const damaged = await fleet("artifact", "verify", hash);
+    expect(damaged).toMatchObject({ exit: 8, out: "", err: expect.stringContaining("artifact put FILE") });
   });
 });
 

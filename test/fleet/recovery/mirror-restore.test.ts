@@ -204,6 +204,26 @@ describe("fleet mirror restore", { timeout: LAST_MS }, () => {
     await areSound("harmed");
   });
 
+  test("a task with a lost artifact is left out with the next step, and comes back when its file is stored", async () => {
+    const path = join(server.home, "report.txt");
+    writeFileSync(path, "the bytes of a report");
+    const handle = await client.takeTask("attached");
+    const { sha256 } = await handle.attach(path);
+    await handle.checkpoint(input({ goal: "with a report" }));
+    await loseStore();
+    const left = await json("mirror", "restore");
+    expect([left.exit, left.restored]).toEqual([8, []]);
+    expect(left.findings).toEqual([
+      expect.objectContaining({ task_id: "attached", checkpoint_id: null, lost_artifacts: [sha256] }),
+    ]);
+    const { out } = await fleet("mirror", "restore");
+    expect(out).toContain(sha256);
+    expect(out).toContain("artifact put FILE");
+    expect((await fleet("artifact", "put", path)).exit).toBe(0);
+    expect(await json("mirror", "restore")).toMatchObject({ exit: 0, restored: ["attached"], findings: [] });
+    await areSound("attached");
+  });
+
   test("a task that the fleet has is never changed, and a file of a newer schema is refused", async () => {
     await written("begun", "before the loss");
     const id = await written("newer", "goal");

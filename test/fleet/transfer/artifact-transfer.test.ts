@@ -190,7 +190,7 @@ describe("artifacts of exports and imports", { timeout: CALLS_MS }, () => {
       expect([name, verified.exit, JSON.parse(verified.out)]).toEqual([
         ...[name, 8, expect.objectContaining({ ok: false, line })],
       ]);
-      expect((await fleet("import", file("tampered.jsonl"), "--tenant", "tampered")).exit).toBe(65);
+      expect((await fleet("import", file("tampered.jsonl"), "--tenant", "tampered")).exit).toBe(8);
     }
     const reader = await server.client("reader-1", "tampered");
     expect((await reader.artifacts.list({ deadlineMs })).total_bytes).toBe(0);
@@ -203,8 +203,17 @@ describe("artifacts of exports and imports", { timeout: CALLS_MS }, () => {
     const made = await fleet("export", "--task", "damaged", "--out", file("damaged.jsonl"));
     expect([made.exit, made.err]).toEqual([8, expect.stringContaining("could not read everything")]);
     expect(linesOf("damaged.jsonl").map(kindOf)).toContain("artifact_lost");
-    expect((await fleet("export", "verify", file("damaged.jsonl"))).exit).toBe(0);
+    expect(made.out).not.toContain("is whole");
+    expect(made.out).toContain(sha256(own.bytes));
+    expect(made.out).toContain("artifact put FILE");
+    expect(await report("export", "verify", file("damaged.jsonl"))).toMatchObject({
+      ...{ exit: 8, ok: true, complete: false, artifacts_lost: 1, lost_artifacts: [sha256(own.bytes)] },
+    });
     const refused = await fleet("import", file("damaged.jsonl"), "--tenant", "damage");
     expect([refused.exit, refused.err]).toEqual([4, expect.stringContaining(sha256(own.bytes))]);
+    expect(refused.err).toContain("artifact put FILE");
+    await client.artifacts.put(own.path);
+    const again = await fleet("export", "--task", "damaged", "--out", file("repaired.jsonl"));
+    expect([again.exit, again.out]).toEqual([0, expect.stringContaining("is whole")]);
   });
 });

@@ -2,7 +2,15 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -10,6 +18,7 @@ import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 import { input } from "../../harness/records/records.ts";
+import { clear, fill, smallDisk } from "../../harness/small-disk.ts";
 import { callCli } from "../../services/cli/call.ts";
 import type { Result } from "../../services/cli/process.ts";
 
@@ -201,6 +210,31 @@ describe("fleet export", { timeout: CALLS_MS }, () => {
     }
     isDone = true;
     await writing;
+  });
+
+  test("without a fleet there is no file, and the same call succeeds afterwards", async () => {
+    const url = "nats://127.0.0.1:1";
+    const calls = [["--all"], ["--since", "7d"], ["--task", "gamma"]];
+    for (const [i, scope] of calls.entries()) {
+      const path = file(`down-${i}.jsonl`);
+      const call = ["export", ...scope, "--out", path];
+      expect((await fleet(...call, "--url", url, "--timeout", "500ms")).exit).toBe(69);
+      expect(existsSync(path)).toBe(false);
+      expect(await fleet(...call)).toMatchObject({ exit: 0, err: "" });
+    }
+  });
+
+  test("a disk that is full is named, and the export continues when it has room", async (context) => {
+    const disk = smallDisk(1, context);
+    // Room for the first task alone.
+    fill(disk, 0.04);
+    const path = join(disk, "all.jsonl");
+    const stopped = await fleet("export", "--task", "alpha", "beta", "--out", path);
+    expect([stopped.exit, stopped.err]).toEqual([69, expect.stringContaining("ENOSPC")]);
+    expect(stopped.err).toContain(`export --resume --out ${path}`);
+    clear(disk);
+    expect(await fleet("export", "--resume", "--out", path)).toMatchObject({ exit: 0, err: "" });
+    expect((await fleet("export", "verify", path)).exit).toBe(0);
   });
 
   test("finds every tampered line, with its number", async () => {

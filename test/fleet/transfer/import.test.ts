@@ -227,7 +227,7 @@ describe("fleet import", { timeout: CALLS_MS }, () => {
     expect(tampered).not.toEqual(lines);
     writeFileSync(file("tampered.jsonl"), `${tampered.join("\n")}\n`);
     const refused = await into("import", file("tampered.jsonl"));
-    expect(refused.exit).toBe(65);
+    expect(refused.exit).toBe(8);
     expect(refused.err).toContain(`line ${lines.length - 2}`);
     expect(await reader.getTask("first")).toBeNull();
 
@@ -264,7 +264,11 @@ describe("fleet import", { timeout: CALLS_MS }, () => {
     for (const [name, content] of Object.entries(damaged)) {
       writeFileSync(file("damaged.jsonl"), content.map((line) => `${line}\n`).join(""));
       const refused = await into("import", file("damaged.jsonl"));
-      expect([name, refused.exit, refused.err]).toEqual([name, 65, expect.stringMatching(/line \d+/)]);
+      expect([name, refused.exit, refused.err]).toEqual([name, 8, expect.stringMatching(/line \d+/)]);
+    }
+    for (const command of [["import"], ["export", "verify"]]) {
+      const { exit, err } = await into(...command, folder);
+      expect([exit, err]).toEqual([64, expect.stringContaining(`${folder} cannot be used: EISDIR`)]);
     }
     for (const task of ["cut", "other"]) expect(await reader.getTask(task)).toBeNull();
   });

@@ -236,7 +236,7 @@ describe("fleet import langgraph --sqlite", { timeout: CALLS_MS }, () => {
     const bytes = readFileSync(other);
     bytes.fill(0x55, bytes.length / 2, bytes.length / 2 + 4096);
     writeFileSync(other, bytes);
-    expect((await run("--sqlite", other)).exit).toBe(65);
+    expect((await run("--sqlite", other)).exit).toBe(8);
     expect(await (await fleet.client("looker")).getTask("langgraph-torn")).toBeNull();
     const plain = newFile();
     const database = new SqliteFileSaver(plain).database;

@@ -5,7 +5,13 @@ import { renderFailure } from "../../../services/cli/rendering/terminal/failure.
 import { callFailureOf, failureData } from "../../../services/cli/runtime/failure.ts";
 import { UsageError } from "../../../services/cli/runtime/usage.ts";
 import { BusError } from "../../../shared/bus/bus.ts";
-import { ERROR_CODES, ERROR_TABLE, FleetError } from "../../../shared/protocol/errors.ts";
+import {
+  ERROR_CODES,
+  ERROR_TABLE,
+  type ErrorCode,
+  FleetError,
+  type FleetErrorOptions,
+} from "../../../shared/protocol/errors.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { noAnswer } from "../../../shared/sdk/request/request.ts";
 import { view } from "./rendering/view.ts";
@@ -15,6 +21,30 @@ test.each(ERROR_CODES)("%s has its exit code and a next step", (code) => {
   expect(failure.exitCode).toBe(ERROR_TABLE[code].exit);
   expect(failure.hint).toMatch(/^[A-Z].*\.$/);
   expect(failureData(failure)).toMatchObject({ code, message: "text", hint: failure.hint });
+});
+
+describe("about artifacts and files, the hint names the command that repairs them", () => {
+  const sha256 = "0".repeat(64);
+  test.each<[ErrorCode, FleetErrorOptions, string]>([
+    ["NOT_FOUND", { details: { sha256 } }, "`fleet artifact list`"],
+    ["NOT_FOUND", { details: { artifacts: [sha256], count: 1 } }, "`fleet artifact put FILE`"],
+    ["CORRUPT", { details: { sha256, part: 1 } }, "`fleet artifact put FILE`"],
+    ["CORRUPT", { details: { file: "all.jsonl", line: 7 } }, "`fleet export verify`"],
+    ["TOO_LARGE", { details: { total_bytes: 1, total_bytes_max: 1, size: 1 } }, "`fleet artifact list`"],
+    ["UNAVAILABLE", { details: { file: "a.jsonl", problem: "ENOSPC" } }, "export --resume --out a.jsonl"],
+    [
+      "INVALID",
+      { fields: [{ path: "checkpoint.artifacts.0.sha256", expected: "an artifact that is stored" }] },
+      "`fleet artifact put FILE`",
+    ],
+  ])("%s %j", (code, options, command) => {
+    expect(callFailureOf(new FleetError(code, "text", options)).hint).toContain(command);
+  });
+});
+
+test("a damaged backup has the code of damage", () => {
+  const error = new StartupError("no whole backup", { exitCode: ERROR_TABLE.CORRUPT.exit });
+  expect(callFailureOf(error)).toMatchObject({ exitCode: 8, body: { code: "CORRUPT" } });
 });
 
 describe("without an answer", () => {

@@ -62,6 +62,17 @@ describe("help", () => {
     expect(out).toContain("--json");
   });
 
+  test("an option of a command between is no global option of its subcommand", async () => {
+    const globalOf = async (path: string) =>
+      /Global Options:\n((?: .*\n)+)/
+        .exec((await fleet(`${path} --help`)).out)?.[1]
+        ?.match(/^ +-.*?>?(?= {2})/gm);
+    const { out } = await fleet("import langgraph --help");
+    expect(out).toContain("--sqlite <file>");
+    expect(out).not.toContain("--task");
+    expect(await globalOf("import langgraph")).toEqual(await globalOf("status"));
+  });
+
   test.each(every)("fleet %s --help uses the name of the program", async (path) => {
     const { out } = await fleet(`${path} --help`, { env: { npm_command: "exec" } });
     expect(out).toContain(`Usage: npx fleet ${path}`);

@@ -1,11 +1,13 @@
 // `fleet artifact`: files that checkpoints reference by their hash.
 
+import { lstatSync } from "node:fs";
 import { type Command, InvalidArgumentError } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
 import { fileProblem } from "./attachment.ts";
 
 interface ListFlags {
@@ -33,9 +35,12 @@ export function addArtifacts(program: Command, action: ActionFactory): void {
   }));
   const getCommand = group
     .command("get")
-    .description("Fetch a file. It appears under its name when its hash is verified.")
+    .description(
+      "Fetch a file. It appears under its name when its hash is verified. A file of this name is replaced with --force alone.",
+    )
     .argument("<sha256>", "the hash of the artifact", hash)
     .requiredOption("-o, --out <file>", "the file to write")
+    .option("--force", "replace the file if it exists")
     .action(action(get));
   withExamples(getCommand, (fleet) => ({
     "Fetch an artifact": `${fleet} artifact get $SHA256 --out report.pdf`,
@@ -94,7 +99,13 @@ async function put(session: Session, file: string, { name, mediaType, quiet }: P
   }
 }
 
-async function get(session: Session, sha256: string, { out }: { readonly out: string }): Promise<void> {
+async function get(
+  session: Session,
+  sha256: string,
+  { out, force }: { readonly out: string; readonly force?: true },
+): Promise<void> {
+  if (force !== true && lstatSync(out, { throwIfNoEntry: false }) !== undefined)
+    throw new UsageError(`${out} exists`, "Name another file, or replace it with --force.");
   const client = await session.client();
   const { bytesText, plain } = await import("../../rendering/terminal/text.ts");
   try {

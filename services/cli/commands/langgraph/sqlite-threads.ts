@@ -14,12 +14,13 @@ import {
 import { UsageError } from "../../runtime/usage.ts";
 import type { ThreadSource } from "./thread-source.ts";
 
+const SQLITE_CORRUPT = 11;
 const TABLES: Readonly<Record<string, readonly string[]>> = {
   checkpoints: CHECKPOINT_COLUMNS,
   writes: ["thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "channel", "type", "value"],
 };
 
-/** Throws UsageError, or INVALID for a file that is damaged or of another program. */
+/** Throws UsageError, CORRUPT for a file that is damaged, or INVALID for one of another program. */
 export async function openSqliteThreads(path: string): Promise<ThreadSource> {
   const sqlite = await import("node:sqlite").catch(() => {
     throw new UsageError(
@@ -33,7 +34,7 @@ export async function openSqliteThreads(path: string): Promise<ThreadSource> {
     () => new sqlite.DatabaseSync(locationOf(path, before), { readOnly: true }),
   );
   try {
-    refusing(path, () => requireSound(database));
+    refusing(path, () => requireSound(path, database));
     const columns = refusing(path, () => requireTables(path, database));
     return sourceOf(path, database, columns.has("task_path"), before);
   } catch (error) {
@@ -64,12 +65,12 @@ function locationOf(path: string, { logBytes }: FileState): URL {
   return location;
 }
 
-function requireSound(database: DatabaseSync): void {
+function requireSound(path: string, database: DatabaseSync): void {
   // All reads after the first one see the same moment.
   database.exec("BEGIN");
   const [report] = database.prepare("PRAGMA integrity_check(1)").all();
   const found = Object.values(report ?? {})[0];
-  if (found !== "ok") throw new FleetError("INVALID", `the file is damaged: ${String(found)}`);
+  if (found !== "ok") throw damaged(path, String(found));
 }
 
 /** Returns the columns of the table of writes. */
@@ -143,8 +144,16 @@ function refusing<T>(path: string, read: () => T): T {
     return read();
   } catch (error) {
     if (!isSqliteError(error)) throw error;
+    if ((error as { readonly errcode?: unknown }).errcode === SQLITE_CORRUPT)
+      throw damaged(path, error.message);
     throw new FleetError("INVALID", `${path} cannot be read as a database of SQLite: ${error.message}`);
   }
+}
+
+function damaged(path: string, problem: string): FleetError {
+  return new FleetError("CORRUPT", "the file is damaged; nothing was imported", {
+    details: { file: path, problem },
+  });
 }
 
 function faulting<T>(read: () => T): T {

@@ -57,7 +57,7 @@ async function restore(session: Session, folder: string | undefined, flags: Rest
   const { restoreFromMirror } = await import("./restoration.ts");
   const { renderRestoration } = await import("../../rendering/transfer/restoration.ts");
   const report = await restoreFromMirror(session, await folderOf(session, folder), flags);
-  await session.show(report, () => renderRestoration(report, session.view));
+  await session.show(report, () => renderRestoration(report, session.programName, session.view));
 }
 
 async function verify(session: Session, folder: string | undefined): Promise<void> {

@@ -21,6 +21,8 @@ export interface RestorationFinding {
   /** null: it concerns the whole task, which was left out. */
   readonly checkpoint_id: string | null;
   readonly problem: string;
+  /** What the fleet lacks: when these files are stored, a repeated call restores the task. */
+  readonly lost_artifacts?: readonly string[];
 }
 
 export interface RestorationReport {
@@ -127,8 +129,7 @@ async function planOf(session: Session, folder: MirrorFolder, place: MirroredTas
   if (known !== null && known.origin?.digest !== task.digest)
     return unusable(place, "its files changed after its restoration was interrupted");
   const lost = await lostArtifacts(client, task, session.deadline);
-  if (lost.length > 0)
-    return unusable(place, `the fleet lacks ${lost.length} of its artifacts, first ${lost[0]}`);
+  if (lost.length > 0) return unusable(place, `the fleet lacks ${lost.length} of its artifacts`, lost);
   const about = (ids: readonly string[], problem: string) =>
     ids.map((id) => ({ task_id: place.task, checkpoint_id: id, problem }));
   const findings = [
@@ -138,8 +139,9 @@ async function planOf(session: Session, folder: MirrorFolder, place: MirroredTas
   return { kind: known === null ? "restore" : "continue", place, trail, findings };
 }
 
-function unusable(place: MirroredTask, problem: string): Plan {
-  const findings = [{ task_id: place.task, checkpoint_id: null, problem }];
+function unusable(place: MirroredTask, problem: string, lost?: readonly string[]): Plan {
+  const artifacts = lost === undefined ? {} : { lost_artifacts: lost };
+  const findings = [{ task_id: place.task, checkpoint_id: null, problem, ...artifacts }];
   return { kind: "unusable", place, trail: null, findings };
 }
 

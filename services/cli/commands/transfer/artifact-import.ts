@@ -36,7 +36,7 @@ export async function uploadArtifacts(
     onArtifact(sha256);
     const stored = await client.artifacts.put(partsAt(path, place), { name: sha256 });
     if (stored.sha256 !== sha256)
-      throw new FleetError("INVALID", "the file was changed during the import", { details: { sha256 } });
+      throw new FleetError("CORRUPT", "the file was changed during the import", { details: { file: path } });
     count += 1;
   }
   return count;

@@ -51,7 +51,7 @@ export function standardOutput(output: Output): ExportSink {
 /** A new file for its owner alone. Throws UsageError if it exists. */
 export async function createFile(path: string): Promise<ExportSink> {
   try {
-    return sinkOf(await open(path, "wx+", 0o600), new ExportVerifier(), 0);
+    return sinkOf(path, await open(path, "wx+", 0o600), { verifier: new ExportVerifier(), start: 0 });
   } catch (error) {
     throw unusable(path, error, "Name another file, or continue an interrupted export with --resume.");
   }
@@ -68,10 +68,10 @@ export async function resumeFile(path: string): Promise<ExportSink> {
     const kept = whole.isCut ? await wholeTasks(file, whole.end) : whole;
     await file.truncate(kept.end);
     await file.chmod(0o600);
-    return sinkOf(file, kept.verifier, kept.end);
+    return sinkOf(path, file, { verifier: kept.verifier, start: kept.end });
   } catch (error) {
     await file.close();
-    throw error;
+    throw unusable(path, error, "Name the file of an interrupted export, or leave out --resume.");
   }
 }
 
@@ -90,11 +90,19 @@ async function wholeTasks(
   return { verifier, end, isCut };
 }
 
-function sinkOf(file: FileHandle, verifier: ExportVerifier, start: number): ExportSink {
+function sinkOf(
+  path: string,
+  file: FileHandle,
+  { verifier, start }: { readonly verifier: ExportVerifier; readonly start: number },
+): ExportSink {
   let at = start;
   const write = async (bytes: Buffer): Promise<void> => {
     for (let from = 0; from < bytes.length; ) {
-      const { bytesWritten } = await file.write(bytes, from, bytes.length - from, at);
+      const { bytesWritten } = await file
+        .write(bytes, from, bytes.length - from, at)
+        .catch((error: unknown) => {
+          throw unwritable(path, error);
+        });
       from += bytesWritten;
       at += bytesWritten;
     }
@@ -102,6 +110,8 @@ function sinkOf(file: FileHandle, verifier: ExportVerifier, start: number): Expo
   const close = async (): Promise<void> => {
     try {
       await file.sync();
+    } catch (error) {
+      throw unwritable(path, error);
     } finally {
       await file.close();
     }
@@ -128,6 +138,8 @@ export async function readExport(
       throw new ExportFault(verifier.summary.lines + 1, "the line has no end: the export was interrupted");
     verifier.end();
     return verifier;
+  } catch (error) {
+    throw unusable(path, error, "Name a file that `export` wrote.");
   } finally {
     await file.close();
   }
@@ -139,7 +151,17 @@ export function headerOf({ verifier }: ExportSink): ExportLineOf<"header"> | nul
 }
 
 function unusable(path: string, error: unknown, hint: string): unknown {
-  const { code } = error as NodeJS.ErrnoException;
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  if (syscall === undefined) return error;
   if (code === "EEXIST") return new UsageError(`${path} exists`, hint);
-  return code === undefined ? error : new UsageError(`${path} cannot be opened: ${code}`, hint);
+  return new UsageError(`${path} cannot be used: ${code}`, hint);
+}
+
+/** What was written stays, and the export can continue behind it. */
+function unwritable(path: string, error: unknown): FleetError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return new FleetError("UNAVAILABLE", "the file of the export cannot be written", {
+    details: { file: path, problem: code ?? message },
+    cause: error,
+  });
 }

@@ -51,7 +51,7 @@ export function addExport(program: Command, action: ActionFactory): void {
   const verifyCommand = command
     .command("verify")
     .description(
-      "Verify an export file without a fleet: every hash, the audit chains and the states that they lead to (exit 8: it is damaged).",
+      "Verify an export file without a fleet: every hash, the audit chains and the states that they lead to (exit 8: it is damaged, or it lacks what the fleet could not read).",
     )
     .argument("<file>", "the file")
     .action(action(verify));
@@ -61,20 +61,21 @@ export function addExport(program: Command, action: ActionFactory): void {
 }
 
 async function exportTasks(session: Session, flags: Flags): Promise<void> {
-  const { renderExport } = await import("../../rendering/transfer/export.ts");
+  const { isWholeExport, renderExport } = await import("../../rendering/transfer/export.ts");
   const scope = scopeOf(session, flags);
-  // A task that does not exist is found before the file is created.
-  const { requireTask } = await import("../../runtime/existing-task.ts");
-  for (const task of scope?.tasks ?? []) await requireTask(session, task);
+  if (scope !== null) await requireSource(session, scope);
   const sink = await openSink(session, flags);
   try {
     if (!sink.verifier.isComplete) await fill(session, sink, { scope, artifacts: flags.artifacts });
+  } catch (error) {
+    await endInterrupted(session, sink, flags);
+    throw error;
   } finally {
     await sink.close();
   }
   const { summary } = sink.verifier;
   const { lost, unreadable, artifacts_lost, records_lost } = summary;
-  if (lost + unreadable + artifacts_lost + records_lost > 0) {
+  if (!isWholeExport(summary)) {
     session.exitCode = ERROR_TABLE.CORRUPT.exit;
     const text = "the fleet could not read everything";
     session.warn({
@@ -84,9 +85,34 @@ async function exportTasks(session: Session, flags: Flags): Promise<void> {
     });
   }
   if (flags.out === undefined) return;
-  await session.show({ file: flags.out, ...summary }, () =>
-    renderExport(flags.out as string, summary, session.view),
+  await session.show({ file: flags.out, complete: isWholeExport(summary), ...summary }, () =>
+    renderExport(flags.out as string, summary, { view: session.view, fleet: session.programName }),
   );
+}
+
+/** A fleet that is down, or lacks a task, is found before the file is created. */
+async function requireSource(session: Session, { tasks }: ExportScope): Promise<void> {
+  const { requireTask } = await import("../../runtime/existing-task.ts");
+  for (const task of tasks ?? []) await requireTask(session, task);
+  if (tasks === null) await (await session.client()).admin.tasks({ ...session.deadline, limit: 1 });
+}
+
+/** A new file without a whole task is removed, so that the same call can be repeated. Any other is continued. */
+async function endInterrupted(
+  session: Session,
+  { verifier }: ExportSink,
+  { out, resume }: Flags,
+): Promise<void> {
+  if (out === undefined) return;
+  if (resume !== true && verifier.done.size === 0) {
+    const { rm } = await import("node:fs/promises");
+    return rm(out, { force: true });
+  }
+  session.warn({
+    code: "EXPORT_INTERRUPTED",
+    text: `the file is not complete; continue with \`${session.programName} export --resume --out ${out}\``,
+    details: { tasks: verifier.done.size },
+  });
 }
 
 /** null: the file to continue has the scope. */
@@ -230,10 +256,13 @@ async function addTask(sink: ExportSink, taskId: string, lines: AsyncIterable<Ex
 async function verify(session: Session, path: string): Promise<void> {
   const { readExport } = await import("./export-file.ts");
   const { ExportFault } = await import("../../../../shared/transfer/export-line.ts");
-  const { renderExport, renderFault } = await import("../../rendering/transfer/export.ts");
+  const { isWholeExport, renderExport, renderFault } = await import("../../rendering/transfer/export.ts");
   try {
     const { summary } = await readExport(path);
-    await session.show({ file: path, ok: true, ...summary }, () => renderExport(path, summary, session.view));
+    if (!isWholeExport(summary)) session.exitCode = ERROR_TABLE.CORRUPT.exit;
+    await session.show({ file: path, ok: true, complete: isWholeExport(summary), ...summary }, () =>
+      renderExport(path, summary, { view: session.view, fleet: session.programName }),
+    );
   } catch (error) {
     if (!(error instanceof ExportFault)) throw error;
     const { line, problem } = error;

@@ -38,7 +38,7 @@ export interface ExportedTask {
   readonly digest: string;
   /** All versions of one checkpoint before the next checkpoint. */
   readonly versions: readonly VersionPlace[];
-  /** The version at a place. Throws INVALID if the file has changed. */
+  /** The version at a place. Throws CORRUPT if the file has changed. */
   read(place: VersionPlace): Promise<{ readonly hash: string; readonly checkpoint: Record<string, unknown> }>;
   readonly records: readonly RecordPlace[];
   /** The record at a place. Throws INVALID if the file has changed. */
@@ -64,7 +64,7 @@ export interface VerifiedFile {
   readonly artifacts: ReadonlyMap<string, ArtifactPlace>;
 }
 
-/** Throws INVALID, with the number of the line, unless the whole file verifies. */
+/** Throws CORRUPT, with the number of the line, unless the whole file verifies. */
 export async function verifiedFile(path: string): Promise<VerifiedFile> {
   const tasks = new Map<string, string>();
   const incomplete = new Set<string>();
@@ -159,7 +159,8 @@ export async function refusingFaults<T>(path: string, read: () => Promise<T>): P
     return await read();
   } catch (error) {
     if (!(error instanceof ExportFault)) throw error;
-    throw new FleetError("INVALID", "the file is not a whole export; nothing of this task was imported", {
+    throw new FleetError("CORRUPT", "the file is not a whole export; nothing of this task was imported", {
+      details: { file: path, line: error.line },
       fields: [
         { path: `${path}, line ${error.line}`, expected: "what an export writes", got: error.problem },
       ],

@@ -2,15 +2,26 @@
 
 import type { ExportFault } from "../../../../shared/transfer/export-line.ts";
 import type { ExportSummary } from "../../../../shared/transfer/export-verifier.ts";
-import { field } from "../terminal/fields.ts";
+import { bulletList, field } from "../terminal/fields.ts";
 import { bytesText, counted, plain } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
+import { namesOf } from "./import.ts";
 
-export function renderExport(path: string, summary: ExportSummary, view: View): string {
+/** Whether the fleet could read everything. What retention had removed is not missing. */
+export function isWholeExport({ lost, unreadable, artifacts_lost, records_lost }: ExportSummary): boolean {
+  return lost + unreadable + artifacts_lost + records_lost === 0;
+}
+
+/** `fleet` is the name of the program in printed commands. */
+export function renderExport(
+  path: string,
+  summary: ExportSummary,
+  { view, fleet: program }: { readonly view: View; readonly fleet: string },
+): string {
   const { colors } = view;
   const { tasks, versions, entries, handoffs, lost, removed, unreadable, fleet, tenant, exported_at } =
     summary;
-  const { artifacts, artifact_bytes, artifacts_lost } = summary;
+  const { artifacts, artifact_bytes, artifacts_lost, lost_artifacts } = summary;
   const { records, records_lost, missions_without_records } = summary;
   const missing = [
     ...(lost > 0 ? [`${counted(lost, "version")} of checkpoints`] : []),
@@ -19,7 +30,9 @@ export function renderExport(path: string, summary: ExportSummary, view: View): 
     ...(artifacts_lost > 0 ? [counted(artifacts_lost, "artifact")] : []),
   ].join(" and ");
   return [
-    `${colors.green("✓")} ${plain(path)} is whole: every hash and every audit chain in it is right.`,
+    isWholeExport(summary)
+      ? `${colors.green("✓")} ${plain(path)} is whole: every hash and every audit chain in it is right.`
+      : `${colors.yellow("!")} ${plain(path)} is not damaged, but it is not whole: the fleet could not read ${missing}.`,
     field("Of", `tenant ${tenant} of fleet ${plain(fleet ?? "unknown")}, at ${plain(exported_at)}`, view),
     field("Tasks", counted(tasks, "task"), view),
     field(
@@ -37,7 +50,10 @@ export function renderExport(path: string, summary: ExportSummary, view: View): 
     ...(missions_without_records === 0
       ? []
       : [colors.yellow(`Of ${counted(missions_without_records, "mission")} the file has no records.`)]),
-    ...(missing === "" ? [] : [colors.yellow(`The fleet could not read ${missing}.`)]),
+    ...bulletList("Lost artifacts", namesOf(lost_artifacts), view),
+    ...(artifacts_lost === 0
+      ? []
+      : [`Next: store these files again with \`${program} artifact put FILE\`, then export again.`]),
   ].join("\n");
 }
 

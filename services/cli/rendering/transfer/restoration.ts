@@ -6,25 +6,23 @@ import { bulletList } from "../terminal/fields.ts";
 import { tableLines } from "../terminal/table.ts";
 import { counted, plain, shownId } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
+import { namesOf } from "./import.ts";
 
 const FIT = [{ least: 12, names: true }, { id: briefIds, leaves: 1 }, undefined] as const;
-/** Tasks that are listed by name. */
-const NAMES_MAX = 20;
 
 const LOST =
   "Not in the files, and lost with the store: earlier versions of checkpoints, handoffs, recoveries, locks, artifacts, retention holds. The audit trail before the loss stays in the folder, beside the checkpoints. No task has an owner: agents continue with `resume`.";
 
-export function renderRestoration(report: RestorationReport, view: View): string {
+/** `fleet` is the name of the program in printed commands. */
+export function renderRestoration(report: RestorationReport, fleet: string, view: View): string {
   const { colors } = view;
   const { restored, continued, identical, present, kept, checkpoints, missions, findings, dry_run } = report;
   const tasks = counted(restored.length + continued.length, "task");
   const head = dry_run
     ? `${colors.yellow("Nothing was changed.")} A restoration would write ${tasks} from ${plain(report.folder)}.`
     : `${colors.green("✓")} Restored ${tasks} with ${counted(checkpoints, "checkpoint")} from ${plain(report.folder)}.`;
-  const list = (name: string, ids: readonly string[]): string[] => {
-    const more = ids.length > NAMES_MAX ? [`and ${ids.length - NAMES_MAX} more`] : [];
-    return bulletList(name, [...ids.slice(0, NAMES_MAX).map((id) => plain(id)), ...more], view);
-  };
+  const list = (name: string, ids: readonly string[]): string[] => bulletList(name, namesOf(ids), view);
+  const lost = [...new Set(findings.flatMap(({ lost_artifacts }) => lost_artifacts ?? []))];
   const wrote = restored.length + continued.length > 0;
   return [
     head,
@@ -35,6 +33,10 @@ export function renderRestoration(report: RestorationReport, view: View): string
     ...list("Kept, the fleet has newer tasks with these names", kept),
     ...(wrote ? ["", LOST] : []),
     ...(findings.length > 0 ? ["", ...findingLines(findings, view)] : []),
+    ...list("Artifacts that the fleet lacks", lost),
+    ...(lost.length > 0
+      ? [`Next: store these files with \`${fleet} artifact put FILE\`, then repeat this call.`]
+      : []),
   ].join("\n");
 }
 
