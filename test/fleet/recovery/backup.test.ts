@@ -28,6 +28,9 @@ import { callCli } from "../../services/cli/call.ts";
 /** A busy machine takes seconds for each call. */
 const LAST_MS = 240_000;
 const SOON = { timeout: 60_000, interval: 50 };
+const PATIENT = { deadlineMs: 60_000 };
+/** While there is no writer. */
+const BRIEF = { deadlineMs: 5_000 };
 
 let server: TestFleet;
 let client: FleetClient;
@@ -48,7 +51,7 @@ const environment = (home = server.home) => ({
   FLEET_HOME: home,
   FLEET_SPOOL_DIR: join(home, "spool"),
 });
-const fleet = (...args: string[]) => callCli(args, { env: environment() });
+const fleet = (...args: string[]) => callCli([...args, "--timeout", "60s"], { env: environment() });
 const store = () => join(server.home, "store");
 
 async function json(...args: string[]) {
@@ -57,9 +60,9 @@ async function json(...args: string[]) {
   return JSON.parse(out);
 }
 
-async function written(taskId: string, goal: string, fence?: number) {
+async function written(taskId: string, goal: string, fence?: number, call = PATIENT) {
   const checkpoint = input({ goal });
-  return client.createCheckpoint({ taskId, checkpoint, ...(fence !== undefined && { fence }) });
+  return client.createCheckpoint({ taskId, checkpoint, ...(fence !== undefined && { fence }), ...call });
 }
 
 /** The fleet is killed and its store deleted; the bus keeps what it has. */
@@ -112,27 +115,28 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
     await loseStore();
     expect(await json("restore", join(folder, "one"))).toMatchObject({ backup_at: made.created_at });
     await startAgain();
-    for (const id of before) expect(await client.getCheckpoint(id)).not.toBeNull();
+    for (const id of before) expect(await client.getCheckpoint(id, PATIENT)).not.toBeNull();
     expect((await fleet("scrub", "start", "--wait")).exit).toBe(0);
   });
 
   test("agents of the lost future are refused, and others continue", async () => {
-    const { fence } = await client.takeTask("task-1");
+    const { fence } = await client.takeTask("task-1", PATIENT);
     await written("task-1", "before", fence);
     await json("backup", join(folder, "one"));
     const later = await server.client("writer-2");
-    const taken = await later.takeTask("task-1");
+    const taken = await later.takeTask("task-1", PATIENT);
     await later.createCheckpoint({
       taskId: "task-1",
       checkpoint: input({ goal: "lost" }),
       fence: taken.fence,
+      ...PATIENT,
     });
-    const born = await later.takeTask("born-later");
+    const born = await later.takeTask("born-later", PATIENT);
     await loseStore();
     await json("restore", join(folder, "one"));
     await startAgain();
-    expect(await client.getTask("task-1")).toMatchObject({ owner: null, seq: 1 });
-    expect(await client.getTask("born-later")).toBeNull();
+    expect(await client.getTask("task-1", PATIENT)).toMatchObject({ owner: null, seq: 1 });
+    expect(await client.getTask("born-later", PATIENT)).toBeNull();
     const stale = [
       ["task-1", fence],
       ["task-1", taken.fence],
@@ -140,9 +144,9 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
     for (const [task, old] of stale)
       await expect(written(task, "stale", Number(old))).rejects.toMatchObject({ code: "FENCED" });
     expect((await fleet("resume", "task-1")).out).toContain("before");
-    const next = await client.takeTask("task-1");
+    const next = await client.takeTask("task-1", PATIENT);
     await written("task-1", "after", Number(next.fence));
-    const again = await client.takeTask("born-later");
+    const again = await client.takeTask("born-later", PATIENT);
     await expect(written("born-later", "stale", Number(born.fence))).rejects.toMatchObject({
       code: "FENCED",
     });
@@ -154,27 +158,33 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
   });
 
   test("queued commands from after the backup are applied once, or become dead letters with the reason", async () => {
-    const { fence } = await client.takeTask("owned");
+    const { fence } = await client.takeTask("owned", PATIENT);
     await written("owned", "before", fence);
     await json("backup", join(folder, "one"));
     await loseStore();
     const stopBus = await startBusAlone();
     await expect
-      .poll(() => written("probe", "is the bus there?").then(({ outcome }) => outcome), SOON)
+      .poll(
+        () => written("probe", "is the bus there?", undefined, BRIEF).then(({ outcome }) => outcome),
+        SOON,
+      )
       .toBe("queued");
-    const [old, fresh] = [await written("owned", "stale", fence), await written("fresh", "queued")];
+    const [old, fresh] = [
+      await written("owned", "stale", fence, BRIEF),
+      await written("fresh", "queued", undefined, BRIEF),
+    ];
     expect([old.outcome, fresh.outcome]).toEqual(["queued", "queued"]);
     await stopBus();
     await json("restore", join(folder, "one"));
     await startAgain();
-    await expect.poll(() => client.getTask("fresh"), SOON).toMatchObject({ seq: 1 });
+    await expect.poll(() => client.getTask("fresh", PATIENT), SOON).toMatchObject({ seq: 1 });
     await expect
       .poll(() => fleet("queue", "dead", "list", "--json").then(({ out }) => out), SOON)
       .toContain(String(old.checkpointId));
     const { out } = await fleet("queue", "dead", "list", "--json");
     expect(out).toContain("FENCED");
-    expect(await client.getTask("owned")).toMatchObject({ seq: 1 });
-    const { checkpoints } = await client.getCheckpointHistory("fresh");
+    expect(await client.getTask("owned", PATIENT)).toMatchObject({ seq: 1 });
+    const { checkpoints } = await client.getCheckpointHistory("fresh", PATIENT);
     expect(checkpoints.map(({ metadata }) => metadata.checkpoint_id)).toEqual([String(fresh.checkpointId)]);
   });
 
@@ -190,7 +200,7 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
     const moved = await startFleet({ FLEET_GATEWAY_PORT: "0" }, { home });
     try {
       const reader = await moved.client("reader-1");
-      expect(await reader.getTask("task-1")).toMatchObject({ seq: 1 });
+      expect(await reader.getTask("task-1", PATIENT)).toMatchObject({ seq: 1 });
       expect(JSON.parse(readFileSync(join(home, "fleet.json"), "utf8")).fleet).toBe(identity);
     } finally {
       await moved.stop();
@@ -311,7 +321,7 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
     expect(existsSync(join(disk, "lost+found"))).toBe(true);
     const moved = await startFleet({ FLEET_GATEWAY_PORT: "-1", FLEET_STORE }, { home });
     try {
-      expect(await (await moved.client("reader-1")).getTask("task-1")).toMatchObject({ seq: 1 });
+      expect(await (await moved.client("reader-1")).getTask("task-1", PATIENT)).toMatchObject({ seq: 1 });
     } finally {
       await moved.stop();
     }
@@ -347,7 +357,7 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
     expect(existsSync(join(store(), "data.mdb"))).toBe(false);
     await json("restore", one);
     await startAgain();
-    expect(await client.getTask("task-1")).toMatchObject({ seq: 1, owner: null });
+    expect(await client.getTask("task-1", PATIENT)).toMatchObject({ seq: 1, owner: null });
     expect(existsSync(prepared)).toBe(false);
   });
 });

@@ -41,7 +41,7 @@ export interface ExportedTask {
   /** The version at a place. Throws CORRUPT if the file has changed. */
   read(place: VersionPlace): Promise<{ readonly hash: string; readonly checkpoint: Record<string, unknown> }>;
   readonly records: readonly RecordPlace[];
-  /** The record at a place. Throws INVALID if the file has changed. */
+  /** The record at a place. Throws CORRUPT if the file has changed. */
   readRecord(place: RecordPlace): Promise<ImportRecordsCommand["records"][number]>;
 }
 
