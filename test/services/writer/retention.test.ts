@@ -10,6 +10,7 @@ import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import { openFormat } from "../../../shared/records/kv/format.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
+import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import type { Store } from "../../../shared/store/store.ts";
@@ -42,6 +43,7 @@ describe("by the clock of the writer", { timeout: 120_000 }, () => {
       readonly clock: ManualClock;
       /** Advances the clock while neither instance works, so that no lease ends before its work does. */
       readonly pass: (ms: number) => Promise<void>;
+      readonly logged: readonly { readonly level: string; readonly msg: string; readonly removed?: number }[];
     }) => Promise<void>,
   ): Promise<void> {
     const clock = manualClock(Date.now());
@@ -50,7 +52,10 @@ describe("by the clock of the writer", { timeout: 120_000 }, () => {
     const { store, format } = records;
     for (let n = 0; n < 5; n += 1) await create(records.repository);
     await clock.advance(8 * DAY_MS);
-    const parts = { store, format, clock, log: testLog, metrics };
+    const logged: { level: string; msg: string; removed?: number }[] = [];
+    const destination = { write: (line: string) => void logged.push(JSON.parse(line)) };
+    const log = createLogger({ service: "writer", pretty: false, destination });
+    const parts = { store, format, clock, log, metrics };
     const config = { retentionEvery, policies: DEFAULT_POLICIES };
     const started = ["writer-1", "writer-2"].map((instance) =>
       startRetention({ ...parts, instance, config }),
@@ -60,12 +65,22 @@ describe("by the clock of the writer", { timeout: 120_000 }, () => {
       await clock.advance(ms);
     };
     try {
-      await run({ records, clock, pass });
+      await run({ records, clock, pass, logged });
     } finally {
       await Promise.all(started.map((stop) => stop()));
       await records.close();
     }
   }
+
+  test("US-308 a cleanup is logged with what it removed", async () => {
+    await withSweep(DAY_MS, async ({ pass, logged }) => {
+      const removals = async () => {
+        await pass(2_000);
+        return logged.filter(({ msg }) => msg === "checkpoints removed");
+      };
+      await expect.poll(removals, { timeout: 60_000 }).toMatchObject([{ level: "info", removed: 2 }]);
+    });
+  });
 
   test("US-308 old checkpoints go at the start, and daily thereafter", async () => {
     await withSweep(DAY_MS, async ({ records: { repository }, pass }) => {

@@ -195,6 +195,11 @@ describe.each(ENGINES)("the messages after a resumption, and events as messages,
       agent_id: "dispatch",
       events: [],
     });
+    // Its events are in the snapshots, from which the mission resumes.
+    const pending = (await box.pending()) as object[];
+    expect(pending).toContainEqual(expect.objectContaining({ from: "fleet", subject: "fleet_checkpointed" }));
+    const { checkpoint_id } = (await newest())!.metadata;
+    expect(await resume()).toMatchObject({ checkpoint_id, passed_over: [] });
     const notices = (await mailbox("dispatch")).messages.filter(({ kind }) => kind === "notice");
     expect(notices).toMatchObject([
       { from: "fleet", subject: "Your subscription has ended", body: expect.stringContaining("msg-0001") },
