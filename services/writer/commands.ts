@@ -215,13 +215,14 @@ function missionHandlers(
 
 function importHandlers(
   repository: CheckpointRepository,
-): Pick<Handlers, "import_begin" | "import_version" | "import_records" | "import_end"> {
+): Pick<Handlers, "import_begin" | "import_version" | "import_removed" | "import_records" | "import_end"> {
   return {
     import_begin: { apply: (by, command) => repository.beginImport(by, command) },
     import_version: {
       check: (_, command) => void checkImportedVersion(command),
       apply: (by, command) => repository.importVersion(by, command),
     },
+    import_removed: { apply: (by, command) => repository.importRemoved(by, command) },
     import_records: {
       check: ({ actor }, command) => void checkImportedRecords(command, actor.task),
       apply: (by, command) => repository.importRecords(by, command),

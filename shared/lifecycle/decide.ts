@@ -30,6 +30,7 @@ import {
   isOfImport,
   recordsImported,
   refuseImporting,
+  removalImported,
   versionImported,
 } from "./import/import.ts";
 import type { Input, RecoverInput } from "./input.ts";
@@ -79,6 +80,8 @@ function decideKnown(decision: Decision, task: TaskRecord, input: KnownInput): D
   switch (input.type) {
     case "import_version":
       return versionImported(decision, task, input);
+    case "import_removed":
+      return removalImported(decision, task, input);
     case "import_records":
       return recordsImported(decision, task, input);
     case "import_end":

@@ -4,7 +4,13 @@ import type { RecoveryChoice, RecoveryFailure } from "../protocol/recovery-recor
 import type { PointFailure } from "../protocol/recovery-states.ts";
 import type { ChangedCheckpoint, CreatedCheckpoint } from "./checkpoints.ts";
 import type { HandoffRequest, Offering } from "./handoff.ts";
-import type { ImportBegin, ImportEnd, ImportedRecords, ImportedVersion } from "./import/import.ts";
+import type {
+  ImportBegin,
+  ImportEnd,
+  ImportedRecords,
+  ImportedRemoval,
+  ImportedVersion,
+} from "./import/import.ts";
 import type { Take } from "./ownership.ts";
 import type { RecoveryPoint } from "./recovery.ts";
 import type { RemoveInput, RetainInput } from "./retention/rules.ts";
@@ -36,6 +42,7 @@ export type CommandInput =
   | ({ readonly type: "retain" } & RetainInput)
   | ({ readonly type: "import_begin" } & ImportBegin)
   | ({ readonly type: "import_version" } & ImportedVersion)
+  | ({ readonly type: "import_removed" } & ImportedRemoval)
   | ({ readonly type: "import_records" } & ImportedRecords)
   | ({ readonly type: "import_end" } & ImportEnd);
 

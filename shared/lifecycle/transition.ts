@@ -65,6 +65,7 @@ export const AUDIT_OPS = [
   ...MISSION_AUDIT_OPS,
   "import_begin",
   "import_version",
+  "import_removed",
   "import_records",
   "import_end",
   "store_restore",

@@ -182,6 +182,7 @@ export interface CommandAnswers {
   readonly mailbox_subscribe: MailboxAnswer;
   readonly import_begin: OwnershipAnswer;
   readonly import_version: CommittedAnswer;
+  readonly import_removed: CommittedAnswer;
   readonly import_records: OwnershipAnswer;
   readonly import_end: OwnershipAnswer;
 }

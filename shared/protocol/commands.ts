@@ -4,14 +4,14 @@
  * subject, which the server's permissions guard, never from the body.
  */
 import { z } from "zod";
-import { checkpointInputSchema, FINAL_STATUSES } from "./checkpoint.ts";
+import { checkpointInputSchema, FINAL_STATUSES, PHASES } from "./checkpoint.ts";
 import { handoffFields, handoffOptionsSchema, handoffReasonSchema } from "./handoff-record.ts";
-import { checkpointIdSchema, commandIdSchema, digestSchema, tokenSchema } from "./ids.ts";
+import { checkpointIdSchema, commandIdSchema, digestSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { MISSION_COMMAND_SCHEMAS } from "./mission-commands.ts";
 import { missionRecordSchema } from "./mission-record.ts";
 import { recoverFields } from "./recovery-record.ts";
-import { pruneFields, retentionSchema } from "./retention.ts";
+import { pruneFields, REMOVAL_REASONS, retentionSchema } from "./retention.ts";
 import type { CommandOp } from "./subjects.ts";
 
 /**
@@ -215,6 +215,36 @@ export const importVersionCommandSchema = z.looseObject({
   checkpoint: z.looseObject({}),
 });
 
+/**
+ * In place of the versions of a checkpoint that retention removed in the origin: its position stays taken. `removed_at` and `removed_by` are
+ * of that removal; `phase` and `items` of its newest version.
+ */
+export const importRemovedCommandSchema = z.looseObject({
+  command_id: commandIdSchema,
+  /** Not needed: the task has no owner. */
+  fence: z.int().min(0).optional(),
+  /** From 0, counted with the versions. */
+  index: z.int().min(0),
+  removed: z.looseObject({
+    checkpoint_id: checkpointIdSchema,
+    seq: z.int().min(1),
+    /** The newest version, and its hash in the origin. */
+    version: z.int().min(1),
+    hash: digestSchema,
+    /** The checkpoint that is left to fall back to; null: none. */
+    fallback_id: checkpointIdSchema.nullable(),
+    reason: z.enum(REMOVAL_REASONS, { error: `one of ${REMOVAL_REASONS.join(", ")}` }),
+    retention_policy: z.string().min(1).max(LIMITS.id_chars_max),
+    removed_at: z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" }),
+    /** The service or operator. */
+    removed_by: principalSchema,
+    phase: z.enum(PHASES, { error: `one of ${PHASES.join(", ")}` }),
+    agent_id: principalSchema,
+    agent_type: tokenSchema,
+    items: z.int().min(0),
+  }),
+});
+
 /** The next records of the mission, after the last version. */
 export const importRecordsCommandSchema = z.looseObject({
   command_id: commandIdSchema,
@@ -261,6 +291,7 @@ export const COMMAND_SCHEMAS = {
   ...MISSION_COMMAND_SCHEMAS,
   import_begin: importBeginCommandSchema,
   import_version: importVersionCommandSchema,
+  import_removed: importRemovedCommandSchema,
   import_records: importRecordsCommandSchema,
   import_end: importEndCommandSchema,
 } as const satisfies Record<CommandOp, z.ZodType>;
@@ -280,6 +311,7 @@ export type RetainCommand = z.output<typeof retainCommandSchema>;
 export type ForkCommand = z.output<typeof forkCommandSchema>;
 export type ImportBeginCommand = z.output<typeof importBeginCommandSchema>;
 export type ImportVersionCommand = z.output<typeof importVersionCommandSchema>;
+export type ImportRemovedCommand = z.output<typeof importRemovedCommandSchema>;
 export type ImportRecordsCommand = z.output<typeof importRecordsCommandSchema>;
 export type ImportEndCommand = z.output<typeof importEndCommandSchema>;
 export type TakeCommand = z.output<typeof takeCommandSchema>;

@@ -54,6 +54,13 @@ const data = {
     /** The hash of the version in its fleet of origin. */
     originHash: z.string(),
   }),
+  /** Retention had removed the checkpoint in the fleet of origin. Its tombstone has its position here. */
+  CHECKPOINT_REMOVAL_IMPORTED: z.object({
+    checkpointId: z.string(),
+    taskId: z.string(),
+    version: z.int(),
+    reason: z.enum(REMOVAL_REASONS),
+  }),
   /** The records of its mission: sorties, locks, messages. The locks are released at once. */
   MISSION_RECORDS_IMPORTED: z.object({ taskId: z.string(), records: z.int() }),
   TASK_IMPORTED: z.object({ taskId: z.string(), state: z.string(), versions: z.int() }),

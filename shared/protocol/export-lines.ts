@@ -70,6 +70,8 @@ export const lostLineSchema = z.looseObject({
   reason: z.string().max(1_000),
   /** Retention removed it, and this entry of the trail records that. Absent: it is lost. */
   removed_entry: z.int().min(1).exactOptional(),
+  /** With `removed_entry`: the checkpoint that is left to fall back to; null: none. Absent before format 3. */
+  fallback_id: checkpointIdSchema.nullable().exactOptional(),
 });
 
 /** A record of the mission, as it is on disk. The newest entry that states it has the hash of these bytes. */

@@ -46,7 +46,13 @@ const CLIENTS = CLIENT_ROLES;
 const RECOVER_ROLES: readonly ClientRole[] = ["orchestrator", "operator"];
 
 /** An import states what others did, under their names. */
-const IMPORT_OPS: readonly CommandOp[] = ["import_begin", "import_version", "import_records", "import_end"];
+const IMPORT_OPS: readonly CommandOp[] = [
+  "import_begin",
+  "import_version",
+  "import_removed",
+  "import_records",
+  "import_end",
+];
 
 const READ_OPS: readonly QueryOp[] = [
   "get",

@@ -96,6 +96,8 @@ export const removedSchema = z.looseObject({
   /** The last version and its hash. */
   version: z.int(),
   hash: z.string(),
+  /** The checkpoint that is left to fall back to; null: none. Absent from older fleets. */
+  fallback_id: z.string().nullable().exactOptional(),
   removed_at: z.string(),
   reason: z.enum(REMOVAL_REASONS),
   retention_policy: z.string(),

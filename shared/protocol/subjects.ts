@@ -36,6 +36,7 @@ export const COMMAND_OPS = [
   "mailbox_subscribe",
   "import_begin",
   "import_version",
+  "import_removed",
   "import_records",
   "import_end",
 ] as const;

@@ -35,7 +35,7 @@ export const taskOriginSchema = z.looseObject({
   digest: z.string(),
   /** Absent: an export file. */
   source: z.literal("mirror").optional(),
-  /** The versions of checkpoints in all, and those imported so far. */
+  /** The versions of checkpoints and the removed checkpoints in all, and those imported so far. */
   versions: z.int().min(0),
   imported: z.int().min(0),
   /** The records of its mission in all, and those imported so far. Absent: it has none. */

@@ -23,6 +23,7 @@ import type {
   ImportBeginCommand,
   ImportEndCommand,
   ImportRecordsCommand,
+  ImportRemovedCommand,
   ImportVersionCommand,
   LinkCommand,
   RecoverCommand,
@@ -91,6 +92,7 @@ import { listTasks } from "./task/task-page.ts";
 import { redactedView } from "./task/task-view.ts";
 import { beginImport, endImport, importVersion } from "./transfer/import.ts";
 import { importRecords } from "./transfer/import-records.ts";
+import { importRemoved } from "./transfer/import-removed.ts";
 
 export interface RepositoryOptions {
   readonly store: Store;
@@ -229,6 +231,10 @@ export class CheckpointRepository {
 
   importVersion(caller: Caller, command: ImportVersionCommand): Promise<CommittedAnswer> {
     return this.#commands.run("import_version", caller, (tx, context) => importVersion(tx, context, command));
+  }
+
+  importRemoved(caller: Caller, command: ImportRemovedCommand): Promise<CommittedAnswer> {
+    return this.#commands.run("import_removed", caller, (tx, context) => importRemoved(tx, context, command));
   }
 
   importRecords(caller: Caller, command: ImportRecordsCommand): Promise<OwnershipAnswer> {

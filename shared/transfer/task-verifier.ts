@@ -116,7 +116,7 @@ export class TaskVerifier {
       this.#handoffsBegun.add(entry.handoff_id);
     this.#due = versionOf(entry);
     this.#dueSeq = seq;
-    if (this.#due?.version === 1) this.#created += 1;
+    if (this.#due?.version === 1 || entry.op === "import_removed") this.#created += 1;
     return this.#foldEntry(entry);
   }
 

@@ -6,6 +6,7 @@ import { type AuditedChange, nullableFact, numberFact, textFact } from "../trail
 export const IMPORT_RULES = {
   import_begin: begunImport,
   import_version: importedVersion,
+  import_removed: importedVersion,
   import_records: importedRecords,
   import_end: (task: TaskRecord, change: AuditedChange): Partial<TaskRecord> => ({
     work: endedWork(textFact(change, "state")),
@@ -42,7 +43,7 @@ function begunImport({ fence }: TaskRecord, change: AuditedChange): Partial<Task
   };
 }
 
-/** A version of the newest checkpoint, or the first one of the next. No earlier owner of it may be taken for the next one. */
+/** A version of the newest checkpoint, or the first one of the next, or the next one as removed. No earlier owner of it may be taken for the next one. */
 function importedVersion(task: TaskRecord, change: AuditedChange): Partial<TaskRecord> {
   const seq = numberFact(change, "position");
   return {

@@ -4,7 +4,7 @@
  * hash of its newest entry.
  */
 import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
-import type { ImportBeginCommand, ImportEndCommand } from "../../protocol/commands.ts";
+import type { ImportBeginCommand, ImportEndCommand, ImportRemovedCommand } from "../../protocol/commands.ts";
 import type { MissionStatus } from "../../protocol/mission.ts";
 import { completedItems } from "../budget.ts";
 import type { Decision } from "../decision.ts";
@@ -20,6 +20,11 @@ export interface ImportedVersion {
   readonly checkpoint: UnsealedCheckpoint;
   readonly change: CheckpointChange;
   readonly originHash: string;
+}
+
+export interface ImportedRemoval {
+  readonly index: number;
+  readonly removed: ImportRemovedCommand["removed"];
 }
 
 /** Records of the mission, as the audit entry states them: here, and in the trail of the origin. */
@@ -38,7 +43,13 @@ export interface ImportEnd {
   readonly records: readonly string[];
 }
 
-const OPS: ReadonlySet<string> = new Set(["import_begin", "import_version", "import_records", "import_end"]);
+const OPS: ReadonlySet<string> = new Set([
+  "import_begin",
+  "import_version",
+  "import_removed",
+  "import_records",
+  "import_end",
+]);
 
 export function isOfImport({ type }: { readonly type: string }): boolean {
   return OPS.has(type);
@@ -111,6 +122,28 @@ export function versionImported(
     event: {
       type: "CHECKPOINT_IMPORTED",
       data: { checkpointId, taskId: before.task_id, agentId: author, version, originHash },
+    },
+  });
+}
+
+export function removalImported(
+  decision: Decision,
+  before: TaskRecord,
+  { index, removed }: ImportedRemoval,
+): Decision | Refusal {
+  const refused = notImporting(before) ?? notNext(before, index);
+  if (refused !== null) return refused;
+  const { checkpoint_id: id, version, hash, seq, reason, retention_policy } = removed;
+  const { fallback_id, removed_at, removed_by, phase, agent_type, agent_id: author, items } = removed;
+  return decision.add("import_removed", {
+    checkpoint: { id, version, oldHash: hash, newHash: null },
+    facts: {
+      ...{ position: seq, phase, agent_type, author, items },
+      ...{ fallback_id, reason, retention_policy, removed_at, removed_by },
+    },
+    event: {
+      type: "CHECKPOINT_REMOVAL_IMPORTED",
+      data: { checkpointId: id, taskId: before.task_id, version, reason },
     },
   });
 }

@@ -294,6 +294,7 @@ export const BUS_ONLY: Readonly<Partial<Record<CommandOp | AnsweredOp, string>>>
   offer_settle: "it names a delivery of the bus",
   import_begin: "a file is imported by the program, which verifies it whole",
   import_version: "a file is imported by the program, which verifies it whole",
+  import_removed: "a file is imported by the program, which verifies it whole",
   import_records: "a file is imported by the program, which verifies it whole",
   mission_records: "an export reads it over the bus, with the trail that proves it",
   import_end: "a file is imported by the program, which verifies it whole",

@@ -66,13 +66,14 @@ export function decodeTombstone(value: Bytes | undefined): Tombstone | null {
 }
 
 export function removedView(task: string, seq: number, tombstone: Tombstone): RemovedCheckpoint {
-  const { id, version, hash, removedAt, reason, policy, by, auditSeq } = tombstone;
+  const { id, fallback, version, hash, removedAt, reason, policy, by, auditSeq } = tombstone;
   return {
     checkpoint_id: id,
     task_id: task,
     seq,
     version,
     hash,
+    fallback_id: fallback,
     removed_at: removedAt,
     reason,
     retention_policy: policy,

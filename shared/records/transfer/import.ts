@@ -8,7 +8,7 @@ import { seal } from "../../integrity/seal.ts";
 import type { TaskRecord } from "../../lifecycle/task.ts";
 import { type UnsealedCheckpoint, unsealedCheckpointSchema } from "../../protocol/checkpoint.ts";
 import type { ImportBeginCommand, ImportEndCommand, ImportVersionCommand } from "../../protocol/commands.ts";
-import { FleetError, invalid } from "../../protocol/errors.ts";
+import { invalid } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { requireSupported } from "../../protocol/migrations.ts";
 import { validate } from "../../protocol/validation.ts";
@@ -17,13 +17,14 @@ import { requireArtifacts, writeReferences } from "../artifacts/references.ts";
 import { writeRow } from "../checkpoint/body.ts";
 import { decodePlace, type Place, writePlace } from "../checkpoint/checkpoint-location.ts";
 import { requireInTask } from "../checkpoint/create.ts";
-import { soundInTask } from "../checkpoint/lookup.ts";
+import { placeOf, soundInTask } from "../checkpoint/lookup.ts";
 import { decodeOrder, writeOrder } from "../checkpoint/order.ts";
 import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
+import { readRemoved } from "../retention/tombstone.ts";
 import { begin, type CommandContext, complete, decided, type Replay } from "../task/command-transaction.ts";
 import type { RememberedCheckpoint, RememberedOwnership } from "../task/idempotency.ts";
 import { openImportedMission } from "./import-records.ts";
-import { type ImportingTask, requireImporting } from "./importing-task.ts";
+import { type ImportingTask, requireImporting, requireNewId } from "./importing-task.ts";
 import { placedIn } from "./restored-version.ts";
 
 /** Throws CONFLICT for a task that exists. */
@@ -103,7 +104,10 @@ export async function importVersion(
   const fallback = checkpoint.recovery.last_successful_state ?? null;
   const retention = checkpoint.compliance.retention_policy;
   writeOrder(tx, keys, task, seq, { id, fallback, version, hash: sealed.hash, retention });
-  for (const parent of given.metadata.parent_ids) tx.set(keys.child(task, parent, id), new Uint8Array(0));
+  // A removal clears the links from a parent.
+  const removed = await readRemoved(tx, keys, given.metadata.parent_ids);
+  for (const parent of given.metadata.parent_ids)
+    if (!removed.has(parent)) tx.set(keys.child(task, parent, id), new Uint8Array(0));
   if (version === 1) {
     writePlace(tx, keys, id, { task, seq });
     tx.addI64(systemKeys.count("checkpoints"), 1n);
@@ -143,7 +147,8 @@ export async function endImport(
   const records = isMission ? await openImportedMission(tx, begun.keys, head, context.nowMs) : [];
   const input = { type: "import_end", state, lastSuccessfulId, records } as const;
   const decision = decided(context, { task: head, handoff: null }, input);
-  if (lastSuccessfulId !== null) {
+  // Nothing but the trail of the origin is left of a removed one.
+  if (lastSuccessfulId !== null && !(await isRemovedIn(tx, begun.keys, head.task_id, lastSuccessfulId))) {
     const { metadata } = await soundInTask(tx, begun.keys, context.actor.task, lastSuccessfulId);
     if (metadata.final_status !== "succeeded")
       throw invalid("last_successful_id", "a checkpoint finalized as succeeded", lastSuccessfulId);
@@ -151,6 +156,11 @@ export async function endImport(
   const { task_id, owner, fence } = decision.task;
   const answer = { task_id, owner, fence, committed_at: decision.at };
   return complete(tx, context, begun, { transitions: decision.transitions, answer });
+}
+
+async function isRemovedIn(tx: Tx, keys: TenantKeys, task: string, id: string): Promise<boolean> {
+  const [place, removed] = [await placeOf(tx, keys, id), await readRemoved(tx, keys, [id])];
+  return place?.task === task && removed.has(id);
 }
 
 function requireOfTask(
@@ -174,11 +184,7 @@ function requireNext(
   const { checkpoint_id: id, seq, version } = metadata;
   const { place } = stored;
   if (version === 1) {
-    if (place !== undefined) {
-      throw new FleetError("CONFLICT", "a checkpoint with this id exists", {
-        details: { checkpoint_id: id, task_id: place.task },
-      });
-    }
+    requireNewId(id, place);
     if (seq !== head.seq + 1) throw invalid("checkpoint.metadata.seq", String(head.seq + 1), seq);
     return;
   }

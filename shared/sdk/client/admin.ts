@@ -11,6 +11,7 @@ import type {
   ImportBeginCommand,
   ImportEndCommand,
   ImportRecordsCommand,
+  ImportRemovedCommand,
   ImportVersionCommand,
 } from "../../protocol/commands.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
@@ -179,6 +180,15 @@ export class FleetAdmin {
     options: CallOptions = {},
   ): Promise<void> {
     await this.#parts.delivery.deliverNow("import_version", taskId, version, options);
+  }
+
+  /** In place of the versions of a checkpoint that retention removed in the origin. `index` is counted with the versions. */
+  async importRemoved(
+    taskId: string,
+    step: Pick<ImportRemovedCommand, "index" | "removed">,
+    options: CallOptions = {},
+  ): Promise<void> {
+    await this.#parts.delivery.deliverNow("import_removed", taskId, step, options);
   }
 
   /** The next records of its mission, after the last version. */

@@ -198,6 +198,7 @@ const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "messages",
   "import_begin",
   "import_version",
+  "import_removed",
   "import_records",
   "import_end",
   "mission_records",

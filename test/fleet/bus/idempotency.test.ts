@@ -98,7 +98,7 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     message_cancel: { message_id: "msg-0001", note: text },
     mailbox_subscribe: { events: ["mission_changed"], note: text },
     // Only those in OPS are sent.
-    ...{ import_begin: {}, import_version: {}, import_records: {}, import_end: {} },
+    ...{ import_begin: {}, import_version: {}, import_removed: {}, import_records: {}, import_end: {} },
   })[op];
 
 /** The audit entries of the prepared tasks, where they are not those of two checkpoints. */

@@ -95,6 +95,7 @@ const METHODS = {
   cancel_handoff: "cancelHandoff",
   import_begin: "beginImport",
   import_version: "importVersion",
+  import_removed: "importRemoved",
   import_records: "importRecords",
   import_end: "endImport",
 } as const;

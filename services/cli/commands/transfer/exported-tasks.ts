@@ -10,6 +10,7 @@ import { referencesIn } from "../../../../shared/transfer/artifact-verifier.ts";
 import { ExportFault, exportedHash, parseExportLine } from "../../../../shared/transfer/export-line.ts";
 import { type ExportSummary, ExportVerifier } from "../../../../shared/transfer/export-verifier.ts";
 import { exportedRecordHash } from "../../../../shared/transfer/record-verifier.ts";
+import { type ExportedRemoval, RemovedCheckpoints } from "../../../../shared/transfer/removed-checkpoints.ts";
 import { readExport } from "./export-file.ts";
 import { fileLines } from "./line-reader.ts";
 
@@ -40,6 +41,8 @@ export interface ExportedTask {
   readonly versions: readonly VersionPlace[];
   /** The version at a place. Throws CORRUPT if the file has changed. */
   read(place: VersionPlace): Promise<{ readonly hash: string; readonly checkpoint: Record<string, unknown> }>;
+  /** The checkpoints that retention removed. */
+  readonly removed: readonly ExportedRemoval[];
   readonly records: readonly RecordPlace[];
   /** The record at a place. Throws CORRUPT if the file has changed. */
   readRecord(place: RecordPlace): Promise<ImportRecordsCommand["records"][number]>;
@@ -54,7 +57,7 @@ export interface VerifiedFile {
   readonly summary: ExportSummary;
   /** The digest of each task. */
   readonly tasks: ReadonlyMap<string, string>;
-  /** Tasks of which versions are lost or removed, or records are lost. */
+  /** Tasks of which versions or records are lost. */
   readonly incomplete: ReadonlySet<string>;
   /** Missions whose records are not in the file, because its format has none. */
   readonly withoutRecords: ReadonlySet<string>;
@@ -71,7 +74,9 @@ export async function verifiedFile(path: string): Promise<VerifiedFile> {
   const artifacts = new Map<string, ArtifactPlace>();
   const references = new Map<string, ReadonlyMap<string, number>>();
   let referenced = new Map<string, number>();
+  let removed = new RemovedCheckpoints();
   const note = (line: ExportLine, end: number): void => {
+    removed.add(line);
     if (line.kind === "checkpoint")
       for (const [sha256, size] of referencesIn(line.checkpoint)) referenced.set(sha256, size);
     if (line.kind === "artifact") artifacts.set(line.sha256, { size: line.size, start: end });
@@ -80,7 +85,8 @@ export async function verifiedFile(path: string): Promise<VerifiedFile> {
     tasks.set(line.task_id, line.digest);
     references.set(line.task_id, referenced);
     referenced = new Map();
-    if (line.lost + (line.records_lost ?? 0) > 0) incomplete.add(line.task_id);
+    if (!removed.isWhole || (line.records_lost ?? 0) > 0) incomplete.add(line.task_id);
+    removed = new RemovedCheckpoints();
   };
   const { summary, withoutRecords } = await refusingFaults(path, () => readExport(path, note));
   return { summary, tasks, incomplete, withoutRecords, references, artifacts };
@@ -95,13 +101,16 @@ export async function* exportedTasks(
   try {
     const verifier = new ExportVerifier();
     let [versions, records]: [VersionPlace[], RecordPlace[]] = [[], []];
+    let gone = new RemovedCheckpoints();
     let task: Task | null = null;
     let number = 0;
     for await (const { bytes, end } of fileLines(file)) {
       number += 1;
       const line = await refusingFaults(path, async () => verifier.add(bytes));
       const place = { line: number, start: end - bytes.length - 1, bytes: bytes.length };
-      if (line.kind === "task") [task, versions, records] = [line.task, [], []];
+      if (line.kind === "task")
+        [task, versions, records, gone] = [line.task, [], [], new RemovedCheckpoints()];
+      gone.add(line);
       if (line.kind === "checkpoint") {
         const { seq, version } = line.checkpoint.metadata as { seq: number; version: number };
         versions.push({ seq, version, hash: line.hash, ...place });
@@ -112,7 +121,8 @@ export async function* exportedTasks(
       versions.sort((a, b) => a.seq - b.seq || a.version - b.version);
       const read = (at: VersionPlace) => readVersion(file, path, at);
       const readRecord = (at: RecordPlace) => readRecordAt(file, path, at);
-      yield { task, digest: line.digest, versions, read, records, readRecord };
+      const { removed } = gone;
+      yield { task, digest: line.digest, versions, read, removed, records, readRecord };
     }
   } finally {
     await file.close();

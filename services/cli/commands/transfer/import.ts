@@ -21,7 +21,7 @@ export function addImport(program: Command, action: ActionFactory): void {
     .command("import")
     .summary("Import the tasks of an export file, or threads of LangGraph.")
     .description(
-      "Import the tasks of a file that `export` wrote, into this fleet and tenant. The whole file is verified first. A repeated call continues an interrupted import. Needs the rights of an operator.",
+      "Import the tasks of a file that `export` wrote, into this fleet and tenant. The whole file is verified first. A mission keeps its sorties and messages, and its locks end. A repeated call continues an interrupted import. Needs the rights of an operator.",
     )
     // The subcommand has options of the same names.
     .enablePositionalOptions()
@@ -57,13 +57,15 @@ async function importFile(session: Session, path: string, flags: Flags): Promise
   const named = (plan: Plan): string[] => [...plans].flatMap(([id, its]) => (its === plan ? [id] : []));
   const written = [...named("import"), ...named("continue")];
   const missing = await requireArtifacts(session, file, written, flags.dryRun === true);
-  let [versions, records, artifacts] = [0, 0, 0];
+  let [versions, tombstones, records, artifacts] = [0, 0, 0, 0];
   if (flags.dryRun !== true && written.length > 0) {
     artifacts = await writeArtifacts(session, path, file, written);
     const isMeant = (id: string): boolean => plans.get(id) === "import" || plans.get(id) === "continue";
     for await (const task of exportedTasks(path, isMeant)) {
       const done = await importTask(session, file.summary, task, plans.size);
-      [versions, records] = [versions + done.versions, records + done.records];
+      versions += done.versions;
+      tombstones += done.tombstones;
+      records += done.records;
     }
   }
   const report: ImportReport = {
@@ -75,6 +77,7 @@ async function importFile(session: Session, path: string, flags: Flags): Promise
     incomplete: [...file.incomplete].filter((id) => wanted.has(id)),
     without_records: [...file.withoutRecords].filter((id) => wanted.has(id)),
     versions,
+    tombstones,
     records,
     artifacts,
     missing_artifacts: missing,
@@ -143,22 +146,23 @@ async function planOf(session: Session, id: string, digest: string): Promise<Pla
   return known.origin.complete ? "identical" : "continue";
 }
 
-/** Returns the numbers of versions and records that were written. */
+/** Returns the numbers of versions, tombstones and records that were written. */
 async function importTask(
   session: Session,
   { fleet }: ExportSummary,
   exported: ExportedTask,
   total: number,
-): Promise<{ readonly versions: number; readonly records: number }> {
+): Promise<Pick<ImportReport, "versions" | "tombstones" | "records">> {
   const { PROGRESS_END } = await import("../../rendering/terminal/progress.ts");
   const { recordBatches } = await import("./record-batches.ts");
   const client = await session.client();
   const { admin } = client;
-  const { task, digest, versions, records } = exported;
+  const { task, digest, versions, removed, records } = exported;
   const { task_id: id, tenant, fence, audit_seq, audit_hash, state, last_successful_id } = task;
   const known = await client.getTask(id, session.deadline);
+  const steps = [...versions, ...removed].sort((a, b) => a.seq - b.seq || a.version - b.version);
   if (known === null) {
-    const origin = { fleet, tenant, fence, audit_seq, audit_hash, digest, versions: versions.length };
+    const origin = { fleet, tenant, fence, audit_seq, audit_hash, digest, versions: steps.length };
     const ofMission = records.length > 0 && { records: records.length };
     await admin.beginImport(id, { ...origin, ...ofMission }, session.deadline);
   }
@@ -166,10 +170,11 @@ async function importTask(
   const report = (what: string): void =>
     session.progress(`${PROGRESS_END}Importing ${id}: ${what} (${total} tasks)`);
   try {
-    for (const [index, place] of versions.entries()) {
+    for (const [index, step] of steps.entries()) {
       if (index < done) continue;
-      report(`version ${index + 1} of ${versions.length}`);
-      await admin.importVersion(id, { index, ...(await exported.read(place)) }, session.deadline);
+      report(`version ${index + 1} of ${steps.length}`);
+      if ("removed_at" in step) await admin.importRemoved(id, { index, removed: step }, session.deadline);
+      else await admin.importVersion(id, { index, ...(await exported.read(step)) }, session.deadline);
     }
     for await (const batch of recordBatches(exported, doneRecords)) {
       report(`record ${batch.index + 1} of ${records.length}`);
@@ -181,5 +186,11 @@ async function importTask(
   const ended = state === "completed" || state === "failed" || state === "cancelled";
   const end = { state: ended ? state : "active", last_successful_id } as const;
   await admin.endImport(id, end, session.deadline);
-  return { versions: versions.length - done, records: records.length - doneRecords };
+  const left = steps.slice(done);
+  const tombstones = left.filter((step) => "removed_at" in step).length;
+  return {
+    versions: left.length - tombstones,
+    tombstones,
+    records: records.length - doneRecords,
+  };
 }

@@ -73,7 +73,8 @@ async function versionLine(
       throw error;
     const removed = error.details.removed as RemovedCheckpoint | undefined;
     const line = lost(String(error.details.reason ?? error.message));
-    return removed === undefined ? line : { ...line, removed_entry: removed.audit_seq };
+    if (removed === undefined) return line;
+    return { ...line, removed_entry: removed.audit_seq, fallback_id: removed.fallback_id ?? null };
   }
 }
 

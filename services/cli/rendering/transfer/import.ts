@@ -19,6 +19,8 @@ export interface ImportReport {
   /** Missions without their records: the file has an earlier format. */
   readonly without_records: readonly string[];
   readonly versions: number;
+  /** Checkpoints that retention had removed in the fleet of origin. */
+  readonly tombstones: number;
   /** Of missions: sorties, locks, messages. */
   readonly records: number;
   /** The artifacts that were stored before them, or were there. */
@@ -40,12 +42,13 @@ export function namesOf(all: readonly string[]): string[] {
 export function renderImport(report: ImportReport, view: View): string {
   const { colors } = view;
   const { imported, continued, identical, skipped, incomplete, without_records } = report;
-  const { versions, records, artifacts, dry_run } = report;
+  const { versions, tombstones, records, artifacts, dry_run } = report;
   const written = imported.length + continued.length;
   const head = dry_run
     ? `${colors.yellow("Nothing was changed.")} An import would write ${counted(written, "task")}.`
     : `${colors.green("✓")} Imported ${counted(written, "task")} with ${counted(versions, "version")} of checkpoints from ${plain(report.file)}.`;
   const stored = [
+    ...(tombstones === 0 ? [] : [`With the tombstones of ${counted(tombstones, "removed checkpoint")}.`]),
     ...(records === 0 ? [] : [`With ${counted(records, "record")} of missions.`]),
     ...(artifacts === 0 ? [] : [`With ${counted(artifacts, "artifact")}.`]),
   ];

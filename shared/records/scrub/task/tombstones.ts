@@ -2,6 +2,7 @@
  * Verifies tombstones: the checkpoint is gone with all its records, and an entry of the trail records the
  * removal. So a checkpoint that was deleted otherwise is found as lost.
  */
+import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import { decodePlace } from "../../checkpoint/checkpoint-location.ts";
 import { decodeTombstone, type Tombstone } from "../../retention/tombstone.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
@@ -30,7 +31,7 @@ export async function verifyTombstone(
   if (tombstone === null) {
     return scrub.note(ofTask("tombstone", `the tombstone at position ${seq} cannot be read`));
   }
-  const { id, version, hash, auditSeq, removedAt, reason, policy, by } = tombstone;
+  const { id, version, hash, auditSeq, reason, policy } = tombstone;
   const note = (details: string): void =>
     scrub.note({ kind: "tombstone", checkpoint_id: id, version, details });
   const [location, row, audit] = await reader.getMany([
@@ -49,13 +50,19 @@ export async function verifyTombstone(
   // A damaged entry is found with its trail.
   if (audit !== undefined && entry === undefined) return;
   const isOwn =
-    entry?.op === "remove" &&
-    entry.checkpoint_id === id &&
+    entry?.checkpoint_id === id &&
     entry.version === version &&
     entry.old_hash === hash &&
-    entry.at === removedAt &&
     entry.reason === reason &&
     entry.retention_policy === policy &&
-    (entry.actor as { id?: unknown } | null)?.id === by;
+    isRemoval(entry, seq, tombstone);
   if (!isOwn) note("no entry of the trail records the removal");
+}
+
+/** Of this fleet, or of the fleet from which the task was imported. */
+function isRemoval(entry: AuditEntry, seq: number, { removedAt, by, fallback }: Tombstone): boolean {
+  const { op, at, actor, position, fallback_id, removed_at, removed_by } = entry;
+  if (op === "import_removed")
+    return position === seq && fallback_id === fallback && removed_at === removedAt && removed_by === by;
+  return op === "remove" && at === removedAt && (actor as { id?: unknown } | null)?.id === by;
 }

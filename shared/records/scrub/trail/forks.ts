@@ -31,7 +31,7 @@ export async function verifyForks(
 /** Verifies that the origin which a checkpoint names is the one that the trail of the source records. */
 export async function verifyOrigin(scrub: TaskScrub, { metadata }: Checkpoint): Promise<void> {
   const { forked_from: from, checkpoint_id } = metadata;
-  if (from === undefined) return;
+  if (from === undefined || (await isImported(scrub))) return;
   await verifyLink(scrub, {
     about: checkpoint_id,
     other: { task: from.task_id, entry: from.entry },
@@ -44,6 +44,11 @@ export async function verifyOrigin(scrub: TaskScrub, { metadata }: Checkpoint): 
       fork_checkpoint: checkpoint_id,
     },
   });
+}
+
+/** The trail of the fork, and that of its source at this time, are in the fleet of origin. */
+async function isImported({ reader, keys, task }: TaskScrub): Promise<boolean> {
+  return readEntry(await reader.get(keys.audit(task, 1)))?.facts?.op === "import_begin";
 }
 
 function toFork({ task }: TaskScrub, entry: AuditEntry): Link | null {

@@ -7,7 +7,7 @@ import { CHAIN_START, createChainVerifier } from "../../../integrity/chain.ts";
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import { groupBy } from "../../../protocol/group-by.ts";
 import type { Bytes } from "../../../store/store.ts";
-import { decodePlace } from "../../checkpoint/checkpoint-location.ts";
+import { decodePlace, type Place } from "../../checkpoint/checkpoint-location.ts";
 import { decodeOrder } from "../../checkpoint/order.ts";
 import { parseSeq } from "../../kv/keyspace.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
@@ -123,15 +123,15 @@ async function verifyVersions(
   const placed = known.flatMap(({ facts, place }) => (place?.task === task ? [{ facts, place }] : []));
   const rows = await reader.getMany(placed.map(({ place }) => keys.order(task, place.seq)));
   for (const [i, { facts }] of placed.entries()) verifyVersion(scrub, facts, rows[i]);
-  const placeOf = new Map(placed.map(({ facts, place }) => [facts, place]));
+  const placeOf = new Map<AuditEntry, Place>(placed.map(({ facts, place }) => [facts, place]));
   let created = before;
-  for (const facts of made) {
-    if (created === null || !createsCheckpoint(facts)) continue;
+  for (const facts of entries) {
+    if (created === null || facts === undefined || !createsCheckpoint(facts)) continue;
     created += 1;
     const seq = placeOf.get(facts)?.seq ?? created;
     if (seq === created) continue;
     const details = `entry ${facts.seq} made checkpoint ${created} of the task, which stands at position ${seq}`;
-    scrub.note({ kind: "audit", checkpoint_id: facts.checkpoint_id, version: null, details });
+    scrub.note({ kind: "audit", checkpoint_id: String(facts.checkpoint_id), version: null, details });
   }
   return created;
 }
@@ -157,7 +157,7 @@ async function verifyHandoffList(
 async function verifyRemoved(scrub: TaskScrub, entries: readonly (AuditEntry | undefined)[]): Promise<void> {
   const { reader, keys, task } = scrub;
   const ids = entries.flatMap((facts) =>
-    facts?.op === "remove" && isId(facts.checkpoint_id) ? [facts.checkpoint_id] : [],
+    isRemoval(facts) && isId(facts.checkpoint_id) ? [facts.checkpoint_id] : [],
   );
   if (ids.length === 0) return;
   const places = (await reader.getMany(ids.map((id) => keys.id(id)))).map((value) =>
@@ -173,6 +173,10 @@ async function verifyRemoved(scrub: TaskScrub, entries: readonly (AuditEntry | u
   }
 }
 
+function isRemoval(facts: AuditEntry | undefined): facts is AuditEntry {
+  return facts?.op === "remove" || facts?.op === "import_removed";
+}
+
 interface MadeVersion extends AuditEntry {
   readonly op: string;
   readonly seq: number;
@@ -181,8 +185,11 @@ interface MadeVersion extends AuditEntry {
   readonly new_hash: string;
 }
 
-function createsCheckpoint({ op, version }: MadeVersion): boolean {
-  return op === "create" || (op === "import_version" && version === 1);
+function createsCheckpoint(facts: AuditEntry): boolean {
+  const { op, version } = facts;
+  // The tombstone at the position is verified against the entry.
+  if (op === "import_removed") return true;
+  return makesVersion(facts) && (op === "create" || (op === "import_version" && version === 1));
 }
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

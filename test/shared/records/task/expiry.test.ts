@@ -68,6 +68,15 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
 
   const entries = async (task: string) => (await bench.repository.task("default", task)).audit_seq;
 
+  async function removeFirst(task: string): Promise<void> {
+    const [first] = (await bench.repository.history("default", { task_id: task, limit: 1, order: "oldest" }))
+      .checkpoints;
+    const checkpoint = { ...input(), metadata: { ...input().metadata, parent_ids: [] } };
+    for (let n = 0; n < 2; n += 1) await create(bench.repository, { task, checkpoint, commandId: idAt(now) });
+    const named = { checkpoint_id: first?.metadata.checkpoint_id, keep: 1 };
+    await send(bench.repository, "remove", named, { task, commandId: idAt(now) });
+  }
+
   /** A command of an import into another tenant, in the state that it needs. */
   async function oneOfImport(op: CommandOp) {
     const task = `task-${op}`;
@@ -75,20 +84,27 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
     await create(bench.repository, { task, commandId: idAt(now) });
     const mission = { title: "a mission" };
     await send(bench.repository, "mission_start", mission, { task, commandId: idAt(now) });
-    const { origin, versions, records, end } = await readTask(bench.repository, "default", task);
+    if (op === "import_removed") await removeFirst(task);
+    const { origin, versions, removed, records, end } = await readTask(bench.repository, "default", task);
     const bodies = {
       import_begin: { origin },
+      ...(removed.length > 0 && { import_removed: { index: 0, removed: removed[0] } }),
       import_version: { index: 0, ...versions[0] },
       import_records: { index: 0, records },
       import_end: end,
     };
     for (const [earlier, body] of Object.entries(bodies)) {
       if (earlier === op) break;
-      await send(bench.repository, earlier as keyof typeof bodies, body, { ...by, commandId: idAt(now) });
+      await send(
+        bench.repository,
+        earlier as keyof typeof bodies,
+        { ...body },
+        { ...by, commandId: idAt(now) },
+      );
     }
     const commandId = idAt(now);
     const body = bodies[op as keyof typeof bodies];
-    return { op, task, again: () => codeOf(send(bench.repository, op, body, { ...by, commandId })) };
+    return { op, task, again: () => codeOf(send(bench.repository, op, { ...body }, { ...by, commandId })) };
   }
 
   /** The mission that the command needs, with a lock or a message. */
@@ -157,7 +173,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         message_ack: { message_id: "msg-0001" },
         message_cancel: { message_id: "msg-0001" },
         mailbox_subscribe: { events: ["mission_changed"] },
-        ...{ import_begin: {}, import_version: {}, import_records: {}, import_end: {} },
+        ...{ import_begin: {}, import_version: {}, import_removed: {}, import_records: {}, import_end: {} },
       }[op];
       const commandId = idAt(now);
       const target = op === "fork" ? `${task}-new` : task;

@@ -98,6 +98,9 @@ describe.each(ENGINES)("an imported mission on %s", (engine) => {
     expect(await sweep()).toMatchObject({ failed: 1 });
     await post("specialist-2", { timeout_ms: MINUTES_MS });
     await send(repository, "mailbox_subscribe", { events: ["mission_changed"] }, of("specialist-4"));
+    await send(repository, "mission_update", { title: "a mission with an event" }, of("dispatch"));
+    const cancelled = await post("specialist-2", { subject: "withdrawn" });
+    await send(repository, "message_cancel", { message_id: cancelled.message_id }, of("dispatch"));
     await send(repository, "mission_checkpoint", {}, of("dispatch"));
     return readTask(repository, "default", MISSION);
   }
@@ -119,7 +122,7 @@ describe.each(ENGINES)("an imported mission on %s", (engine) => {
     const [before, after] = [await messages("default"), await messages(TARGET)];
     const timeless = ({ deadline: _deadline, ...message }: (typeof before)[0]) => message;
     expect(after.map(timeless)).toEqual(before.map(timeless));
-    const queued = after.find(({ state }) => state === "queued");
+    const queued = after.find(({ state, kind }) => state === "queued" && kind === "message");
     expect(Date.parse(String(queued?.deadline))).toBeGreaterThan(importedAt + MINUTES_MS);
     expect(await locks(TARGET)).toEqual([]);
     const entries = await trail(TARGET);
@@ -177,7 +180,8 @@ describe.each(ENGINES)("an imported mission on %s", (engine) => {
     now += 10 * MINUTES_MS;
     await importTask(bench.repository, read, BY);
     await sweep();
-    const state = async () => (await messages(TARGET)).find(({ to }) => to[0] === "specialist-2")?.state;
+    const state = async () =>
+      (await messages(TARGET)).find(({ subject }) => subject === "to specialist-2")?.state;
     expect(await state()).toBe("queued");
     now += MINUTES_MS + 1;
     await sweep();

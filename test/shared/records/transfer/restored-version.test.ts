@@ -38,9 +38,9 @@ describe.each(ENGINES)("a restoration on %s", (engine) => {
     const third = input();
     third.metadata.parent_ids = [lost, first];
     await create(bench.repository, { checkpoint: third });
-    const { origin, versions, records, end } = await readTask(bench.repository, "default", "task-1");
+    const { origin, versions, removed, records, end } = await readTask(bench.repository, "default", "task-1");
     const left = [versions[2]!, versions[4]!];
-    return { origin: { ...origin, source: "mirror", versions: 2 }, versions: left, records, end };
+    return { origin: { ...origin, source: "mirror", versions: 2 }, versions: left, removed, records, end };
   }
 
   test("each version is the first of its checkpoint at the next position, and its origin can be recomputed", async () => {
