@@ -14,8 +14,9 @@ export const BUS_URL_DEFAULT = "nats://127.0.0.1:4222";
 export const addressFields = {
   url: optional(
     url("FLEET_URL", {
-      description: "Address of the bus: nats://host:port",
+      description: "Address of the bus: nats://host:port, or those of several servers of one cluster",
       schemes: BUS_SCHEMES,
+      several: true,
       defaultNote: `the fleet that is recorded in FLEET_HOME; without a record \`${BUS_URL_DEFAULT}\``,
     }) as Field<string | undefined>,
   ),

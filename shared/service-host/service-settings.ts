@@ -72,7 +72,8 @@ export const clusterFields = {
   }),
   busUrl: url("FLEET_URL", {
     default: "nats://127.0.0.1:4222",
-    description: "Address of the bus: nats://host:port",
+    description: "Address of the bus: nats://host:port, or those of several servers of one cluster",
+    several: true,
   }),
   busMonitorUrl: optional(
     url("FLEET_NATS_MONITOR_URL", {

@@ -116,19 +116,24 @@ export function oneOf<const V extends string>(
   return field(name, `one of ${values.join(", ")}`, options, read, String);
 }
 
-/** An address, kept exactly as written. `schemes` without the colon: ["nats", "tls"]. */
-export function url(
-  name: string,
-  options: FieldOptions<string> & { schemes?: readonly string[] },
-): Field<string> {
-  const { schemes } = options;
+interface UrlOptions extends FieldOptions<string> {
+  /** Without the colon: ["nats", "tls"]. */
+  readonly schemes?: readonly string[];
+  /** The value may be several addresses, separated by commas. */
+  readonly several?: boolean;
+}
+
+/** An address, kept exactly as written. */
+export function url(name: string, options: UrlOptions): Field<string> {
+  const { schemes, several = false } = options;
+  const isAddress = (text: string): boolean =>
+    URL.canParse(text) && (schemes === undefined || schemes.includes(new URL(text).protocol.slice(0, -1)));
   const read = (raw: string) => {
-    if (!URL.canParse(raw)) return undefined;
-    return schemes === undefined || schemes.includes(new URL(raw).protocol.slice(0, -1)) ? raw : undefined;
+    const addresses = several ? raw.split(",").map((one) => one.trim()) : [raw];
+    return addresses.every(isAddress) ? raw : undefined;
   };
-  const type =
-    schemes === undefined ? "URL" : `URL starting with ${schemes.map((s) => `${s}:`).join(" or ")}`;
-  return field(name, type, options, read, String);
+  const one = schemes === undefined ? "URL" : `URL starting with ${schemes.map((s) => `${s}:`).join(" or ")}`;
+  return field(name, several ? `${one}, or several with commas` : one, options, read, String);
 }
 
 /** Comma-separated; spaces around items and empty items do not count. */

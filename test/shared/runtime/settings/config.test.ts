@@ -32,6 +32,8 @@ const fields = {
   opsPort: optional(integer("FLEET_OPS_PORT", { description, min: 0 })),
 };
 
+const bus = url("FLEET_URL", { description, schemes: ["nats", "tls"], several: true });
+
 function problemsOf(env: Record<string, string>) {
   try {
     readConfig(fields, env);
@@ -94,6 +96,9 @@ describe("reading", () => {
     [fields.level, "DEBUG", undefined],
     [fields.servers, " a , b,,c ", ["a", "b", "c"]],
     [fields.store, "fdb:/etc/foundationdb/fdb.cluster", "fdb:/etc/foundationdb/fdb.cluster"],
+    [bus, "nats://a:4222,nats://b:4222, tls://c", "nats://a:4222,nats://b:4222, tls://c"],
+    [bus, "nats://a:4222,http://b:80", undefined],
+    [bus, "nats://a:4222,", undefined],
     [fields.store, "redis://x", undefined],
     [fields.store, "not a url", undefined],
     [fields.token, "short", undefined],
