@@ -1,6 +1,6 @@
 /**
- * Sends an agent's heartbeat: every two seconds by default, and at once when its state changes. A lost heartbeat is not repeated; the
- * next one replaces it.
+ * Sends an agent's heartbeat: every two seconds by default, and at once when its state changes or its connection comes up, so that the time
+ * without a connection is the only silence. A lost heartbeat is not repeated; the next one replaces it.
  */
 import { hostname } from "node:os";
 import { encodeBody } from "../integrity/wire.ts";
@@ -36,6 +36,7 @@ const JITTER = 0.1;
 export class HeartbeatSender {
   readonly #parts: HeartbeatParts;
   readonly #stop: Stop;
+  readonly #endListening: () => void;
   #state: HeartbeatState;
 
   constructor(parts: HeartbeatParts, state: HeartbeatState) {
@@ -49,6 +50,7 @@ export class HeartbeatSender {
       clock: parts.clock,
       log: parts.log,
     });
+    this.#endListening = parts.connection.onUp(() => this.#send());
   }
 
   /** Changes the given members and sends the state at once; `undefined` removes a member. */
@@ -59,6 +61,7 @@ export class HeartbeatSender {
 
   /** Sends a last heartbeat, so that the silence is not taken for a crash. */
   async stop(): Promise<void> {
+    this.#endListening();
     await this.#stop();
     this.set({ state: "stopping" });
   }

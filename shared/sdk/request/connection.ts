@@ -12,10 +12,12 @@ import { noAnswer, toFleetError } from "./request.ts";
 const RETRY_MS = { first: 100, last: 2_000 } as const;
 
 export interface ClientConnection {
-  /** True while a command can be sent: false at once when the connection breaks, within half a minute when the server falls silent. */
+  /** True while a command can be sent: false at once when the connection breaks, within seconds when the server falls silent. */
   readonly isUp: boolean;
   /** Throws UNAVAILABLE before the first connect has succeeded. */
   readonly bus: Bus;
+  /** Calls the listener whenever the connection comes up. The returned function ends this. */
+  onUp(listener: () => void): () => void;
   close(): Promise<void>;
 }
 
@@ -30,6 +32,10 @@ export function connectionOver(bus: Bus): ClientConnection {
       return isUp;
     },
     bus,
+    onUp: (listener) =>
+      bus.onStatus((status) => {
+        if (status === "connected") listener();
+      }),
     close: async () => {},
   };
 }
@@ -39,7 +45,7 @@ export class PersistentConnection implements ClientConnection {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #closing = new AbortController();
-  readonly #listeners: (() => void)[] = [];
+  readonly #listeners = new Set<() => void>();
   #bus: Bus | undefined;
   #isUp = false;
   #retries: Promise<void> = Promise.resolve();
@@ -97,9 +103,11 @@ export class PersistentConnection implements ClientConnection {
     }
   }
 
-  /** Calls the listener whenever the connection comes up. */
-  onUp(listener: () => void): void {
-    this.#listeners.push(listener);
+  onUp(listener: () => void): () => void {
+    // Wrapped, so that one function added twice is two listeners.
+    const own = () => listener();
+    this.#listeners.add(own);
+    return () => void this.#listeners.delete(own);
   }
 
   async close(): Promise<void> {

@@ -98,6 +98,24 @@ test("a cluster of three servers keeps three copies: a killed leader loses no me
   expect(first?.string()).toBe("0");
 });
 
+test("a client leaves a frozen server of a cluster within seconds", { timeout: TEST_MS }, async () => {
+  for (const index of [0, 1, 2]) cluster.start(index, 3);
+  const all = [0, 1, 2];
+  await ready(cluster.url(0));
+  const bus = await waitFor(() => connectService(all.map((index) => cluster.url(index)).join(",")));
+  const clients = await Promise.all(all.map((index) => cluster.clientsOf(index)));
+  const own = clients.findIndex((names) => names.includes("writer"));
+  const connected = Promise.withResolvers<number>();
+  const begin = performance.now();
+  bus.onStatus((status) => {
+    if (status === "connected") connected.resolve(performance.now() - begin);
+  });
+  cluster.pause(own);
+  // Twice the time that the pings take, because the machine may be busy, and half of what they once took.
+  expect(await connected.promise).toBeLessThan(13_000);
+  expect(await waitFor(() => bus.health({ timeoutMs: 2_000 }))).toMatchObject({ ok: true });
+});
+
 test("two servers keep one copy, and the copies are raised in place when the third comes", {
   timeout: TEST_MS,
 }, async () => {
