@@ -78,6 +78,21 @@ test("a correct build keeps its guarantees while retention removes checkpoints",
     expect(removals[kind] ?? 0, `${kind}: ${output}`).toBeGreaterThan(0);
 }, 300_000);
 
+test("a correct build keeps its guarantees while servers of the bus are killed and frozen", async () => {
+  // With this seed a leader is killed first, and a leader is frozen later.
+  const plan = ["--minutes", "0.4", "--rounds", "cluster", "--seed", "221"];
+  const { code, output, report } = await run("cluster", ...plan);
+  expect(report.violations, output).toBe(0);
+  expect(code).toBe(0);
+  const [{ faults, availability, recoveries }] = report.rounds as [RoundResult];
+  expect(faults.kill_bus_leader, output).toBeGreaterThan(0);
+  expect(recoveries.failed).toBe(0);
+  const { seconds = 0, answered = 0 } = availability["all seconds"] ?? {};
+  expect(seconds).toBeGreaterThan(20);
+  // Even on a busy machine the fleet answers through most of the faults.
+  expect(answered / seconds, output).toBeGreaterThan(0.5);
+}, 300_000);
+
 // One of them here; `npm run faults -- --broken all` runs every one.
 test("a build that ignores fences is detected", async () => {
   const name: BrokenName = "fence_off";

@@ -8,7 +8,7 @@ import { HEADERS, STREAMS } from "../../../shared/protocol/subjects.ts";
 /** Writes `bus.json` into the folder: the server's view of every stream and consumer, and the messages in the queue. */
 export async function dumpBus(url: string, folder: string): Promise<void> {
   try {
-    const connection = await connect({ servers: url, timeout: 5_000 });
+    const connection = await connect({ servers: url.split(","), timeout: 5_000 });
     const manager = await jetstreamManager(connection);
     const streams = [];
     for (const name of Object.values(STREAMS)) {

@@ -154,7 +154,7 @@ async function readHashes(
 export async function readStreams(
   url: string,
 ): Promise<Pick<FinalState, "events" | "alerts" | "dead" | "exits">> {
-  const connection = await connect({ servers: url, timeout: 10_000 });
+  const connection = await connect({ servers: url.split(","), timeout: 10_000 });
   try {
     const events: FleetEvent[] = [];
     await eachMessage(connection, STREAMS.events, (message) => events.push(message.json<FleetEvent>()));

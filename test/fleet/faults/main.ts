@@ -29,6 +29,20 @@ function options(): Options {
 /** The faults that reveal every broken build. */
 const ENOUGH_TO_DETECT: readonly FaultKind[] = ["kill_service", "pause_agents"];
 
+/** One server at a time has a fault, so the faults have room to end. */
+const CLUSTER = { busServers: 3, everyMs: 2_500 } as const;
+/** Most faults are of the servers of the bus, so that the availability shows their effect. */
+const CLUSTER_FAULTS: readonly FaultKind[] = [
+  "kill_bus_leader",
+  "pause_bus_leader",
+  "kill_bus_server",
+  "pause_bus_server",
+  "kill_service",
+  "pause_service",
+  "kill_agents",
+  "cut_connections",
+];
+
 const log = (text: string): void => void process.stderr.write(`  ${text}\n`);
 
 /** The reason why a round cannot run here, in one line. */
@@ -37,6 +51,7 @@ const MISSING: Readonly<Record<RoundName, () => Promise<string | undefined>>> = 
   "small-disk": async () => missingSmallDisk(),
   several: async () => undefined,
   retention: async () => undefined,
+  cluster: async () => undefined,
   foundationdb: missingFoundationdb,
 };
 
@@ -71,9 +86,10 @@ async function oneRound(
       retention: name === "retention" || (broken !== null && NEEDS_RETENTION.has(broken)),
       foundationdb,
       seed: o.seed + 10_000 * index,
+      ...(name === "cluster" ? CLUSTER : { busServers: 1, everyMs: undefined }),
       durationMs: (o.minutes * 60_000) / rounds,
       broken,
-      kinds: o.faults,
+      kinds: o.faults ?? (name === "cluster" ? CLUSTER_FAULTS : null),
       keepEvidence: o.keep,
       log,
       signal: stopping.signal,

@@ -28,11 +28,11 @@ const CONCURRENCY = 16;
 /** Undoes every fault, also a fault whose end was lost in a restart. */
 export async function undoFaults(fleet: FaultFleet, folders: RoundFolders): Promise<void> {
   folders.free();
-  fleet.nats.resume();
-  for (const proxy of fleet.proxies.values()) proxy.set({ kind: "clear" });
+  fleet.bus.resume();
+  for (const links of fleet.links.values()) links.set({ kind: "clear" });
   for (const one of [...fleet.services, ...fleet.agents, ...fleet.takers, ...fleet.workers]) one.resume();
   for (const one of fleet.services) one.send({ kind: "normal" });
-  await fleet.nats.ready(READY_MS);
+  await fleet.bus.settled(READY_MS);
   await Promise.all(fleet.services.map((one) => one.ready(READY_MS)));
   // A service that started meanwhile is in the normal mode. A service that was paused may have missed the message, so it is repeated.
   for (const one of fleet.services) one.send({ kind: "normal" });
@@ -59,7 +59,7 @@ export async function recover(
   stopTakers: () => Promise<void>,
 ): Promise<Repair> {
   const bus = await directBus(fleet);
-  const connection = await connect({ servers: fleet.nats.url, timeout: 10_000 });
+  const connection = await connect({ servers: fleet.bus.url.split(","), timeout: 10_000 });
   try {
     let limitMs = idleMs;
     const becomeIdle = async (): Promise<Idle> => {
@@ -95,7 +95,7 @@ function added(one: Readonly<Record<string, number>>, other: typeof one): Record
 function directBus(fleet: FaultFleet): Promise<Bus> {
   const log = createLogger({ service: "faults", level: "silent" });
   return connectBus({
-    url: fleet.nats.url,
+    url: fleet.bus.url,
     name: "faults",
     identity: "faults",
     log,

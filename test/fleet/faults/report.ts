@@ -1,6 +1,8 @@
 /** The counts of a run as text, with one column for each round. */
+
 import type { Violation } from "./checker/evidence.ts";
 import { leastShare, type RecoveryCounts, type Spread } from "./checker/recovery/recovery-counts.ts";
+import type { Availabilities, Availability } from "./plan/availability.ts";
 import type { RoundResult } from "./round.ts";
 
 type Counts = Readonly<Record<string, number>>;
@@ -13,6 +15,13 @@ export function formatReport(rounds: readonly RoundResult[]): string {
     table("operations, by outcome", rounds, ({ operations }) => operations),
     table("copies of commands, by outcome", rounds, ({ copies }) => copies),
     table("faults", rounds, ({ faults }) => faults),
+    table("seconds with an answered write, %", rounds, ({ availability }) => shares(availability), "-"),
+    table(
+      "longest time without an answered write, ms",
+      rounds,
+      ({ availability }) => numbers(availability, (one) => one.longest_gap_ms),
+      "-",
+    ),
     table("kills at kill points", rounds, ({ kill_points }) => kill_points),
     table("handoffs, by end", rounds, ({ handoffs }) => ({
       requested: handoffs.requested,
@@ -44,6 +53,16 @@ export function formatReport(rounds: readonly RoundResult[]): string {
   return [...blocks, successOf(rounds), ...rounds.flatMap(problems)].join("\n\n");
 }
 
+function shares(availability: Availabilities): Counts {
+  return numbers(availability, ({ seconds, answered }) =>
+    seconds === 0 ? 100 : Math.round((1_000 * answered) / seconds) / 10,
+  );
+}
+
+function numbers(availability: Availabilities, of: (one: Availability) => number): Counts {
+  return Object.fromEntries(Object.entries(availability).map(([kind, one]) => [kind, of(one)]));
+}
+
 function recoveriesIn(counts: RecoveryCounts): Counts {
   const { tried, succeeded, superseded, failed, attempts, could_not, detect_ms, resume_ms } = counts;
   const spread = (name: string, { p50, p99, worst }: Spread): [string, number][] => [
@@ -73,12 +92,18 @@ function successOf(rounds: readonly RoundResult[]): string {
   ].join(" ");
 }
 
-function table(title: string, rounds: readonly RoundResult[], of: (round: RoundResult) => Counts): string {
+/** `missing`: the cell of a round without the row. */
+function table(
+  title: string,
+  rounds: readonly RoundResult[],
+  of: (round: RoundResult) => Counts,
+  missing = "0",
+): string {
   const columns = rounds.map(of);
   const names = [...new Set(columns.flatMap((counts) => Object.keys(counts)))];
   const rows = names.map((name) => [
     name.replaceAll("_", " "),
-    ...columns.map((counts) => (counts[name] ?? 0).toLocaleString("en-US")),
+    ...columns.map((counts) => counts[name]?.toLocaleString("en-US") ?? missing),
   ]);
   return aligned([[title, ...rounds.map(({ name }) => name)], ...rows]);
 }

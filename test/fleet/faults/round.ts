@@ -2,15 +2,17 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FoundationdbServer } from "../../harness/stores/foundationdb.ts";
-import { type CallAttempt, pairedHistory, readHistory } from "./agents/history.ts";
+import { type CallAttempt, instant, pairedHistory, readHistory } from "./agents/history.ts";
 import { dumpBus } from "./bus-dump.ts";
 import { judge, type Verdict } from "./checker/checker.ts";
 import type { Violation } from "./checker/evidence.ts";
 import type { BrokenName } from "./environment/broken-builds.ts";
 import { type FaultFleet, isShared, type KillAtPoint, startFaultFleet } from "./environment/fleet.ts";
+import { silenceOf } from "./environment/policy.ts";
 import type { Shape } from "./environment/programs.ts";
 import { openRoundFolders, type RoundFolders } from "./environment/round-folders.ts";
 import { readStore, readStreams } from "./final-state.ts";
+import { type Availabilities, availabilitiesOf } from "./plan/availability.ts";
 import { Nemesis, targetsOf } from "./plan/nemesis.ts";
 import { type FaultKind, type Planning, planFaults } from "./plan/plan.ts";
 import { type Repair, recover, undoFaults } from "./repair.ts";
@@ -22,6 +24,10 @@ export interface RoundOptions {
   readonly smallDisk: boolean;
   /** Whether retention and operators remove checkpoints. */
   readonly retention: boolean;
+  /** The number of servers of the bus. */
+  readonly busServers: number;
+  /** The mean time between the beginnings of two faults; undefined: that of the plan. */
+  readonly everyMs: number | undefined;
   /** Absent: the embedded store. */
   readonly foundationdb: FoundationdbServer | undefined;
   readonly seed: number;
@@ -46,6 +52,8 @@ export interface RoundResult {
   /** The copies of commands, by kind and outcome. */
   readonly copies: Readonly<Record<string, number>>;
   readonly faults: Readonly<Record<string, number>>;
+  /** The seconds in which a write was answered, by kind of fault. */
+  readonly availability: Availabilities;
   /** The kills at kill points, by kill point. */
   readonly kill_points: Readonly<Record<string, number>>;
   /** Starts after a kill, and starts after a process ended by itself. */
@@ -97,15 +105,18 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
       },
     });
     const begin = performance.now();
+    const from = instant();
     const faults = await runFaults(o, { fleet, folders, operations: () => operations });
+    const faultPhase = { begin: from, end: instant() };
     const recovered = await finish(fleet, folders, o.broken === null ? IDLE_MS.correct : IDLE_MS.broken);
     const history = pairedHistory(readHistory(folders.history));
     await fleet.close();
-    const streams = await readStreams(fleet.nats.url);
+    const streams = await readStreams(fleet.bus.url);
     const { unpublished, ...stored } = await readStore(storeUrl);
     const finalState = { ...stored, ...streams, events: [...streams.events, ...unpublished] };
     const kills = [...faults.kills, ...fleet.killsAtPoints.map(({ at }) => at)];
-    const verdict = judge({ ...history, finalState, heartbeats: fleet.heartbeatRecorder.heartbeats }, kills);
+    const { heartbeats } = fleet.heartbeatRecorder;
+    const verdict = judge({ ...history, finalState, heartbeats, silenceMs: silenceOf(o) }, kills);
     const { violations: found, ...counts } = verdict;
     const violations = [...recovered.violations, ...found];
     return {
@@ -116,6 +127,7 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
       seconds: (performance.now() - begin) / 1_000,
       ...countCalls(history.attempts),
       faults: faults.counts,
+      availability: availabilitiesOf(history.attempts, faults.periods, faultPhase),
       kill_points: countKillPoints(fleet.killsAtPoints),
       restarts: restartsOf(fleet),
       idle_ms: Math.round(recovered.idleMs),
@@ -127,7 +139,7 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
   } finally {
     process.removeListener("exit", cleanUp);
     cleanUp();
-    for (const proxy of fleet?.proxies.values() ?? []) await proxy.close();
+    for (const links of fleet?.links.values() ?? []) await links.close();
   }
 }
 
@@ -140,8 +152,8 @@ interface RunningRound {
 async function runFaults(
   o: RoundOptions,
   { fleet, folders, operations }: RunningRound,
-): Promise<Pick<Nemesis, "counts" | "kills">> {
-  const { smallDisk, foundationdb, seed, durationMs, name, log, signal } = o;
+): Promise<Pick<Nemesis, "counts" | "kills" | "periods">> {
+  const { smallDisk, foundationdb, seed, durationMs, everyMs, name, log, signal } = o;
   const environment = {
     fleet,
     folders,
@@ -158,7 +170,8 @@ async function runFaults(
     );
   };
   const progress = setInterval(logProgress, LOG_EVERY_MS, "");
-  const plan = planFaults({ seed, durationMs, targets: chosen(targetsOf(environment), o.kinds) });
+  const targets = chosen(targetsOf(environment), o.kinds);
+  const plan = planFaults({ seed, durationMs, targets, ...(everyMs !== undefined && { everyMs }) });
   await nemesis.run(plan, durationMs, signal).finally(() => clearInterval(progress));
   logProgress("; repairing and checking");
   return nemesis;
@@ -235,11 +248,11 @@ function restartsOf({
   takers,
   workers,
   dispatcher,
-  nats,
+  bus,
 }: FaultFleet): RoundResult["restarts"] {
   const processes = [...services, ...agents, ...takers, ...workers, dispatcher];
-  const starts = processes.reduce((sum, one) => sum + one.starts - 1, nats.starts - 1);
-  const own = processes.reduce((sum, one) => sum + one.endings.length, nats.ownEndings);
+  const starts = processes.reduce((sum, one) => sum + one.starts - 1, bus.restarts.starts);
+  const own = processes.reduce((sum, one) => sum + one.endings.length, bus.restarts.own);
   return { after_kill: Math.max(0, starts - own), own };
 }
 
@@ -251,8 +264,8 @@ async function keepEvidence(
   violations: readonly Violation[],
 ): Promise<string | null> {
   const isFine = violations.length === 0;
-  if (!isFine) await dumpBus(fleet.nats.url, folders.root);
-  await fleet.nats.stop();
+  if (!isFine) await dumpBus(fleet.bus.url, folders.root);
+  await fleet.bus.stop();
   if (isFine && !o.keepEvidence) {
     folders.remove();
     return null;

@@ -1,4 +1,7 @@
-/** Records the heartbeats directly at the bus, without a proxy. The verdict compares the failures that the services record with them. */
+/**
+ * Records the heartbeats directly at each server of the bus, without a proxy. The verdict compares the failures that the services record with
+ * them.
+ */
 import { connectBus } from "../../../../shared/bus/connection.ts";
 import { heartbeatSchema } from "../../../../shared/protocol/heartbeat.ts";
 import { SUBJECTS } from "../../../../shared/protocol/subjects.ts";
@@ -11,27 +14,35 @@ export interface HeartbeatRecorder {
   close(): Promise<void>;
 }
 
-export async function startHeartbeatRecorder(url: string): Promise<HeartbeatRecorder> {
+/** `urls`: every server of the bus. A heartbeat that a watchdog received by any of them is recorded although one of them is down. */
+export async function startHeartbeatRecorder(urls: readonly string[]): Promise<HeartbeatRecorder> {
   const log = createLogger({ service: "faults", level: "silent" });
-  const bus = await connectBus({
-    url,
-    name: "heartbeat-recorder",
-    identity: "heartbeat-recorder",
-    log,
-    connectTimeoutMs: 10_000,
-  });
   const heartbeats: HeartbeatRecord[] = [];
-  await bus.subscribe(SUBJECTS.everyHeartbeat, ({ body }) => {
+  const known = new Set<string>();
+  const record = (body: Uint8Array): void => {
     const heartbeat = heartbeatSchema.parse(JSON.parse(Buffer.from(body).toString()));
-    if (heartbeat.task_id === undefined || heartbeat.fence === undefined) return;
+    const { agent_id: agent, task_id: task, fence, sent_at, step_deadline: deadline } = heartbeat;
+    if (task === undefined || fence === undefined) return;
+    const name = `${agent} ${task} ${fence} ${sent_at} ${deadline}`;
+    // Another server has delivered it already.
+    if (urls.length > 1 && known.has(name)) return;
+    known.add(name);
     heartbeats.push({
-      agent: heartbeat.agent_id,
-      task: heartbeat.task_id,
-      fence: heartbeat.fence,
-      sentAt: Date.parse(heartbeat.sent_at),
-      receivedAt: Date.now(),
-      stepDeadline: heartbeat.step_deadline === undefined ? null : Date.parse(heartbeat.step_deadline),
+      ...{ agent, task, fence, sentAt: Date.parse(sent_at), receivedAt: Date.now() },
+      stepDeadline: deadline === undefined ? null : Date.parse(deadline),
     });
-  });
-  return { heartbeats, close: () => bus.close() };
+  };
+  const buses = await Promise.all(
+    urls.map((url, i) => {
+      const name = `heartbeat-recorder-${i}`;
+      return connectBus({ url, name, identity: name, log, connectTimeoutMs: 10_000 });
+    }),
+  );
+  for (const bus of buses) await bus.subscribe(SUBJECTS.everyHeartbeat, ({ body }) => record(body));
+  return {
+    heartbeats,
+    close: async () => {
+      await Promise.all(buses.map((bus) => bus.close()));
+    },
+  };
 }

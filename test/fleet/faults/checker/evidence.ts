@@ -121,6 +121,8 @@ export interface Evidence {
   readonly damages: readonly DamageLine[];
   /** The heartbeats in the order of their arrival. */
   readonly heartbeats: readonly HeartbeatRecord[];
+  /** The silence after which an agent counts as failed. */
+  readonly silenceMs: number;
 }
 
 export const VIOLATIONS = [

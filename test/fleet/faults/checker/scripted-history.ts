@@ -18,6 +18,7 @@ import type {
   SeenVersion,
   SentLine,
 } from "../agents/history.ts";
+import { POLICY } from "../environment/policy.ts";
 import type { DeadLetter, Entry, Evidence, ExitRecord, FinalTask, HeartbeatRecord } from "./evidence.ts";
 import { versionName } from "./evidence.ts";
 
@@ -283,6 +284,7 @@ export class ScriptedHistory {
       lifecycle: this.lifecycle,
       damages: this.damages,
       heartbeats: this.heartbeats,
+      silenceMs: POLICY.defaults.recovery.silence_ms,
     };
   }
 

@@ -1,5 +1,5 @@
 /**
- * The fleet under test: a nats-server, services and agents as separate processes, each connected to the bus through its own proxy. `alone`
+ * The fleet under test: the servers of the bus, services and agents as separate processes, each connected to the bus through proxies of its own. `alone`
  * is one process with every service, like the standalone fleet; `several` is two of each service on one store. The dispatcher alone has no
  * proxy, because it has no faults.
  */
@@ -10,8 +10,9 @@ import { instant } from "../agents/history.ts";
 import type { DispatcherMessage } from "../workers/dispatcher.ts";
 import { openStoreDamager, type StoreDamager } from "../workers/store-damage.ts";
 import type { DamageRequest } from "../workers/workers.ts";
-import { type SupervisedNats, superviseNats } from "./nats.ts";
-import { writePolicy } from "./policy.ts";
+import { type BusServers, superviseBus } from "./bus/bus-servers.ts";
+import { NetworkLinks } from "./bus/network-links.ts";
+import { silenceOf, writePolicy } from "./policy.ts";
 import { SupervisedProcess } from "./process.ts";
 import {
   agentProcess,
@@ -26,10 +27,9 @@ import {
   takerProcess,
   workerProcess,
 } from "./programs.ts";
-import { type NetworkProxy, startProxy } from "./proxy.ts";
 
 export interface FaultFleet {
-  readonly nats: SupervisedNats;
+  readonly bus: BusServers;
   readonly services: readonly SupervisedProcess[];
   readonly agents: readonly SupervisedProcess[];
   /** The processes that accept handoffs. They continue after the agents have stopped, so that every handoff ends. */
@@ -42,8 +42,8 @@ export interface FaultFleet {
   readonly heartbeatRecorder: HeartbeatRecorder;
   /** The kills at kill points. */
   readonly killsAtPoints: readonly KillAtPoint[];
-  /** The proxies, by the name of the process whose connection they carry. */
-  readonly proxies: ReadonlyMap<string, NetworkProxy>;
+  /** The links to the bus, by the name of their process. */
+  readonly links: ReadonlyMap<string, NetworkLinks>;
   /** Closes the connections to the store and the bus, so that the final state can be read. */
   close(): Promise<void>;
   /** Kills all processes at once, at the end of the program. */
@@ -66,20 +66,19 @@ export const isShared = ({ shape, broken }: Pick<FleetOptions, "shape" | "broken
 
 /** Throws when the fleet does not start; the processes that were started are killed. */
 export async function startFaultFleet(o: FleetOptions): Promise<FaultFleet> {
-  const nats = await superviseNats(join(o.folders.data, "nats"));
-  const proxies = new Map<string, NetworkProxy>();
+  const bus = await superviseBus(join(o.folders.data, "nats"), o.busServers);
+  const links = new Map<string, NetworkLinks>();
   const processes: SupervisedProcess[] = [];
   const killsAtPoints: KillAtPoint[] = [];
   const destroy = (): void => {
     for (const one of processes) one.destroy();
-    nats.resume();
-    nats.kill(0);
+    bus.destroy();
   };
-  const heartbeatRecorder = await startHeartbeatRecorder(nats.url);
+  const heartbeatRecorder = await startHeartbeatRecorder(bus.all.map(({ url }) => url));
   const killsUntil = instant() + 1_000 * o.killsMs;
-  const policyFile = writePolicy(join(o.folders.root, "policy.json"));
+  const policyFile = writePolicy(join(o.folders.root, "policy.json"), silenceOf(o));
   const setup: FleetSetup = {
-    ...{ ...o, killsUntil, policyFile, streamBytes: nats.storeBytesMax },
+    ...{ ...o, killsUntil, policyFile, streamBytes: bus.storeBytesMax },
     onKillPoint: (point) => killsAtPoints.push({ point, at: Date.now() }),
   };
   const add = (name: string, seed: number, url: string, program: Program): SupervisedProcess => {
@@ -88,9 +87,10 @@ export async function startFaultFleet(o: FleetOptions): Promise<FaultFleet> {
     return one;
   };
   const start = async (name: string, seed: number, program: Program): Promise<SupervisedProcess> => {
-    const proxy = await startProxy({ targetPort: nats.port, random: seededRandom(seed) });
-    proxies.set(name, proxy);
-    return add(name, seed, `nats://127.0.0.1:${proxy.port}`, program);
+    const ports = bus.all.map(({ port }) => port);
+    const own = await NetworkLinks.open(ports, seededRandom(seed));
+    links.set(name, own);
+    return add(name, seed, own.url, program);
   };
   const startGroup = (role: string, seed: number, program: Program): Promise<SupervisedProcess[]> =>
     Promise.all([1, 2].map((i) => start(`${role}-${i}`, seed + 1_000 * i, program)));
@@ -112,21 +112,21 @@ export async function startFaultFleet(o: FleetOptions): Promise<FaultFleet> {
     await allReady(agents);
     // No other process can open, and so damage, an unshared store.
     const damager = isShared(o) ? await openStoreDamager(o, seededRandom(o.seed + 9_000)) : undefined;
-    const startDispatcher = (program: Program) => add("dispatcher", o.seed + 7_000, nats.url, program);
+    const startDispatcher = (program: Program) => add("dispatcher", o.seed + 7_000, bus.url, program);
     const working = await startWorkers({ startDispatcher, startGroup, damager, hasRunner, setup });
     const close = async (): Promise<void> => {
       await damager?.close();
       await heartbeatRecorder.close();
     };
     return {
-      nats,
+      bus,
       services,
       agents,
       takers,
       ...working,
       heartbeatRecorder,
       killsAtPoints,
-      proxies,
+      links,
       close,
       destroy,
     };

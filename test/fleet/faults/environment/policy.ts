@@ -1,5 +1,6 @@
 /** The fleet's policy under faults: every deadline and timeout is a few seconds. */
 import { writeFileSync } from "node:fs";
+import { DEFAULT_POLICY } from "../../../../shared/protocol/policy.ts";
 import { LAUNCHED, WORKER } from "../workers/task-kinds.ts";
 
 export const POLICY = {
@@ -30,7 +31,16 @@ export const POLICY = {
   },
 } as const;
 
-export function writePolicy(path: string): string {
-  writeFileSync(path, JSON.stringify(POLICY));
+/**
+ * The silence after which an agent counts as failed. A frozen server of a cluster makes its clients silent for some seconds until they find
+ * another one, which the default must allow.
+ */
+export const silenceOf = ({ busServers }: { readonly busServers: number }): number =>
+  busServers === 1 ? POLICY.defaults.recovery.silence_ms : DEFAULT_POLICY.recovery.silence_ms;
+
+export function writePolicy(path: string, silenceMs: number): string {
+  const { defaults } = POLICY;
+  const recovery = { ...defaults.recovery, silence_ms: silenceMs };
+  writeFileSync(path, JSON.stringify({ ...POLICY, defaults: { ...defaults, recovery } }));
   return path;
 }

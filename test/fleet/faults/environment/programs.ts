@@ -34,6 +34,8 @@ export interface FleetOptions {
   readonly shape: Shape;
   readonly folders: RoundFolders;
   readonly storeUrl: string;
+  /** The number of servers of the bus. */
+  readonly busServers: number;
   readonly seed: number;
   readonly broken: BrokenName | null;
   /** Whether retention and operators remove checkpoints. */

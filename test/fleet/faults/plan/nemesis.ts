@@ -2,11 +2,14 @@
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FoundationdbControl } from "../../../harness/stores/foundationdb.ts";
+import { instant } from "../agents/history.ts";
+import type { NetworkMode } from "../environment/bus/proxy.ts";
+import type { SupervisedNats } from "../environment/bus/supervised-nats.ts";
 import type { FaultFleet } from "../environment/fleet.ts";
 import type { SupervisedProcess } from "../environment/process.ts";
-import type { NetworkMode } from "../environment/proxy.ts";
 import type { RoundFolders } from "../environment/round-folders.ts";
 import type { StoreMode } from "../environment/store-faults.ts";
+import type { FaultPeriod } from "./availability.ts";
 import type { Fault, FaultKind } from "./plan.ts";
 
 export interface FaultEnvironment {
@@ -26,15 +29,23 @@ export function targetsOf({
 }: FaultEnvironment): Partial<Record<FaultKind, string[]>> {
   const services = fleet.services.map(({ name }) => name);
   const agents = [...fleet.agents, ...fleet.takers, ...fleet.workers].map(({ name }) => name);
-  const connections = [...fleet.proxies.keys()];
+  const connections = [...fleet.links.keys()];
   const server = fdbserver === undefined ? [] : ["fdbserver"];
+  const { isCluster, all } = fleet.bus;
+  const [single, leader, any] = isCluster
+    ? [[], ["the leader of a stream"], all.map(({ name }) => name)]
+    : [["nats"], [], []];
   return {
     kill_service: services,
     pause_service: services,
     kill_agents: agents,
     pause_agents: agents,
-    kill_nats: ["nats"],
-    pause_nats: ["nats"],
+    kill_nats: single,
+    pause_nats: single,
+    kill_bus_leader: leader,
+    pause_bus_leader: leader,
+    kill_bus_server: any,
+    pause_bus_server: any,
     cut_connections: connections,
     refuse_connections: connections,
     delay_bytes: connections,
@@ -90,35 +101,60 @@ const storeMode =
 const networkMode =
   (choose: (fault: Fault) => NetworkMode): StartFault =>
   ({ fleet }, fault) => {
-    const proxy = fleet.proxies.get(fault.target)!;
-    proxy.set(choose(fault));
+    const links = fleet.links.get(fault.target)!;
+    links.set(choose(fault));
     return () => {
-      proxy.set({ kind: "clear" });
+      links.set({ kind: "clear" });
     };
   };
+
+/** The time in which a server of a cluster gets the messages that it has missed. One server at a time has a fault. */
+const SETTLED_MS = 30_000;
+
+const busServer =
+  (choose: (environment: FaultEnvironment, fault: Fault) => SupervisedNats | Promise<SupervisedNats>) =>
+  (begin: (server: SupervisedNats, fault: Fault) => void): StartFault =>
+  (environment, fault) => {
+    const begun = Promise.resolve(choose(environment, fault)).then((server) => {
+      begin(server, fault);
+      return server;
+    });
+    return async () => {
+      (await begun).resume();
+      await environment.fleet.bus.settled(SETTLED_MS);
+    };
+  };
+
+const leaderServer = busServer(({ fleet }, { chance }) => fleet.bus.leader(chance));
+const anyServer = busServer(({ fleet }, { target }) => fleet.bus.named(target));
 
 const FAULTS: Readonly<Record<FaultKind, StartFault>> = {
   kill_service: kill,
   pause_service: pause,
   kill_agents: kill,
   pause_agents: pause,
-  kill_nats: ({ fleet }, { lastsMs }) => {
-    fleet.nats.kill(lastsMs);
+  kill_nats: ({ fleet }, { target, lastsMs }) => {
+    fleet.bus.named(target).kill(lastsMs);
     return nothing;
   },
-  pause_nats: ({ fleet }) => {
-    fleet.nats.pause();
-    return () => fleet.nats.resume();
+  pause_nats: ({ fleet }, { target }) => {
+    const server = fleet.bus.named(target);
+    server.pause();
+    return () => server.resume();
   },
+  kill_bus_leader: leaderServer((server, { lastsMs }) => server.kill(lastsMs)),
+  pause_bus_leader: leaderServer((server) => server.pause()),
+  kill_bus_server: anyServer((server, { lastsMs }) => server.kill(lastsMs)),
+  pause_bus_server: anyServer((server) => server.pause()),
   cut_connections: ({ fleet }, { target }) => {
-    fleet.proxies.get(target)!.cut();
+    fleet.links.get(target)!.cut();
     return nothing;
   },
   refuse_connections: ({ fleet }, { target }) => {
-    const proxy = fleet.proxies.get(target)!;
-    proxy.set({ kind: "refusing" });
-    proxy.cut();
-    return () => proxy.set({ kind: "clear" });
+    const links = fleet.links.get(target)!;
+    links.set({ kind: "refusing" });
+    links.cut();
+    return () => links.set({ kind: "clear" });
   },
   delay_bytes: networkMode(({ chance }) => ({
     kind: "delaying",
@@ -131,12 +167,12 @@ const FAULTS: Readonly<Record<FaultKind, StartFault>> = {
     everyMs: 3,
   })),
   half_open: ({ fleet }, { target, chance }) => {
-    const proxy = fleet.proxies.get(target)!;
-    proxy.set({ kind: "holding", direction: chance < 0.4 ? "up" : chance < 0.8 ? "down" : "both" });
+    const links = fleet.links.get(target)!;
+    links.set({ kind: "holding", direction: chance < 0.4 ? "up" : chance < 0.8 ? "down" : "both" });
     return () => {
       // The held bytes arrive late, or are lost with their connection.
-      if (Math.floor(chance * 1_000) % 2 === 0) proxy.cut();
-      proxy.set({ kind: "clear" });
+      if (Math.floor(chance * 1_000) % 2 === 0) links.cut();
+      links.set({ kind: "clear" });
     };
   },
   store_unavailable: storeMode(() => ({ kind: "unavailable" })),
@@ -160,6 +196,7 @@ export class Nemesis {
   readonly #environment: FaultEnvironment;
   readonly #began = new Map<FaultKind, number>();
   readonly #kills: number[] = [];
+  readonly #periods: FaultPeriod[] = [];
   readonly #endings = new Set<Promise<void>>();
   /** The scopes with an open fault. One scope has one fault at a time, because the end of one must not end another. */
   readonly #open = new Set<string>();
@@ -177,6 +214,11 @@ export class Nemesis {
   /** The times of the kills, by the wall clock. */
   get kills(): readonly number[] {
     return this.#kills;
+  }
+
+  /** The faults that have ended, with their times. */
+  get periods(): readonly FaultPeriod[] {
+    return this.#periods;
   }
 
   get total(): number {
@@ -205,6 +247,7 @@ export class Nemesis {
       return;
     }
     if (kind.startsWith("kill_")) this.#kills.push(Date.now());
+    const begin = instant();
     const end = FAULTS[kind](this.#environment, fault);
     this.#open.add(scope);
     this.#began.set(kind, (this.#began.get(kind) ?? 0) + 1);
@@ -214,6 +257,7 @@ export class Nemesis {
       .then(end)
       .then(() => {
         this.#open.delete(scope);
+        this.#periods.push({ kind, begin, end: instant() });
         this.#log({ kind, target, what: "ends" });
       })
       .finally(() => this.#endings.delete(ending));
@@ -238,5 +282,6 @@ function scopeOf({ kind, target }: Fault): string {
   if (STORE_FAULTS.includes(kind)) return "stores";
   if (NETWORK_FAULTS.includes(kind)) return `network of ${target}`;
   if (kind.endsWith("_fdbserver")) return "fdbserver";
+  if (kind.includes("_bus_")) return "servers of the bus";
   return `${kind} ${target}`;
 }

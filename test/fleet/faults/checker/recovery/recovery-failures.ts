@@ -2,7 +2,6 @@
  * The checks of the failures: no agent failed that had sent a heartbeat or a checkpoint in time, every report has a cause, and every failed
  * agent was the owner. The evidence are the heartbeats recorded at the bus, and the reports of the agents and their runners.
  */
-import { POLICY } from "../../environment/policy.ts";
 import { kindOf } from "../../workers/task-kinds.ts";
 import type { Entry, Evidence, ExitRecord, FinalTask, HeartbeatRecord, Violation } from "../evidence.ts";
 import { timeOf } from "../handoff/handoff-history.ts";
@@ -11,7 +10,6 @@ import { type RecoveryHistory, type RecoveryMove, recoveryReporter } from "./rec
 
 /** Tolerance for clocks that are read at different times, and for the delays of a loaded machine. */
 const SLACK_MS = 300;
-const SILENCE_MS = POLICY.defaults.recovery.silence_ms;
 
 export function checkFailures(evidence: Evidence, histories: readonly RecoveryHistory[]): Violation[] {
   const found: Violation[] = [];
@@ -63,11 +61,11 @@ const PROBLEMS: Readonly<Record<string, (failed: FailureContext) => Problem | nu
     if (heartbeats.length === 0 && !announcedHeartbeats(history.finalTask, entry, evidence))
       return unjustified("an agent failed by silence that had neither sent nor announced a heartbeat");
     const isAlive = heartbeats.some(
-      ({ sentAt, receivedAt }) => sentAt > at - SILENCE_MS + SLACK_MS && receivedAt < at - SLACK_MS,
+      ({ sentAt, receivedAt }) => sentAt > at - evidence.silenceMs + SLACK_MS && receivedAt < at - SLACK_MS,
     );
     if (isAlive) return falseRecovery("an agent failed by silence that had sent a heartbeat");
     const wrote = lastWriteUnder(history.finalTask, entry);
-    return wrote !== undefined && timeOf(wrote) > at - SILENCE_MS
+    return wrote !== undefined && timeOf(wrote) > at - evidence.silenceMs
       ? falseRecovery("an agent failed by silence that had written a checkpoint")
       : null;
   },
@@ -145,7 +143,7 @@ function announcedHeartbeats(finalTask: FinalTask, failed: Entry, { sent }: Pick
 export function detectableAt(
   { entry }: Pick<RecoveryMove, "entry">,
   history: RecoveryHistory,
-  evidence: Pick<Evidence, "heartbeats" | "finalState">,
+  evidence: Pick<Evidence, "heartbeats" | "finalState" | "silenceMs">,
 ): number | null {
   const fence = entry.fence - 1;
   const heartbeats = evidence.heartbeats.filter((one) => one.task === history.task && one.fence === fence);
@@ -154,7 +152,7 @@ export function detectableAt(
       const last = heartbeats.findLast(({ receivedAt }) => receivedAt < timeOf(entry));
       const wrote = lastWriteUnder(history.finalTask, entry);
       const signs = [last?.sentAt ?? 0, wrote === undefined ? 0 : timeOf(wrote)];
-      return Math.max(...signs) + SILENCE_MS;
+      return Math.max(...signs) + evidence.silenceMs;
     }
     case "step_overdue":
       return heartbeats.findLast(({ stepDeadline }) => stepDeadline !== null)?.stepDeadline ?? null;

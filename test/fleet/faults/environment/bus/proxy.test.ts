@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createConnection, createServer, type Server, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { seededRandom } from "../../../load/workload.ts";
+import { seededRandom } from "../../../../load/workload.ts";
 import { type NetworkProxy, startProxy } from "./proxy.ts";
 
 let server: Server;

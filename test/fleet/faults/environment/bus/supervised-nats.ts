@@ -1,55 +1,57 @@
-/** The bus under test: a real nats-server with Fleet's settings, which is killed, paused and restarted on the same port and folder. */
+/** One server of the bus under test, with Fleet's settings, which is killed, paused and restarted on the same port and folder. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { needsRestart } from "../../../../services/standalone/nats/health.ts";
-import { type NatsServer, startNatsServer } from "../../../../services/standalone/nats/server.ts";
-import { LIMITS } from "../../../../shared/protocol/limits.ts";
-import { createLogger } from "../../../../shared/runtime/observability/log.ts";
-import { projectRoot } from "../../../harness/project-root.ts";
+import { needsRestart } from "../../../../../services/standalone/nats/health.ts";
+import type { NatsServer } from "../../../../../services/standalone/nats/server.ts";
 
 const RETRY_MS = 200;
 const CHECK_EVERY_MS = 1_000;
+const HEALTH_MS = 1_000;
 
-const log = createLogger({ service: "faults", level: "silent" });
+export type RunningServer = Pick<
+  NatsServer,
+  "url" | "port" | "monitorUrl" | "storeBytesMax" | "kill" | "stop"
+> & { readonly exited: Promise<unknown> };
 
-const start = (dir: string, port: number): Promise<NatsServer> =>
-  startNatsServer({
-    root: projectRoot,
-    env: process.env,
-    dir,
-    log,
-    port,
-    maxPayloadBytes: LIMITS.message_bytes_max,
-  });
-
-/** Starts a server on a free port, with all its files in `dir`. */
-export async function superviseNats(dir: string): Promise<SupervisedNats> {
-  return new SupervisedNats(dir, await start(dir, -1));
+export interface SupervisedNatsOptions {
+  readonly name: string;
+  /** The folder of its files. */
+  readonly dir: string;
+  /** Starts the server again, on the same port. */
+  readonly restart: () => Promise<RunningServer>;
 }
 
 export class SupervisedNats {
+  readonly name: string;
   readonly url: string;
   readonly port: number;
-  /** The storage limit of the server, which determines the sizes of the streams. */
-  readonly storeBytesMax: number;
-  readonly #dir: string;
+  readonly #options: SupervisedNatsOptions;
   readonly #checking: NodeJS.Timeout;
   readonly #watching: Promise<void>;
-  #server: NatsServer;
+  #server: RunningServer;
   #isUp = true;
   #isWanted = true;
-  #killed: NatsServer | undefined;
+  #killed: RunningServer | undefined;
   #downMs = 0;
   #starts = 1;
   #ownEndings = 0;
 
-  constructor(dir: string, server: NatsServer) {
-    this.#dir = dir;
+  constructor(server: RunningServer, options: SupervisedNatsOptions) {
+    this.#options = options;
     this.#server = server;
+    this.name = options.name;
     this.url = server.url;
     this.port = server.port;
-    this.storeBytesMax = server.storeBytesMax;
     this.#watching = this.#watch();
     this.#checking = setInterval(() => void this.#check(), CHECK_EVERY_MS);
+  }
+
+  /** The storage limit of the server, which determines the sizes of the streams. */
+  get storeBytesMax(): number {
+    return this.#server.storeBytesMax;
+  }
+
+  get monitorUrl(): string {
+    return this.#server.monitorUrl;
   }
 
   get starts(): number {
@@ -77,9 +79,18 @@ export class SupervisedNats {
     this.#server.kill("SIGCONT");
   }
 
-  async ready(timeoutMs: number): Promise<boolean> {
-    const end = performance.now() + timeoutMs;
-    while (!this.#isUp && performance.now() < end) await sleep(20);
+  /** Whether the server runs and has all messages of its streams. */
+  async isHealthy(): Promise<boolean> {
+    if (!this.#isUp) return false;
+    try {
+      const url = new URL("/healthz", this.monitorUrl);
+      return (await fetch(url, { signal: AbortSignal.timeout(HEALTH_MS) })).ok;
+    } catch {
+      return false;
+    }
+  }
+
+  get isUp(): boolean {
     return this.#isUp;
   }
 
@@ -106,7 +117,7 @@ export class SupervisedNats {
 
   async #restart(): Promise<void> {
     try {
-      this.#server = await start(this.#dir, this.port);
+      this.#server = await this.#options.restart();
       this.#starts += 1;
       this.#isUp = true;
     } catch {
@@ -118,6 +129,6 @@ export class SupervisedNats {
   /** Checks the server as the supervision of the standalone fleet does. */
   async #check(): Promise<void> {
     const server = this.#server;
-    if (this.#isUp && (await needsRestart(server, this.#dir)) && this.#isUp) server.kill("SIGTERM");
+    if (this.#isUp && (await needsRestart(server, this.#options.dir)) && this.#isUp) server.kill("SIGTERM");
   }
 }
