@@ -3,13 +3,16 @@
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { recordLines } from "../../../services/cli/commands/transfer/mission-lines.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { exportedRecordHash } from "../../../shared/transfer/record-verifier.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
+import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
 import type { Result } from "../../services/cli/process.ts";
 
@@ -211,6 +214,60 @@ describe("fleet export and import of a mission", { timeout: CALLS_MS }, () => {
       ]);
     }
     expect(await there.getTask("msn-forged")).toBeNull();
+  });
+
+  test("leaves out a mission of which the fleet had lost a record", async () => {
+    await work("msn-lost");
+    await from("export", "--task", "msn-lost", "--out", file("kept.jsonl"));
+    const name = "sortie/srt-002";
+    const lost = linesOf("kept.jsonl").map((line) => {
+      if (line.kind === "task_end") return { ...line, records: line.records - 1, records_lost: 1 };
+      return line.name === name ? { kind: "record_lost", name, reason: "the fleet does not have it" } : line;
+    });
+    writeFileSync(file("lost.jsonl"), sealed(lost));
+    const verified = await from("export", "verify", file("lost.jsonl"));
+    expect(verified).toMatchObject({ exit: 8 });
+    expect(verified.out).toContain("the fleet could not read 1 record of missions");
+    const refused = await into("import", file("lost.jsonl"), "--json");
+    expect(refused.exit).toBe(8);
+    expect(JSON.parse(refused.out)).toMatchObject({ imported: [], incomplete: ["msn-lost"] });
+    expect(await there.getTask("msn-lost")).toBeNull();
+  });
+
+  test("names a record that the store has lost or holds in another form, in place of its bytes", () => {
+    const task = {} as Line;
+    const bytes = Buffer.from("a record").toString("base64");
+    const newest = new Map([
+      ["mission", exportedRecordHash(bytes)],
+      ["locks", "0".repeat(64)],
+      ["mailbox", "1".repeat(64)],
+    ]);
+    const records = new Map([
+      ["mission", bytes],
+      ["locks", bytes],
+    ]);
+    const lines = [...recordLines(newest, { task, records })].map((line: Line) => [line.kind, line.name]);
+    expect(lines).toEqual([
+      ["record", "mission"],
+      ["record_lost", "locks"],
+      ["record_lost", "mailbox"],
+    ]);
+    const none = [...recordLines(newest, null)].map(({ kind }) => kind);
+    expect(none).toEqual(["record_lost", "record_lost", "record_lost"]);
+  });
+
+  test("is not for agents, whose messages it would show to each other", async () => {
+    await work("msn-secret");
+    const plain = { taskId: "plain", checkpoint: input(), ...PATIENT };
+    await dispatch.createCheckpoint(plain);
+    const issued = await from("access", "issue", "--agent", "worker-9", "--out", file("worker-9.creds"));
+    expect(issued).toMatchObject({ exit: 0 });
+    const env = { ...environment(source), FLEET_NATS_CREDS: file("worker-9.creds") };
+    const exported = (task: string) =>
+      callCli(["export", "--agent", "worker-9", "--task", task, "--out", file(`${task}.jsonl`)], { env });
+    expect(await exported("plain")).toMatchObject({ exit: 0, err: "" });
+    expect((await exported("msn-secret")).exit).toBe(77);
+    expect(existsSync(file("msn-secret.jsonl"))).toBe(false);
   });
 
   test("says of a file of an earlier format that it has no records", async () => {
