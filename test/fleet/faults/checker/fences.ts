@@ -3,7 +3,14 @@
  * applied to a task without an owner. Only the commands of operators need no fence. The attempts of superseded agents are counted, because
  * without them the check proves nothing.
  */
-import { applicationsOf, type Command, commandEntries, type Evidence, type Violation } from "./evidence.ts";
+import {
+  applicationsOf,
+  type Command,
+  commandEntries,
+  type Evidence,
+  OF_OPERATORS,
+  type Violation,
+} from "./evidence.ts";
 import { revokesOwnership } from "./owners.ts";
 
 export interface ZombieCounts {
@@ -16,8 +23,6 @@ export interface ZombieCounts {
   /** The calls of agents that were superseded by a handoff. */
   readonly after_handoff: number;
 }
-
-const OF_OPERATORS: ReadonlySet<string> = new Set(["remove", "retain"]);
 
 export function checkFences({ finalState }: Evidence, commands: ReadonlyMap<string, Command>): Violation[] {
   const found: Violation[] = [];

@@ -3,7 +3,15 @@
  * agent was the owner. The evidence are the heartbeats recorded at the bus, and the reports of the agents and their runners.
  */
 import { kindOf } from "../../workers/task-kinds.ts";
-import type { Entry, Evidence, ExitRecord, FinalTask, HeartbeatRecord, Violation } from "../evidence.ts";
+import {
+  type Entry,
+  type Evidence,
+  type ExitRecord,
+  type FinalTask,
+  type HeartbeatRecord,
+  OF_OPERATORS,
+  type Violation,
+} from "../evidence.ts";
 import { timeOf } from "../handoff/handoff-history.ts";
 import { givesOwnership } from "../owners.ts";
 import { type RecoveryHistory, type RecoveryMove, recoveryReporter } from "./recovery-history.ts";
@@ -106,11 +114,15 @@ function reportOf(
   );
 }
 
-/** A refusal is of a superseded agent's command, and no sign of life of the owner. */
+/** A refusal is of a superseded agent's command, and no sign of life of the owner. Nor is a command of an operator. */
 function lastWriteUnder({ entries }: FinalTask, failed: Entry): Entry | undefined {
   const own = entries.filter(
     ({ op, seq, fence, command_id }) =>
-      op !== "refuse" && seq < failed.seq && fence === failed.fence - 1 && command_id !== null,
+      op !== "refuse" &&
+      !OF_OPERATORS.has(op) &&
+      seq < failed.seq &&
+      fence === failed.fence - 1 &&
+      command_id !== null,
   );
   return own.at(-1);
 }

@@ -1,9 +1,11 @@
 /** The checker accepts the removals of a correct fleet, and reports every illegal removal and every lost trace of one. */
 import { describe, expect, test } from "vitest";
+import { POLICY } from "../../environment/policy.ts";
 import { judge } from "../checker.ts";
 import { seen } from "../scripted-history.ts";
 import { ScriptedRemovals } from "./scripted-removals.ts";
 
+const SILENCE_MS = POLICY.defaults.recovery.silence_ms;
 const violationsOf = (history: ScriptedRemovals) => judge(history.evidence()).violations;
 const kinds = (history: ScriptedRemovals): string[] => [
   ...new Set(violationsOf(history).map(({ kind }) => kind)),
@@ -57,6 +59,17 @@ describe("a correct fleet", () => {
     for (const id of ids.slice(0, 2)) history.remove(id, "completed");
     expect(violationsOf(history)).toEqual([]);
   });
+});
+
+test("the command of an operator is no sign of life of the owner", () => {
+  const history = new ScriptedRemovals();
+  history.startWork();
+  history.wallMs += SILENCE_MS - 1_000;
+  history.hold(["case"]);
+  history.wallMs += 2_000;
+  history.fail("lease_lapsed", "crash");
+  history.recover("b", 1);
+  expect(violationsOf(history)).toEqual([]);
 });
 
 describe("an illegal removal is reported:", () => {

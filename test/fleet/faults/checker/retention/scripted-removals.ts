@@ -3,12 +3,12 @@ import type { RemovalReason } from "../../../../../shared/protocol/retention.ts"
 import type { CallAttempt } from "../../agents/history.ts";
 import { POLICY } from "../../environment/policy.ts";
 import { versionName } from "../evidence.ts";
-import { ScriptedHandoffs } from "../handoff/scripted-handoffs.ts";
+import { ScriptedRecoveries } from "../recovery/scripted-recoveries.ts";
 import type { Mutable } from "../scripted-history.ts";
 
 const { max: MAX } = POLICY.defaults.retention;
 
-export class ScriptedRemovals extends ScriptedHandoffs {
+export class ScriptedRemovals extends ScriptedRecoveries {
   #positions = new Map<string, number>();
 
   /** Writes checkpoints and returns their ids. */
