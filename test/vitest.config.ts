@@ -51,8 +51,8 @@ export default defineConfig({
     // Four workers even on two cores, because the tests of whole fleets mostly wait.
     maxWorkers: Math.max(4, availableParallelism() - 1),
     sequence: { sequencer: LongestFirst },
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     // A poll ends when its condition holds; the default of one second would measure the load of the machine.
     expect: { poll: { timeout: 20_000, interval: 20 } },
   },

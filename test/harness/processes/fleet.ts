@@ -38,7 +38,7 @@ export interface TestFleet {
   stop(): Promise<void>;
 }
 
-const READY_MS = 40_000;
+const READY_MS = 100_000;
 
 /**
  * Resolves when the fleet has committed its first command: a cold fleet on a busy machine answers late, and then a client queues
