@@ -107,7 +107,7 @@ export const taskEndLineSchema = z.looseObject({
   digest: digestSchema,
 });
 
-/** A task whose head is damaged. Nothing else of it is in the file. */
+/** A task whose head is damaged, or whose import has not ended. Nothing else of it is in the file. */
 export const unreadableLineSchema = z.looseObject({
   kind: z.literal("unreadable"),
   task_id: tokenSchema,

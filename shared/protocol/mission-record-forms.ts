@@ -17,11 +17,16 @@ import { MAILBOX_EVENTS, MESSAGE_KINDS, MESSAGE_STATES } from "./mission-message
 const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
 const count = z.int().min(0);
 const number = z.int().min(1);
+/** Far from the end of the safe integers, so that numbers can follow. */
+const messageNumber = number.max(1_000_000_000);
+const messageTimeout = number.max(LIMITS.message_timeout_ms_max);
+/** What stands for a secret may be longer than the secret was. */
+const text = (chars: number) => z.string().max(2 * chars);
 
 const missionForm = z.looseObject({
   mission_id: tokenSchema,
-  title: z.string(),
-  description: z.string().nullable(),
+  title: text(LIMITS.mission_title_chars_max),
+  description: text(LIMITS.mission_description_chars_max).nullable(),
   status: missionStatusSchema,
   agent_type: tokenSchema,
   created_by: principalSchema,
@@ -44,6 +49,7 @@ const missionForm = z.looseObject({
 
 const sortieForm = sortieSchema.extend({
   sortie_id: tokenSchema,
+  title: text(LIMITS.mission_title_chars_max),
   status: sortieStatusSchema,
   assigned_to: principalSchema.nullable(),
   files: z.array(fileSchema).max(LIMITS.sortie_files_count_max),
@@ -57,31 +63,35 @@ const claim = {
   lock_id: z.string(),
   agent_id: principalSchema,
   sortie_id: tokenSchema.nullable(),
-  purpose: z.string(),
+  purpose: text(LIMITS.lock_purpose_chars_max),
   timeout_ms: number,
 };
 
 const locksForm = z.looseObject({
-  locks: z.array(
-    z.looseObject({
-      ...claim,
-      path: fileSchema,
-      fence: count,
-      acquired_at: time,
-      expires_at: time,
-      waiters: z
-        .array(z.looseObject({ ...claim, since: time, deadline: time }))
-        .max(LIMITS.lock_waiters_count_max),
+  locks: z
+    .array(
+      z.looseObject({
+        ...claim,
+        path: fileSchema,
+        fence: count,
+        acquired_at: time,
+        expires_at: time,
+        waiters: z
+          .array(z.looseObject({ ...claim, since: time, deadline: time }))
+          .max(LIMITS.lock_waiters_count_max),
+      }),
+    )
+    .refine((locks) => new Set(locks.map(({ path }) => path)).size === locks.length, {
+      error: "each file once",
     }),
-  ),
 });
 
 const mailboxForm = z.looseObject({
-  next: number,
+  next: messageNumber,
   open: z
     .array(
       z.looseObject({
-        number,
+        number: messageNumber,
         kind: z.enum(MESSAGE_KINDS),
         /** Absent in the records of earlier versions. */
         from: senderSchema.exactOptional(),
@@ -99,13 +109,13 @@ const mailboxForm = z.looseObject({
 
 const messageForm = z.looseObject({
   message_id: z.string(),
-  number,
+  number: messageNumber,
   kind: z.enum(MESSAGE_KINDS),
   from: senderSchema,
-  to: z.array(principalSchema),
-  subject: z.string(),
+  to: z.array(principalSchema).min(1, "at least one recipient"),
+  subject: text(LIMITS.message_subject_chars_max),
   sent_at: time,
-  timeout_ms: number,
+  timeout_ms: messageTimeout,
   deadline: time,
   state: z.enum(MESSAGE_STATES),
   receipts: z.array(z.looseObject({ agent_id: principalSchema, at: time })),
@@ -113,7 +123,7 @@ const messageForm = z.looseObject({
   requeues: count,
 });
 
-const bodyForm = z.looseObject({ number, text: z.string() });
+const bodyForm = z.looseObject({ number: messageNumber, text: text(LIMITS.message_body_chars_max) });
 
 export const MISSION_RECORD_FORMS = {
   mission: missionForm,

@@ -4,7 +4,7 @@
  */
 import type { Decision } from "../../lifecycle/decision.ts";
 import { LockChanges, type LockTable } from "../../lifecycle/mission/locks.ts";
-import { EMPTY_MAILBOX, type MessageRecord, placeOfMessage } from "../../lifecycle/mission/mailbox.ts";
+import { EMPTY_MAILBOX } from "../../lifecycle/mission/mailbox.ts";
 import { endOfMission, recounted } from "../../lifecycle/mission/mission.ts";
 import { statedRecord } from "../../lifecycle/trail/stated-record.ts";
 import type { ImportRecordsCommand } from "../../protocol/commands.ts";
@@ -13,13 +13,14 @@ import { SORTIE_STATUSES, type SortieCounts } from "../../protocol/mission.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
 import { statedChange } from "../mission/lock-facts.ts";
-import { readMailbox, readMessages } from "../mission/messages/mailbox-records.ts";
+import { readMailbox } from "../mission/messages/mailbox-records.ts";
 import { namedMessages } from "../mission/messages/written-messages.ts";
 import { indexMailbox } from "../mission/mission-due.ts";
 import { readMission, readSorties } from "../mission/mission-records.ts";
 import { LOCKS_NAME, recordKeyOf, writeRecords } from "../mission/sealed-record.ts";
 import { begin, type CommandContext, complete, decided, type Replay } from "../task/command-transaction.ts";
 import type { RememberedOwnership } from "../task/idempotency.ts";
+import { requireImportedMessages } from "./imported-messages.ts";
 import {
   type ImportedRecord,
   importedLocks,
@@ -108,7 +109,7 @@ export async function openImportedMission(
     throw invalid("records", `${mission.sorties[wrong]} sorties that are ${wrong}`, counts[wrong]);
   if (endOfMission(mission.status) === null) tx.set(keys.activeMission(task), new Uint8Array(0));
   const mailbox = await readMailbox(tx, keys, task);
-  const messages = await requireOpenMessages(tx, keys, task, mailbox.open);
+  const messages = await requireImportedMessages(tx, keys, task, mailbox);
   const due = (ms: number): string => new Date(nowMs + ms).toISOString();
   const queued = messages
     .filter(({ state }) => state === "queued")
@@ -119,20 +120,4 @@ export async function openImportedMission(
   const after = { ...mailbox, open };
   indexMailbox(tx, { tenant, task }, { before: EMPTY_MAILBOX, after });
   return writeRecords(tx, namedMessages(keys, task, { mailbox: after, messages: queued }), audit_seq + 1);
-}
-
-async function requireOpenMessages(
-  tx: Tx,
-  keys: TenantKeys,
-  task: string,
-  open: readonly { readonly number: number; readonly state: string }[],
-): Promise<MessageRecord[]> {
-  const numbers = open.map(({ number }) => number);
-  const messages = await readMessages(tx, keys, task, numbers);
-  const bodies = await tx.getMany(numbers.map((number) => keys.messageBody(task, placeOfMessage(number))));
-  return open.map(({ number, state }, i) => {
-    const message = messages[i];
-    if (message != null && message.state === state && bodies[i] !== undefined) return message;
-    throw invalid("records", `message ${number} with its body, which is ${state}`, message?.state);
-  });
 }

@@ -85,6 +85,11 @@ describe("a mission", { timeout: CALLS_MS }, () => {
     );
     expect(await fleet("sorties", "--status", "in_progress")).toMatch(/^srt-002 +in_progress +specialist-2/m);
 
+    // JSON has the names of the protocol.
+    const noted = ["sortie", "update", "srt-003", "--notes", "read the code", "--json"];
+    const updated = JSON.parse(await fleet("--agent", "specialist-3", ...noted));
+    expect(Object.keys(updated).filter((name) => /[A-Z]/.test(name))).toEqual([]);
+    expect(updated).toMatchObject({ task_id: "msn-auth" });
     expect(await fleet("missions", "--active")).toMatch(/^msn-auth +in_progress +25% +4 /m);
     expect(await refused("mission", "update", "msn-auth", "-s", "completed")).toContain("open sorties");
     await fleet("mission", "update", "msn-auth", "-s", "cancelled");

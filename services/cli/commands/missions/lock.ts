@@ -1,6 +1,7 @@
 // `fleet lock`: holds, renews and releases the files of a mission.
 
 import type { Command } from "commander";
+import { toSnake } from "../../../../shared/sdk/case-convert.ts";
 import { secondsOrDuration } from "../../input/duration.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -78,7 +79,7 @@ async function acquire(session: Session, path: string, flags: Flags): Promise<vo
   try {
     const result = await handle.acquireLock(path, { purpose, sortieId, timeoutMs, waitMs, signal });
     await session.show(
-      result,
+      toSnake(result),
       () => `Locked: ${result.path}\nFence: ${result.fence}\nUntil: ${result.until}`,
     );
   } catch (error) {
@@ -98,14 +99,14 @@ async function renew(session: Session, path: string, flags: Flags): Promise<void
   const { mission: id, expires: timeoutMs, fence } = flags;
   const { handle } = await namedMission(session, id, { fence });
   const result = await handle.renewLock(path, { ...session.deadline, timeoutMs });
-  await session.show(result, () => `Renewed: ${result.path}\nUntil: ${result.until}`);
+  await session.show(toSnake(result), () => `Renewed: ${result.path}\nUntil: ${result.until}`);
 }
 
 async function release(session: Session, path: string, flags: Flags): Promise<void> {
   const { mission: id, force = false, fence } = flags;
   const { handle } = await namedMission(session, id, { fence });
   const result = await handle.releaseLock(path, { ...session.deadline, force });
-  await session.show(result, () =>
+  await session.show(toSnake(result), () =>
     result.heldBy === null
       ? `Released: ${result.path}`
       : `Released: ${result.path}\nNow held by: ${result.heldBy}`,

@@ -1,6 +1,7 @@
 // `fleet message ack` and `cancel`: end messages that the call names, each by itself.
 
 import { FleetError } from "../../../../shared/protocol/errors.ts";
+import { toSnake } from "../../../../shared/sdk/case-convert.ts";
 import type { MessageResult } from "../../../../shared/sdk/sdk.ts";
 import { type NamedMessage, namedMessage } from "../../input/message-id.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -19,14 +20,14 @@ export async function acknowledgeMessages(
   const results = await endEach(session, ids, flags, "acknowledge");
   const { renderReceipt } = await import("../../rendering/missions/messages.ts");
   if (results.length > 0)
-    await session.show({ messages: results }, () => results.map(renderReceipt).join("\n"));
+    await session.show({ messages: results.map(toSnake) }, () => results.map(renderReceipt).join("\n"));
 }
 
 export async function cancelMessages(session: Session, ids: readonly string[], flags: Flags): Promise<void> {
   const results = await endEach(session, ids, flags, "cancelMessage");
   const { renderCancellation } = await import("../../rendering/missions/messages.ts");
   if (results.length > 0)
-    await session.show({ messages: results }, () => results.map(renderCancellation).join("\n"));
+    await session.show({ messages: results.map(toSnake) }, () => results.map(renderCancellation).join("\n"));
 }
 
 async function endEach(

@@ -2,6 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { toSnake } from "../../../../shared/sdk/case-convert.ts";
 import type { MailboxEvent } from "../../../../shared/sdk/sdk.ts";
 import { secondsOrDuration } from "../../input/duration.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
@@ -145,7 +146,7 @@ async function sendOne(session: Session, subject: string, flags: Flags): Promise
     session.warn({ code: "UNKNOWN_RECIPIENT", text, details: { agent_id } });
   }
   const { renderSentMessage } = await import("../../rendering/missions/messages.ts");
-  await session.show(result, () =>
+  await session.show(toSnake(result), () =>
     quiet === true ? qualifiedMessageId(result.taskId, result.messageId) : renderSentMessage(result),
   );
 }
@@ -190,7 +191,7 @@ async function subscribe(session: Session, { mission: id, events, none, fence }:
   }
   const { handle } = await namedMission(session, id, { fence });
   const result = await handle.subscribe(events ?? [], session.deadline);
-  await session.show(result, () =>
+  await session.show(toSnake(result), () =>
     result.events.length === 0 ? "Subscribed to no events." : `Subscribed to: ${result.events.join(", ")}`,
   );
 }

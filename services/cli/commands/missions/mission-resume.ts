@@ -1,6 +1,7 @@
 // `fleet resume` of a mission: restores its sorties from a checkpoint, after a confirmation (US-305).
 
 import type { PromptBudget } from "../../../../shared/protocol/prompt.ts";
+import { toSnake } from "../../../../shared/sdk/case-convert.ts";
 import type { Mission, MissionHandle, Resumption } from "../../../../shared/sdk/sdk.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
@@ -46,7 +47,7 @@ export async function restoreMission(session: Session, flags: MissionResumeFlags
   const resumption = await handle.resume({ ...session.deadline, checkpointId });
   const prompt = await promptOf(handle, resumption, budget);
   if (out !== undefined) await (await import("../../runtime/output.ts")).writePrivateFile(out, prompt);
-  await session.show({ ...resumption, prompt }, () => {
+  await session.show({ ...toSnake(resumption), prompt }, () => {
     const done = rendering.renderResumption(resumption);
     return yes === true ? `${point()}\n\n${done}` : done;
   });

@@ -2,6 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { toSnake } from "../../../../shared/sdk/case-convert.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
@@ -67,7 +68,9 @@ async function start(session: Session, id: string | undefined, flags: StartFlags
   const name = id ?? `msn-${newCommandId()}`;
   const options = { ...session.deadline, fence };
   const result = await client.mission(name).start({ title, description, agentType }, options);
-  await session.show(result, () => (flags.quiet ? result.taskId : `Mission started: ${result.taskId}`));
+  await session.show(toSnake(result), () =>
+    flags.quiet ? result.taskId : `Mission started: ${result.taskId}`,
+  );
 }
 
 interface ListFlags {
@@ -141,5 +144,5 @@ async function updateMission(
   const { handle } = await recoveredMission(session, id, flags);
   const result = await handle.update({ title, status }, session.deadline);
   const { renderMissionResult } = await import("../../rendering/missions/mission.ts");
-  await session.show(result, () => renderMissionResult("Mission updated", result));
+  await session.show(toSnake(result), () => renderMissionResult("Mission updated", result));
 }

@@ -2,6 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { toSnake } from "../../../../shared/sdk/case-convert.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
@@ -75,7 +76,7 @@ async function add(session: Session, title: string, flags: Flags): Promise<void>
   const sortie = { title, sortieId, assignedTo, ...(files !== undefined && { files: [...files] }) };
   const result = await handle.addSorties([sortie], session.deadline);
   const { renderMissionResult } = await import("../../rendering/missions/mission.ts");
-  await session.show(result, () =>
+  await session.show(toSnake(result), () =>
     renderMissionResult(`Sortie added: ${result.sortieIds?.join(", ")}`, result),
   );
 }
@@ -101,5 +102,5 @@ async function change(session: Session, sortieId: string, flags: Flags): Promise
   };
   const result = await handle.updateSortie(sortieId, revision, session.deadline);
   const { renderMissionResult } = await import("../../rendering/missions/mission.ts");
-  await session.show(result, () => renderMissionResult(`Sortie updated: ${sortieId}`, result));
+  await session.show(toSnake(result), () => renderMissionResult(`Sortie updated: ${sortieId}`, result));
 }

@@ -231,6 +231,7 @@ async function* changedTasks(session: Session, since: string | null): AsyncGener
 async function addTask(sink: ExportSink, taskId: string, lines: AsyncIterable<ExportLine>): Promise<void> {
   const { createHash } = await import("node:crypto");
   const { exportLineText } = await import("../../../../shared/transfer/export-line.ts");
+  const { isImportUnfinished } = await import("./task-lines.ts");
   const digest = createHash("sha256");
   const counts = { audit: 0, checkpoint: 0, lost: 0, record: 0, record_lost: 0, handoff: 0 };
   let isBegun = false;
@@ -242,8 +243,9 @@ async function addTask(sink: ExportSink, taskId: string, lines: AsyncIterable<Ex
       if (line.kind in counts) counts[line.kind as keyof typeof counts] += 1;
     }
   } catch (error) {
+    if (isBegun || !(error instanceof FleetError)) throw error;
     // A task whose head is damaged has no trail that could be trusted.
-    if (isBegun || !(error instanceof FleetError) || error.code !== "CORRUPT") throw error;
+    if (error.code !== "CORRUPT" && !isImportUnfinished(error)) throw error;
     return sink.add({ kind: "unreadable", task_id: taskId, reason: error.message });
   }
   const { audit: entries, checkpoint: versions, lost, handoff: handoffs } = counts;

@@ -75,8 +75,11 @@ export async function verifiedFile(path: string): Promise<VerifiedFile> {
   const references = new Map<string, ReadonlyMap<string, number>>();
   let referenced = new Map<string, number>();
   let removed = new RemovedCheckpoints();
+  /** An earlier version exported tasks whose import had not ended. */
+  let isPart = false;
   const note = (line: ExportLine, end: number): void => {
     removed.add(line);
+    if (line.kind === "task") isPart = line.task.origin?.complete === false;
     if (line.kind === "checkpoint")
       for (const [sha256, size] of referencesIn(line.checkpoint)) referenced.set(sha256, size);
     if (line.kind === "artifact") artifacts.set(line.sha256, { size: line.size, start: end });
@@ -85,7 +88,7 @@ export async function verifiedFile(path: string): Promise<VerifiedFile> {
     tasks.set(line.task_id, line.digest);
     references.set(line.task_id, referenced);
     referenced = new Map();
-    if (!removed.isWhole || (line.records_lost ?? 0) > 0) incomplete.add(line.task_id);
+    if (isPart || !removed.isWhole || (line.records_lost ?? 0) > 0) incomplete.add(line.task_id);
     removed = new RemovedCheckpoints();
   };
   const { summary, withoutRecords } = await refusingFaults(path, () => readExport(path, note));

@@ -14,7 +14,10 @@ import { missionMoment, recordLines } from "./mission-lines.ts";
 /** Versions that are read at once, each of which may have 1 MB. */
 const READS = 8;
 
-/** All lines but the last, which has the digest of those that were written. Throws NOT_FOUND, or CORRUPT for a damaged head. */
+/**
+ * All lines but the last, which has the digest of those that were written. Throws NOT_FOUND, CORRUPT for a damaged head, or `importUnfinished`
+ * for a task of which a part is imported: an export of it would pass for the whole.
+ */
 export async function* taskLines(
   client: FleetClient,
   taskId: string,
@@ -24,6 +27,7 @@ export async function* taskLines(
   // A mission that begins after this head is not of the state that the file holds.
   const mission = await missionMoment(client, taskId, call);
   const { task } = mission ?? first;
+  if (task.origin?.complete === false) throw importUnfinished(taskId);
   yield { kind: "task", task };
   const begun = new Set<string>();
   const newest = new NewestRecords();
@@ -49,6 +53,15 @@ export async function* taskLines(
   yield* recordLines(newest.hashes, mission);
   yield* handoffLines(client, taskId, begun, call);
 }
+
+const IMPORTING = "importing";
+
+const importUnfinished = (taskId: string): FleetError =>
+  new FleetError("CONFLICT", "its import has not ended: repeat `fleet import` with the same file", {
+    details: { task_id: taskId, reason: IMPORTING },
+  });
+
+export const isImportUnfinished = ({ details }: FleetError): boolean => details.reason === IMPORTING;
 
 /** The version that the entry made; null: it made none. */
 async function versionLine(

@@ -2,6 +2,7 @@
 
 import { phaseSchema } from "../../../../shared/protocol/checkpoint.ts";
 import { reasonText } from "../../../../shared/sdk/agent/messages.ts";
+import { toSnake } from "../../../../shared/sdk/case-convert.ts";
 import type { CheckpointOutcome, HandoffOutcome } from "../../../../shared/sdk/client/outcome.ts";
 import type { MissionCheckpoint } from "../../../../shared/sdk/mission/mission.ts";
 import { objectOf } from "../../input/checkpoint/checkpoint.ts";
@@ -14,11 +15,7 @@ export function outcomeData(
   outcome: CheckpointOutcome | HandoffOutcome | MissionCheckpoint,
 ): JsonObject & { readonly status: string } {
   const { outcome: status, ...rest } = outcome;
-  const entries = Object.entries(rest).map(([key, value]) => [
-    key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-    value,
-  ]);
-  return { status, ...Object.fromEntries(entries) };
+  return { status, ...(toSnake(rest) as JsonObject) };
 }
 
 /** `done`: the change in words, as in "Checkpoint created". */

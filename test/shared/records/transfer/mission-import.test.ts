@@ -294,6 +294,13 @@ describe.each(ENGINES)("an imported mission on %s", (engine) => {
       "an id of another number": [changed("message/1", (value) => (value.message_id = "msg-0009"))],
       "a body without text": [changed("body/1", (value) => delete value.text)],
       "a time that is none": [changed("mailbox", (value) => (value.open[0].deadline = "soon"))],
+      "a time-out without end": [
+        changed("message/1", (value) => (value.timeout_ms = Number.MAX_SAFE_INTEGER)),
+      ],
+      "no recipient": [changed("message/1", (value) => (value.to = []))],
+      "a subject without end": [changed("message/1", (value) => (value.subject = "x".repeat(200_000)))],
+      "no room for further messages": [changed("mailbox", (value) => (value.next = Number.MAX_SAFE_INTEGER))],
+      "a file with two locks": [changed("locks", (value) => value.locks.push(value.locks[0]))],
       "a record twice": [named("mission"), named("mission")],
       "one of two": [named("mission"), changed("body/1", (value) => (value.text = 7))],
     };
@@ -316,6 +323,24 @@ describe.each(ENGINES)("an imported mission on %s", (engine) => {
     expect(records).toHaveLength(read.records.length - 1);
     const origin = { ...read.origin, records: records.length };
     expect(await codeOf(importTask(bench.repository, { ...read, origin, records }, BY))).toBe("INVALID");
+    expect((await bench.repository.task(TARGET, MISSION)).origin).toMatchObject({ complete: false });
+  });
+
+  test.each<[string, string, (value: Forged) => void]>([
+    ["whose next message would replace another", "mailbox", (value) => (value.next = 1)],
+    ["whose queued message is not open", "mailbox", (value) => value.open.pop()],
+    ["with an open message twice", "mailbox", (value) => value.open.push(value.open[0])],
+    ["with the body of another message", "body/1", (value) => (value.number += 1_000)],
+  ])("does not end %s", async (_name, name, change) => {
+    const read = await work();
+    const records = read.records.map((one) => {
+      if (one.name !== name) return one;
+      const { value } = openRecord<Forged>(Buffer.from(one.bytes, "base64"));
+      change(value);
+      const bytes = encodeRecord(value, 7);
+      return { name, hash: recordHash(bytes), bytes: Buffer.from(bytes).toString("base64") };
+    });
+    expect(await codeOf(importTask(bench.repository, { ...read, records }, BY))).toBe("INVALID");
     expect((await bench.repository.task(TARGET, MISSION)).origin).toMatchObject({ complete: false });
   });
 
