@@ -179,7 +179,7 @@ describe("the examples of seed 002", { timeout: CALLS_MS }, () => {
     const resumed = JSON.parse(await fleet("resume", "-y", "--out", file, "--json")) as { prompt: string };
     expect(resumed).toMatchObject({
       restored: { sorties: expect.any(Number) },
-      recoveryContext: { mission_summary: "Implement user authentication" },
+      recovery_context: { mission_summary: "Implement user authentication" },
     });
     expect(resumed.prompt).toMatch(
       /^## Recovery Context\n\nYou are resuming a mission after context compaction\.\n/,
