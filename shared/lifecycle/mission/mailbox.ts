@@ -10,6 +10,7 @@
  * so its size does not grow with the number of messages.
  */
 import { FleetError } from "../../protocol/errors.ts";
+import { groupBy } from "../../protocol/group-by.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { MessageSnapshot } from "../../protocol/mission.ts";
 import type { MailboxEvent, MessageKind, MessageState } from "../../protocol/mission-messages.ts";
@@ -332,7 +333,7 @@ function withRoom(open: Open, message: MessageRecord, isShared: boolean): Open {
 
 /** The sender with the most failed messages makes room, so that no other agent can displace those of the rest. */
 function oldestOfMostFailed(open: Open): OpenMessage | undefined {
-  const failed = Map.groupBy(
+  const failed = groupBy(
     open.filter(({ state }) => state === "failed"),
     ({ from }) => from,
   );

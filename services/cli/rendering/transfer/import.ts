@@ -46,7 +46,9 @@ export function renderImport(report: ImportReport, view: View): string {
   const written = imported.length + continued.length;
   const head = dry_run
     ? `${colors.yellow("Nothing was changed.")} An import would write ${counted(written, "task")}.`
-    : `${colors.green("✓")} Imported ${counted(written, "task")} with ${counted(versions, "version")} of checkpoints from ${plain(report.file)}.`;
+    : written === 0
+      ? `Nothing of ${plain(report.file)} was imported now.`
+      : `${colors.green("✓")} Imported ${counted(written, "task")} with ${counted(versions, "version")} of checkpoints from ${plain(report.file)}.`;
   const stored = [
     ...(tombstones === 0 ? [] : [`With the tombstones of ${counted(tombstones, "removed checkpoint")}.`]),
     ...(records === 0 ? [] : [`With ${counted(records, "record")} of missions.`]),
