@@ -14,7 +14,7 @@ import { projectRoot } from "../../harness/project-root.ts";
 import type { withoutHash } from "../../harness/records/imports.ts";
 import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
-import type { Result } from "../../services/cli/process.ts";
+import { callerEnvironment, commandsOf, json, linesIn } from "./commands.ts";
 
 /** A busy machine takes seconds for each call. */
 const CALLS_MS = 180_000;
@@ -25,20 +25,9 @@ let writer: FleetClient;
 let reader: FleetClient;
 let folder: string;
 
-const environment = ({ url, home }: TestFleet) => ({
-  FLEET_URL: url,
-  FLEET_HOME: home,
-  FLEET_SPOOL_DIR: join(home, "spool"),
-});
-const from = (...args: string[]): Promise<Result> => callCli(args, { env: environment(source) });
-const into = (...args: string[]): Promise<Result> => callCli(args, { env: environment(target) });
+const from = commandsOf(() => source);
+const into = commandsOf(() => target);
 const file = (name: string): string => join(folder, name);
-
-async function json(result: Promise<Result>) {
-  const { exit, out, err } = await result;
-  expect(err).toBe("");
-  return { exit, ...JSON.parse(out) };
-}
 
 interface Line {
   readonly kind: string;
@@ -47,11 +36,7 @@ interface Line {
   readonly task: Record<string, unknown>;
 }
 
-const linesOf = (name: string): Line[] =>
-  readFileSync(file(name), "utf8")
-    .trimEnd()
-    .split("\n")
-    .map((line) => JSON.parse(line));
+const linesOf = (name: string) => linesIn<Line>(file(name));
 
 /** The versions in a file as their first fleet has them, in one order. */
 function originsIn(name: string): unknown[] {
@@ -70,7 +55,7 @@ function originsIn(name: string): unknown[] {
 }
 
 async function scrubbed(fleet: TestFleet): Promise<Record<string, unknown>> {
-  return json(callCli(["scrub", "start", "--wait", "--json"], { env: environment(fleet) }));
+  return json(callCli(["scrub", "start", "--wait", "--json"], { env: callerEnvironment(fleet) }));
 }
 
 beforeAll(async () => {
@@ -191,7 +176,7 @@ describe("fleet import", { timeout: CALLS_MS }, () => {
       const before = (await reader.getTask("long"))?.origin?.imported ?? 0;
       const child = spawn(process.execPath, ["services/cli/main.ts", "import", file("long.jsonl")], {
         cwd: projectRoot,
-        env: { ...process.env, ...environment(target) },
+        env: { ...process.env, ...callerEnvironment(target) },
         stdio: "ignore",
       });
       const exited = once(child, "exit");
@@ -303,7 +288,7 @@ describe("fleet import", { timeout: CALLS_MS }, () => {
       { exit: 0 },
     );
     const env = {
-      ...environment(target),
+      ...callerEnvironment(target),
       FLEET_NATS_CREDS: file("coder-9.creds"),
       FLEET_AGENT_ID: "coder-9",
     };

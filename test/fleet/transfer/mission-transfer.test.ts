@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -14,7 +14,7 @@ import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
-import type { Result } from "../../services/cli/process.ts";
+import { callerEnvironment, commandsOf, json, linesIn } from "./commands.ts";
 
 /** A busy machine takes seconds for each call. */
 const CALLS_MS = 180_000;
@@ -31,23 +31,10 @@ let dispatch: FleetClient;
 let there: FleetClient;
 let folder: string;
 
-const environment = ({ url, home }: TestFleet) => ({
-  ...{ FLEET_URL: url, FLEET_HOME: home, FLEET_SPOOL_DIR: join(home, "spool"), COLUMNS: "160" },
-});
-const from = (...args: string[]): Promise<Result> => callCli(args, { env: environment(source) });
-const into = (...args: string[]): Promise<Result> => callCli(args, { env: environment(target) });
+const from = commandsOf(() => source);
+const into = commandsOf(() => target);
 const file = (name: string): string => join(folder, name);
-const linesOf = (name: string): Line[] =>
-  readFileSync(file(name), "utf8")
-    .trimEnd()
-    .split("\n")
-    .map((line) => JSON.parse(line));
-
-async function json(result: Promise<Result>) {
-  const { exit, out, err } = await result;
-  expect(err).toBe("");
-  return { exit, ...JSON.parse(out) };
-}
+const linesOf = (name: string) => linesIn<Line>(file(name));
 
 /** Finished, running and failed sorties, a lock with a waiter, messages that are delivered and queued. */
 async function work(id: string): Promise<void> {
@@ -262,7 +249,7 @@ describe("fleet export and import of a mission", { timeout: CALLS_MS }, () => {
     await dispatch.createCheckpoint(plain);
     const issued = await from("access", "issue", "--agent", "worker-9", "--out", file("worker-9.creds"));
     expect(issued).toMatchObject({ exit: 0 });
-    const env = { ...environment(source), FLEET_NATS_CREDS: file("worker-9.creds") };
+    const env = { ...callerEnvironment(source), FLEET_NATS_CREDS: file("worker-9.creds") };
     const exported = (task: string) =>
       callCli(["export", "--agent", "worker-9", "--task", task, "--out", file(`${task}.jsonl`)], { env });
     expect(await exported("plain")).toMatchObject({ exit: 0, err: "" });
@@ -311,7 +298,7 @@ describe("fleet export and import of a mission", { timeout: CALLS_MS }, () => {
       };
       const child = spawn(process.execPath, ["services/cli/main.ts", "import", file("large.jsonl")], {
         cwd: projectRoot,
-        env: { ...process.env, ...environment(target) },
+        env: { ...process.env, ...callerEnvironment(target) },
         stdio: "ignore",
       });
       const exited = once(child, "exit");

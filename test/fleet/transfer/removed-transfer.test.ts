@@ -1,14 +1,13 @@
 // Exports and imports of tasks from which retention removed checkpoints, between two real fleets.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { input } from "../../harness/records/records.ts";
-import { callCli } from "../../services/cli/call.ts";
-import type { Result } from "../../services/cli/process.ts";
+import { commandsOf, json, linesIn } from "./commands.ts";
 
 /** A busy machine takes seconds for each call. */
 const CALLS_MS = 180_000;
@@ -25,23 +24,10 @@ let writer: FleetClient;
 let reader: FleetClient;
 let folder: string;
 
-const environment = ({ url, home }: TestFleet) => ({
-  ...{ FLEET_URL: url, FLEET_HOME: home, FLEET_SPOOL_DIR: join(home, "spool"), COLUMNS: "160" },
-});
-const from = (...args: string[]): Promise<Result> => callCli(args, { env: environment(source) });
-const into = (...args: string[]): Promise<Result> => callCli(args, { env: environment(target) });
+const from = commandsOf(() => source);
+const into = commandsOf(() => target);
 const file = (name: string): string => join(folder, name);
-const linesOf = (name: string): Line[] =>
-  readFileSync(file(name), "utf8")
-    .trimEnd()
-    .split("\n")
-    .map((line) => JSON.parse(line));
-
-async function json(result: Promise<Result>) {
-  const { exit, out, err } = await result;
-  expect(err).toBe("");
-  return { exit, ...JSON.parse(out) };
-}
+const linesOf = (name: string) => linesIn<Line>(file(name));
 
 /** Six checkpoints, the second with two versions, of which an operator removes the first three. */
 async function pruned(task: string): Promise<string[]> {
