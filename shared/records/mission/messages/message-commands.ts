@@ -42,39 +42,43 @@ async function unknownOf(work: MissionTransaction, to: readonly string[]): Promi
 }
 
 /** A mission that has ended still takes receipts, so that its messages do not fail. */
-export async function acknowledgeMessage(
+export function acknowledgeMessage(
   tx: Tx,
   context: CommandContext,
   { message_id }: MessageAckCommand,
 ): Promise<RememberedMessage | Replay> {
-  const work = await MissionTransaction.begin(tx, context, { specialist: true });
-  if (!(work instanceof MissionTransaction)) return work;
-  const { agent, task } = context.actor;
-  // Throws NOT_FOUND without such a mission.
-  void work.mission;
-  const before = await requireMessage(tx, work.keys, task, message_id);
-  const message = (await work.mailbox()).acknowledge(before, agent);
-  await work.writeMailbox();
-  return work.complete(answerOf(work, message));
+  return changeMessage(tx, context, message_id, async (work, before) =>
+    (await work.mailbox()).acknowledge(before, context.actor.agent),
+  );
 }
 
 /** Also after the end of the mission. */
-export async function cancelMessage(
+export function cancelMessage(
   tx: Tx,
   context: CommandContext,
   { message_id }: MessageCancelCommand,
 ): Promise<RememberedMessage | Replay> {
+  const { agent } = context.actor;
+  return changeMessage(tx, context, message_id, async (work, before) => {
+    if (before.kind !== "message" || (before.from !== agent && !work.directs)) {
+      const rule = "only its sender, the coordinator and people cancel a message of an agent or a person";
+      throw new FleetError("FORBIDDEN", rule, { details: { message_id, from: before.from } });
+    }
+    return (await work.mailbox()).cancel(before, agent);
+  });
+}
+
+async function changeMessage(
+  tx: Tx,
+  context: CommandContext,
+  id: string,
+  change: (work: MissionTransaction, before: MessageRecord) => Promise<MessageRecord>,
+): Promise<RememberedMessage | Replay> {
   const work = await MissionTransaction.begin(tx, context, { specialist: true });
   if (!(work instanceof MissionTransaction)) return work;
-  const { agent, task } = context.actor;
   // Throws NOT_FOUND without such a mission.
   void work.mission;
-  const before = await requireMessage(tx, work.keys, task, message_id);
-  if (before.kind !== "message" || (before.from !== agent && !work.directs)) {
-    const rule = "only its sender, the coordinator and people cancel a message of an agent or a person";
-    throw new FleetError("FORBIDDEN", rule, { details: { message_id, from: before.from } });
-  }
-  const message = (await work.mailbox()).cancel(before, agent);
+  const message = await change(work, await requireMessage(tx, work.keys, context.actor.task, id));
   await work.writeMailbox();
   return work.complete(answerOf(work, message));
 }

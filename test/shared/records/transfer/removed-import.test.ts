@@ -173,7 +173,7 @@ describe.each(ENGINES)("an import of removed checkpoints on %s", (engine) => {
       "no hash": { hash: "none" },
       "no time": { removed_at: "yesterday" },
       "an unknown phase": { phase: "dreaming" },
-      nobody: { removed_by: "a b" },
+      "no principal": { removed_by: "a b" },
     };
     for (const [name, change] of Object.entries(forged))
       expect([name, await codeOf(step(0, change))]).toEqual([name, "INVALID"]);
