@@ -10,6 +10,7 @@ import type { CommandAnswer } from "../../shared/protocol/answers.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import { commandIdSchema } from "../../shared/protocol/ids.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
+import { requireProtocol } from "../../shared/protocol/protocol-version.ts";
 import {
   HEADERS,
   isInboxOf,
@@ -77,6 +78,7 @@ function read(parseCommand: ParseCommand, message: DurableMessage): ValidCommand
       details: { deliveries: message.deliveries },
     });
   }
+  requireProtocol(message.headers.get(HEADERS.protocol));
   const body = decodeBody(message.body, message.headers.get(HEADERS.contentType));
   return parseCommand(address, body, message.body);
 }

@@ -10,7 +10,7 @@ import type { DeadLetter } from "./queue-queries.ts";
 import { HEADERS, queuedTokens } from "./subjects.ts";
 
 /** The headers that a command keeps on its way from the queue into a dead letter and back. */
-const KEPT = [HEADERS.contentType, HEADERS.replyTo] as const;
+const KEPT = [HEADERS.contentType, HEADERS.replyTo, HEADERS.protocol] as const;
 
 interface Carrier {
   get(name: string): string | undefined;

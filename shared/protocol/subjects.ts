@@ -298,9 +298,7 @@ export const HEADERS = {
   messageId: "Nats-Msg-Id",
   /** The reply subject of a queued command. Only an inbox of the caller in its subject is accepted. */
   replyTo: "Fleet-Reply-To",
-  /**
-   * The headers of a dead letter: the subject, id and content hash of its command, the error and the times.
-   */
+  /** The headers of a dead letter: the subject, id and content hash of its command, the error and the times. */
   deadSubject: "Fleet-Dead-Subject",
   deadCommand: "Fleet-Dead-Command",
   deadContent: "Fleet-Dead-Content",
@@ -308,6 +306,8 @@ export const HEADERS = {
   deadAt: "Fleet-Dead-At",
   queuedAt: "Fleet-Queued-At",
   size: "Fleet-Size",
+  /** The version of the message; see `protocol-version.ts`. Absent: 1. */
+  protocol: "Fleet-Protocol",
 } as const;
 
 export const CONTENT_TYPES = {

@@ -9,6 +9,7 @@ import { decodeBody } from "../integrity/wire.ts";
 import { invalid } from "../protocol/errors.ts";
 import { type Heartbeat, heartbeatSchema } from "../protocol/heartbeat.ts";
 import { LIMITS } from "../protocol/limits.ts";
+import { requireProtocol } from "../protocol/protocol-version.ts";
 import { HEADERS, parseHeartbeatSubject, SUBJECTS } from "../protocol/subjects.ts";
 import { validate } from "../protocol/validation.ts";
 import type { Clock } from "../runtime/clock.ts";
@@ -111,6 +112,7 @@ function read({ body, headers }: Message): Heartbeat {
   if (bytes > LIMITS.heartbeat_bytes_max) {
     throw invalid("", `at most ${LIMITS.heartbeat_bytes_max} bytes`, `${bytes} bytes`);
   }
+  requireProtocol(headers.get(HEADERS.protocol));
   return validate(heartbeatSchema, decodeBody(body, headers.get(HEADERS.contentType)));
 }
 

@@ -8,6 +8,7 @@ import { startConsumers } from "../../../shared/bus/consume/background-consumer.
 import { decodeBody } from "../../../shared/integrity/wire.ts";
 import { FleetError, invalid } from "../../../shared/protocol/errors.ts";
 import { type ExitReport, exitReportSchema } from "../../../shared/protocol/exit-report.ts";
+import { requireProtocol } from "../../../shared/protocol/protocol-version.ts";
 import { HEADERS, parseExitSubject, STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
@@ -83,6 +84,7 @@ async function recordExit(
 function readReport(message: DurableMessage): { tenant: string; report: ExitReport } | FleetError {
   try {
     const { tenant, agent, task } = parseExitSubject(message.subject);
+    requireProtocol(message.headers.get(HEADERS.protocol));
     const body = decodeBody(message.body, message.headers.get(HEADERS.contentType));
     const report = validate(exitReportSchema, body);
     // The bus authorises the subject; the body is unverified.

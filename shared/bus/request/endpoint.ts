@@ -5,6 +5,7 @@
  */
 import { type ErrorBody, FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
+import { requireProtocol } from "../../protocol/protocol-version.ts";
 import { answersCaller, CONTENT_TYPES, HEADERS } from "../../protocol/subjects.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
@@ -175,6 +176,7 @@ async function answer(
     return { op, outcome, ms: Math.round(ms * 100) / 100, ...facts };
   };
   try {
+    requireProtocol(message.headers.get(HEADERS.protocol));
     const body = options.decode(message.body, message.headers.get(HEADERS.contentType));
     const { subject, headers, replyTo } = message;
     const answered = await handle({ subject, body, bytes: message.body, headers, replyTo });

@@ -4,6 +4,11 @@ import { CONTENT_TYPES, HEADERS } from "../subjects.ts";
 type Schema = Record<string, unknown>;
 
 const text = (description: string): Schema => ({ type: "string", description });
+const protocol = {
+  [HEADERS.protocol]: text(
+    "The version of the message; absent: 1. A newer one is refused with UNSUPPORTED_VERSION",
+  ),
+};
 const trace = { traceparent: text("W3C trace context"), tracestate: text("W3C trace context") };
 
 export const HEADER_SCHEMAS: Schema = {
@@ -28,6 +33,7 @@ export const HEADER_SCHEMAS: Schema = {
       [HEADERS.deadAt]: text("The time of the refusal"),
       [HEADERS.size]: text("The bytes of the body"),
       [HEADERS.contentType]: text("As in the command"),
+      [HEADERS.protocol]: text("As in the command"),
       [HEADERS.replyTo]: text("As in the command"),
       [HEADERS.messageId]: text("The same for every copy of the letter"),
     },
@@ -42,10 +48,14 @@ export const HEADER_SCHEMAS: Schema = {
       [HEADERS.replyTo]: text(
         "On the queue: an inbox of the agent, below _INBOX.<tenant>.<agent_id>, for the answer",
       ),
+      ...protocol,
       ...trace,
     },
   },
-  answer_headers: { type: "object", properties: { [HEADERS.contentType]: text("As in the request") } },
+  answer_headers: {
+    type: "object",
+    properties: { [HEADERS.contentType]: text("As in the request"), ...protocol },
+  },
   event_headers: {
     type: "object",
     properties: {

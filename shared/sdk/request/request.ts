@@ -6,6 +6,7 @@ import { type Bus, BusError, type BusErrorKind } from "../../bus/bus.ts";
 import { decodeAnswer } from "../../integrity/wire.ts";
 import { type ErrorBody, FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
+import { requireProtocol } from "../../protocol/protocol-version.ts";
 import { HEADERS } from "../../protocol/subjects.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import { backoffMs } from "../../runtime/retry.ts";
@@ -103,6 +104,7 @@ async function requestOnce(
 ): Promise<{ readonly answer: unknown } | FailedAttempt> {
   try {
     const message = await bus.request(subject, { body }, { timeoutMs });
+    requireProtocol(message.headers.get(HEADERS.protocol));
     const peeked = peek?.(message.body);
     if (peeked !== undefined) return { answer: peeked };
     const answer = decodeAnswer(message.body, message.headers.get(HEADERS.contentType)) as {

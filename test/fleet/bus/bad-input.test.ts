@@ -156,6 +156,17 @@ describe("bad input", () => {
   });
 
   test.each([
+    ["a command", SUBJECTS.command("default", "stranger", TASK, "create")],
+    ["a query", SUBJECTS.query("default", "stranger", "get")],
+  ])("%s of a newer version of the messages", async (_, subject) => {
+    expect(await errorFor(subject, bytesOf(good()), { [HEADERS.protocol]: "2" })).toMatchObject({
+      code: "UNSUPPORTED_VERSION",
+      fields: [{ path: HEADERS.protocol, expected: "at most 1", got: "2" }],
+    });
+    await nothingStored();
+  });
+
+  test.each([
     ["an unknown operation", "fleet.cmd.default.a.t.destroy", "op"],
     ["a task that is too long", `fleet.cmd.default.a.${"t".repeat(65)}.create`, "task_id"],
     ["an unknown query", "fleet.query.default.stranger.everything", "op"],

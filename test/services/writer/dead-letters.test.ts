@@ -55,6 +55,17 @@ function refusedCommands(checkpoint_id: string, used: string): RefusedCommand[] 
   ];
 }
 
+test("a command of a newer version of the messages becomes a dead letter that keeps its version", async () => {
+  const command = creation();
+  await writer.enqueue("create", command, { headers: { [HEADERS.protocol]: "2" } });
+  await writer.drained();
+  const [letter] = await writer.letters();
+  expect(letter).toMatchObject({ reason: "unsupported_version", error: { code: "UNSUPPORTED_VERSION" } });
+  const [head] = await writer.bus.stream(STREAMS.dead).list(1, 10);
+  const stored = await writer.bus.stream(STREAMS.dead).get(head!.seq);
+  expect(stored?.headers.get(HEADERS.protocol)).toBe("2");
+});
+
 test("a refused command becomes a dead letter, and later commands are applied", async () => {
   const used = creation();
   const { checkpoint_id } = await writer.send("create", used);

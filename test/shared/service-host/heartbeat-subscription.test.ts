@@ -36,6 +36,7 @@ function beat(
   agent: string,
   changes: Record<string, unknown> = {},
   contentType: string = CONTENT_TYPES.json,
+  headers: Record<string, string> = {},
 ): void {
   const value = {
     agent_id: agent,
@@ -46,9 +47,19 @@ function beat(
     sent_at: at(clock.now()),
     ...changes,
   };
-  const out = { body: encodeBody(value, contentType), headers: { [HEADERS.contentType]: contentType } };
+  const out = {
+    body: encodeBody(value, contentType),
+    headers: { [HEADERS.contentType]: contentType, ...headers },
+  };
   bus.publish(SUBJECTS.heartbeat("default", agent), out);
 }
+
+test("a heartbeat of a newer version of the messages counts for nothing", async () => {
+  beat("ahead", {}, CONTENT_TYPES.json, { [HEADERS.protocol]: "2" });
+  expect(await latest("ahead")).toBeUndefined();
+  beat("ahead", {}, CONTENT_TYPES.json, { [HEADERS.protocol]: "1" });
+  expect(await latest("ahead")).toBeDefined();
+});
 
 /** Messages of one connection arrive in order: when the marker has arrived, every earlier heartbeat has. */
 async function latest(agent: string): Promise<LatestHeartbeat | undefined> {
