@@ -24,6 +24,7 @@ import type { Stop } from "../../runtime/process/service.ts";
 import type { ConsumeOptions, DurableMessage, Message } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
 import { ReceivedMessage } from "../request/message.ts";
+import { SETTINGS_VERSION, settingsMetadata, settingsVersionOf } from "../streams/streams.ts";
 
 export const NANOS_PER_MS = 1_000_000;
 const PREFETCH_MAX = 256;
@@ -197,14 +198,16 @@ export async function ensureConsumer(
       deliver_policy: o.from === "new" ? DeliverPolicy.New : DeliverPolicy.All,
       ...(o.waitingMax !== undefined && { max_waiting: o.waitingMax }),
     };
-    await manager.consumers.add(o.stream, { ...fixed, ...changeable });
+    await manager.consumers.add(o.stream, { ...fixed, ...changeable, metadata: settingsMetadata() });
   } else if (consumerDifferences(found.config, o).length > 0) {
-    await manager.consumers.update(o.stream, o.durable, changeable);
+    const metadata = { ...found.config.metadata, ...settingsMetadata() };
+    await manager.consumers.update(o.stream, o.durable, { ...changeable, metadata });
   }
 }
 
-/** The settings of a durable that differ from those of its service. */
+/** The settings of a durable that differ from those of its service, and that no newer version has chosen. */
 export function consumerDifferences(found: ConsumerConfig, o: ConsumeOptions): string[] {
+  if (settingsVersionOf(found) > SETTINGS_VERSION) return [];
   const wanted = changeableConfig(o);
   const filters = (config: Partial<ConsumerConfig>) =>
     JSON.stringify(config.filter_subjects ?? (config.filter_subject ? [config.filter_subject] : []));

@@ -15,7 +15,7 @@ import { ERROR_TABLE } from "../../protocol/errors.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
 import { StartupError } from "../../runtime/process/startup.ts";
 import { busError, streamError } from "../bus-errors.ts";
-import { type StreamSpec, streamConfig } from "./streams.ts";
+import { type StreamSpec, settingsVersionOf, streamConfig } from "./streams.ts";
 
 /** Another process created the stream after we looked for it. */
 const NAME_IN_USE = 10058;
@@ -88,7 +88,8 @@ async function reconcileLimits(
     return proven(spec.name, wanted, made);
   }
   for (const field of FIXED) {
-    if (found[field] !== wanted[field]) throw refused(spec.name, field, wanted[field], found[field]);
+    if (found[field] !== wanted[field])
+      throw refused(spec.name, field, wanted[field], found[field], isNewer(found, wanted));
   }
   requireForm(wanted, found);
   const changes = safeChanges(found, wanted, log);
@@ -150,8 +151,21 @@ async function write<T>(change: () => Promise<T>, stream: string): Promise<T> {
   }
 }
 
+/** Whether a newer version of Fleet has set the stream. */
+const isNewer = (found: Partial<StreamConfig>, wanted: Partial<StreamConfig>): boolean =>
+  settingsVersionOf(found) > settingsVersionOf(wanted);
+
 function safeChanges(found: StreamConfig, wanted: Partial<StreamConfig>, log: Logger): Partial<StreamConfig> {
+  if (isNewer(found, wanted)) {
+    log.info(
+      { stream: found.name, settings: settingsVersionOf(found), own: settingsVersionOf(wanted) },
+      "stream left as a newer version of Fleet has set it",
+    );
+    return {};
+  }
   const changes: Record<string, unknown> = {};
+  if (settingsVersionOf(found) < settingsVersionOf(wanted))
+    changes.metadata = { ...found.metadata, ...wanted.metadata };
   const missing = (wanted.subjects ?? []).filter((subject) => !found.subjects.includes(subject));
   if (missing.length > 0) changes.subjects = [...found.subjects, ...missing];
   for (const field of FREE) {
@@ -171,17 +185,18 @@ function safeChanges(found: StreamConfig, wanted: Partial<StreamConfig>, log: Lo
   return changes as Partial<StreamConfig>;
 }
 
-/** The settings with which Fleet cannot work, or works worse. A higher limit is none. */
+/** The settings with which Fleet cannot work, or works worse. A higher limit is none, nor is another choice of a newer version. */
 export function streamDifferences(found: StreamConfig, wanted: Partial<StreamConfig>): string[] {
-  const fields: string[] = [...FIXED, ...FREE, ...DENIALS].filter(
+  const fixed = isNewer(found, wanted);
+  const fields: string[] = (fixed ? [...FIXED] : [...FIXED, ...FREE, ...DENIALS]).filter(
     (field) => wanted[field] !== undefined && (found[field] ?? false) !== wanted[field],
   );
   const isSmaller = (field: (typeof GROWING)[number]) =>
     wanted[field] !== undefined && limit(wanted[field]) > limit(found[field]);
-  fields.push(...GROWING.filter(isSmaller));
+  if (!fixed) fields.push(...GROWING.filter(isSmaller));
   const [have, want] = [found.subject_transform, wanted.subject_transform];
   if (have?.src !== want?.src || have?.dest !== want?.dest) fields.push("subject_transform");
-  if ([...found.subjects].sort().join() !== [...(wanted.subjects ?? [])].sort().join())
+  if (!fixed && [...found.subjects].sort().join() !== [...(wanted.subjects ?? [])].sort().join())
     fields.push("subjects");
   return fields;
 }
@@ -191,12 +206,11 @@ function limit(value: number | undefined): number {
 }
 
 /** Under another form, a task's next commands would have other subjects and overtake its earlier ones. */
-function requireForm(
-  { name = "", subject_transform: wanted }: Partial<StreamConfig>,
-  { subject_transform: found }: StreamConfig,
-): void {
+function requireForm(spec: Partial<StreamConfig>, stream: StreamConfig): void {
+  const { name = "", subject_transform: wanted } = spec;
+  const { subject_transform: found } = stream;
   if (wanted?.src === found?.src && wanted?.dest === found?.dest) return;
-  throw refused(name, "subject_transform", wanted, found);
+  throw refused(name, "subject_transform", wanted, found, isNewer(stream, spec));
 }
 
 function proven(name: string, wanted: Partial<StreamConfig>, made: StreamConfig | undefined): StreamConfig {
@@ -215,7 +229,19 @@ function proven(name: string, wanted: Partial<StreamConfig>, made: StreamConfig 
   return made;
 }
 
-function refused(stream: string, field: string, wanted: unknown, found: unknown): StartupError {
+function refused(
+  stream: string,
+  field: string,
+  wanted: unknown,
+  found: unknown,
+  newer = false,
+): StartupError {
+  if (newer)
+    return new StartupError("a newer version of Fleet has set a stream", {
+      exitCode: ERROR_TABLE.UNSUPPORTED_VERSION.exit,
+      details: { code: "UNSUPPORTED_VERSION", stream, field, wanted, found: found ?? "nothing" },
+      hint: "use the version of Fleet that set it, or a newer one; its messages are unchanged",
+    });
   return new StartupError("a stream has a setting that Fleet cannot work with", {
     exitCode: ERROR_TABLE.UNAVAILABLE.exit,
     details: { stream, field, wanted, found: found ?? "nothing" },

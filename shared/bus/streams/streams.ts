@@ -8,10 +8,29 @@ import { LIMITS } from "../../protocol/limits.ts";
 import { ARTIFACT_BUCKET } from "../../protocol/object-bucket.ts";
 import { STREAMS, SUBJECTS } from "../../protocol/subjects.ts";
 
+/**
+ * The version of the settings of streams and durable consumers, which each of them has in its metadata. To be raised with every change of a
+ * setting: a service leaves what a newer version has set, so that two versions do not change a stream in turns.
+ */
+export const SETTINGS_VERSION = 1;
+const SETTINGS_MEMBER = "fleet.settings";
+
+type Metadata = Readonly<Record<string, string>>;
+
+export const settingsMetadata = (version = SETTINGS_VERSION): Metadata => ({
+  [SETTINGS_MEMBER]: String(version),
+});
+
+/** The version that set a stream or consumer; 0: one without versions. */
+export const settingsVersionOf = ({ metadata }: { readonly metadata?: Metadata | undefined }): number =>
+  Number(metadata?.[SETTINGS_MEMBER] ?? 0) || 0;
+
 /** Copies on servers of a cluster. `auto`: three where the bus has three servers, otherwise one. */
 export type Replicas = number | "auto";
 
 export interface StreamSpec {
+  /** Default: {@link SETTINGS_VERSION}. */
+  readonly settings?: number;
   readonly name: string;
   readonly subjects: readonly string[];
   readonly retention: "limits" | "workqueue" | "interest";
@@ -185,5 +204,6 @@ export function streamConfig(spec: StreamSpec, atomic: boolean): Partial<StreamC
     ...(spec.rollups && { allow_rollup_hdrs: true }),
     ...(spec.storedAs && { subject_transform: { src: spec.storedAs.from, dest: spec.storedAs.to } }),
     ...(atomic && spec.atomic && { allow_atomic: true }),
+    metadata: settingsMetadata(spec.settings),
   };
 }

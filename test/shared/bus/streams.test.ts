@@ -116,6 +116,42 @@ test("limits grow and never shrink, subjects are added and never removed", async
   expect(await config("grow")).toMatchObject({ ...grown, max_age: 7 * 86_400e9 });
 });
 
+test("two versions of Fleet do not change a stream in turns: an older one leaves what a newer one has set", async () => {
+  const older = spec("shared", { settings: 1 });
+  const newer = spec("shared", { settings: 2, discard: "new", maxPerSubject: 9, duplicateWindowMs: 1_000 });
+  const other = await connectBus({ url: nats.url, name: "newer", identity: "newer", log: testLog });
+  await bus.reconcileStreams([older]);
+  expect((await config("shared")).metadata).toMatchObject({ "fleet.settings": "1" });
+  await other.reconcileStreams([newer]);
+  const upgraded = await config("shared");
+  expect(upgraded).toMatchObject({
+    discard: "new",
+    max_msgs_per_subject: 9,
+    metadata: { "fleet.settings": "2" },
+  });
+  const of = (findings: readonly { readonly stream: string }[]) =>
+    findings.filter(({ stream }) => stream === "shared");
+  for (let pass = 0; pass < 3; pass += 1) {
+    expect(of(await bus.inspectStreams({ repair: true }))).toEqual([]);
+    expect(of(await other.inspectStreams({ repair: true }))).toEqual([]);
+    await bus.reconcileStreams([older]);
+    expect(await config("shared")).toEqual(upgraded);
+  }
+  await other.close();
+});
+
+test("a newer setting with which an older version cannot work is refused with the version, and stays", async () => {
+  const subjects = ["t.ahead.>"];
+  await bus.reconcileStreams([spec("ahead", { settings: 2, retention: "workqueue", subjects })]);
+  const before = await config("ahead");
+  expect(await refusal(bus.reconcileStreams([spec("ahead", { subjects })]))).toMatchObject({
+    exitCode: 10,
+    details: { code: "UNSUPPORTED_VERSION", field: "retention" },
+    hint: expect.stringContaining("newer"),
+  });
+  expect(await config("ahead")).toEqual(before);
+});
+
 test("settings of other origin on a stream are kept", async () => {
   const manager = await jetstreamManager(admin);
   await manager.streams.add({ name: "kept", subjects: ["t.kept.>"], max_bytes: MIB, description: "theirs" });

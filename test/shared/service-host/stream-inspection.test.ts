@@ -106,6 +106,15 @@ test("a paused, changed or removed consumer is named and restored, and delivers 
   expect(await inspect()).toMatchObject([{ kind: "altered", detail: "max_ack_pending", repaired: true }]);
   expect(await inspect()).toEqual([]);
 
+  const { config } = await manager.consumers.info("FLEET_QUEUE", "writer-all");
+  expect(config.metadata).toMatchObject({ "fleet.settings": "1" });
+  // As a newer version of Fleet would set it.
+  const metadata = { ...config.metadata, "fleet.settings": "2" };
+  await manager.consumers.update("FLEET_QUEUE", "writer-all", { max_ack_pending: 7, metadata });
+  expect(await inspect()).toEqual([]);
+  expect((await manager.consumers.info("FLEET_QUEUE", "writer-all")).config.max_ack_pending).toBe(7);
+  await manager.consumers.update("FLEET_QUEUE", "writer-all", { max_ack_pending: 1 });
+
   await manager.consumers.delete("FLEET_QUEUE", "writer-all");
   await queued(3);
   await expect.poll(() => seen, SOON).toEqual(["command 1", "command 2", "command 3"]);
