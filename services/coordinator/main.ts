@@ -17,6 +17,7 @@ await runMain({
     const platform = await openPlatform(context, { service: "coordinator", ...config });
     const store = reserveStore(platform.store, platform.disk);
     platform.closers.add("coordinator", await start({ ...platform, store, config: rules }));
+    platform.markServing();
     return platform.stop;
   },
 });

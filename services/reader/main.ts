@@ -14,6 +14,7 @@ await runMain({
     const config = readConfig({ ...platformFields, ...clusterFields, ...readerFields }, process.env);
     const platform = await openPlatform(context, { service: "reader", ...config });
     platform.closers.add("reader", await start({ ...platform, config: readAgentRules(config) }));
+    platform.markServing();
     return platform.stop;
   },
 });

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { ExitReport } from "../../shared/protocol/exit-report.ts";
 import { type ExitWord, exitWordSchema, type LauncherName } from "../../shared/protocol/runner-settings.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
-import { readJson, writeWhole } from "../../shared/runtime/process/whole-file.ts";
+import { NewerFile, readJson, writeWhole } from "../../shared/runtime/process/whole-file.ts";
 import { START_MESSAGE } from "./profiles.ts";
 
 /**
@@ -131,6 +131,8 @@ export class Journal {
     try {
       return readJson<AgentRecord>(this.#file(name));
     } catch (error) {
+      // A runner that ignored the record would leave an agent without a supervisor.
+      if (error instanceof NewerFile) throw error;
       if ((error as NodeJS.ErrnoException).code !== "ENOTDIR")
         this.#log.error({ agent_id: name, error }, "the record of an agent cannot be read");
       return undefined;

@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { FLEET_ID_BYTES, isFleetId } from "../../shared/bus/server-name.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
-import { readJson, writeOnce, writeWhole } from "../../shared/runtime/process/whole-file.ts";
+import { NewerFile, readJson, writeOnce, writeWhole } from "../../shared/runtime/process/whole-file.ts";
 import { copiedFrom } from "../../shared/sdk/fleet-home.ts";
 
 export const IDENTITY_FILE = "fleet.json";
@@ -26,6 +26,7 @@ export function openIdentity(home: string): string {
     if (isFleetId(fleet)) return fleet;
     throw new Error("it has no identity");
   } catch (error) {
+    if (error instanceof NewerFile) throw error;
     throw new StartupError("the identity of the fleet cannot be read", {
       exitCode: exitCodes.cannotCreate,
       details: { path, problem: (error as NodeJS.ErrnoException).code ?? (error as Error).message },

@@ -39,7 +39,10 @@ export async function startServices(
   try {
     platform.closers.add("writer", await startWriter({ ...platform, config }));
     platform.closers.add("reader", await startReader({ ...platform, config }));
-    if (!coordinates) return platform;
+    if (!coordinates) {
+      platform.markServing();
+      return platform;
+    }
     const keys = agentKeys(options);
     if (keys !== undefined)
       platform.closers.add(
@@ -49,6 +52,7 @@ export async function startServices(
     const store = reserveStore(platform.store, platform.disk);
     platform.closers.add("coordinator", await startCoordinator({ ...platform, store, config }));
     platform.closers.add("watchdog", await startWatchdog({ ...platform, store, config }));
+    platform.markServing();
     return platform;
   } catch (error) {
     await platform.stop().catch((second: unknown) => {

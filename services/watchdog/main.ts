@@ -1,5 +1,4 @@
 /** Runs a watchdog as its own process. */
-
 import { runMain } from "../../shared/runtime/process/main.ts";
 import { readConfig } from "../../shared/runtime/settings/config.ts";
 import { openPlatform } from "../../shared/service-host/platform.ts";
@@ -25,6 +24,7 @@ await runMain({
     const platform = await openPlatform(context, { service: "watchdog", ...config });
     const store = reserveStore(platform.store, platform.disk);
     platform.closers.add("watchdog", await start({ ...platform, store, config: rules }));
+    platform.markServing();
     return platform.stop;
   },
 });

@@ -14,6 +14,7 @@ await runMain({
     const writerConfig = readWriterConfig(config);
     const platform = await openPlatform(context, { service: "writer", ...config });
     platform.closers.add("writer", await start({ ...platform, config: writerConfig }));
+    platform.markServing();
     return platform.stop;
   },
 });

@@ -14,7 +14,7 @@ import {
 import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type ApiKeyRecord, apiKeyRecordSchema, apiKeyText, isApiKeyId } from "../protocol/api-key.ts";
-import { writeWhole } from "../runtime/process/whole-file.ts";
+import { requireFormat, writeWhole } from "../runtime/process/whole-file.ts";
 import { type Environment, optional, readConfig, text } from "../runtime/settings/config.ts";
 
 /** Read by the gateway, and by `fleet access api-key`, which writes the records. */
@@ -78,7 +78,7 @@ export function readApiKey(folder: string, id: string): ApiKeyRecord | undefined
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
-  return apiKeyRecordSchema.parse(JSON.parse(text));
+  return apiKeyRecordSchema.parse(requireFormat(JSON.parse(text), pathOf(folder, id)));
 }
 
 /** The oldest first. */

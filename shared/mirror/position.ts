@@ -24,6 +24,13 @@ export interface MirrorPosition {
   readonly synced: FeedPlace | null;
 }
 
+/** A position without the member `format` has this one. */
+const POSITION_FORMAT = 1;
+
+interface Versioned {
+  readonly format?: number;
+}
+
 export const POSITION_BYTES_MAX = 8_192;
 
 const BOOT_FILE = "/proc/sys/kernel/random/boot_id";
@@ -48,10 +55,12 @@ export function feedPlaceOf({
   return { after: Buffer.from(key).toString("hex"), entry: textOf({ tenant, task, checkpoint, version }) };
 }
 
-/** null: the content of the file is no position, so the folder is completed from the beginning. */
+/** null: the content of the file is no position, or of another version of Fleet, so the folder is completed from the beginning. */
 export function positionIn(content: string): MirrorPosition | null {
   try {
-    const { store, boot, written, synced } = JSON.parse(content) as MirrorPosition;
+    const { format = POSITION_FORMAT, ...position } = JSON.parse(content) as MirrorPosition & Versioned;
+    const { store, boot, written, synced } = position;
+    if (format !== POSITION_FORMAT) return null;
     if (typeof store !== "string" || !isPlace(written)) return null;
     return {
       store,

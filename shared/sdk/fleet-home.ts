@@ -6,6 +6,7 @@
 import { lstatSync, readFileSync, type Stats, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { isFleetId } from "../bus/server-name.ts";
+import { NewerFile, requireFormat } from "../runtime/process/whole-file.ts";
 import {
   ConfigError,
   type Environment,
@@ -87,6 +88,7 @@ export function readRecord(home: string): FleetRecord | undefined {
   try {
     content = contentOf(path);
   } catch (error) {
+    if (error instanceof NewerFile) throw error;
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;
     throw unusable(path, code ?? "no JSON");
@@ -126,7 +128,8 @@ export function copiedFrom(home: string): string | undefined {
 }
 
 function contentOf(path: string): Record<string, unknown> {
-  return (JSON.parse(readFileSync(path, "utf8")) as Record<string, unknown> | null) ?? {};
+  const content = JSON.parse(readFileSync(path, "utf8")) as Record<string, unknown> | null;
+  return requireFormat(content, path) ?? {};
 }
 
 /** A home that was moved, or has another path in a container, has no original beside it. */

@@ -9,14 +9,15 @@ import type { Bus } from "../bus/bus.ts";
 import { connectBus } from "../bus/connection.ts";
 import { fleetStreams } from "../bus/streams/streams.ts";
 import { tlsOf } from "../bus/tls-settings.ts";
+import { FleetError } from "../protocol/errors.ts";
 import { type Format, openFormat } from "../records/kv/format.ts";
 import { createDiskSpace, type DiskPlace, type DiskSpace } from "../runtime/disk-space.ts";
 import type { Logger } from "../runtime/observability/log.ts";
-import { type HealthCheck, serveOps } from "../runtime/observability/ops-server.ts";
+import { type Health, type HealthCheck, serveOps } from "../runtime/observability/ops-server.ts";
 import { startTracing } from "../runtime/observability/tracing.ts";
 import type { ServiceContext, Stop } from "../runtime/process/service.ts";
 import { type Closers, createClosers } from "../runtime/process/shutdown.ts";
-import { exitCodes, StartupError } from "../runtime/process/startup.ts";
+import { exitCodes, refusedStart, StartupError } from "../runtime/process/startup.ts";
 import type { ConfigOf } from "../runtime/settings/config.ts";
 import { openStore } from "../store/open.ts";
 import { type Store, StoreError } from "../store/store.ts";
@@ -75,6 +76,8 @@ export interface Platform extends ServiceContext {
   /** undefined: the fleet stores no artifacts. */
   readonly artifacts?: ArtifactHolding | undefined;
   readonly closers: Closers;
+  /** To be called when all services of the process have started: it is ready from then until it stops. */
+  readonly markServing: () => void;
   /** Closes everything that was opened and added, in reverse order. */
   readonly stop: Stop;
 }
@@ -92,7 +95,11 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
   log.level = options.logLevel;
   requireCredentials(options, log);
   const closers = createClosers(log, context.clock);
-  const stop = () => closers.close({ timeoutMs: options.stopTimeout });
+  const serving = createServing();
+  const stop = () => {
+    serving.end();
+    return closers.close({ timeoutMs: options.stopTimeout });
+  };
   try {
     const tracing = await startTracing({ service: options.service, endpoint: options.otlpEndpoint, log });
     closers.add("tracing", () => tracing.stop());
@@ -123,7 +130,8 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
       port: options.opsPort,
       metrics: context.metrics.registry,
       log,
-      checks,
+      // A balancer or an operator that replaces processes one by one waits for it.
+      checks: { ...checks, service: serving.check },
       identity: { service: options.service, pid: process.pid, home: options.home },
     });
     closers.add("operations port", () => ops.stop());
@@ -141,6 +149,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
       checks,
       disk,
       closers,
+      markServing: serving.begin,
       stop,
     };
   } catch (error) {
@@ -149,6 +158,23 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     );
     throw error;
   }
+}
+
+/** Whether the services of the process have started and do not stop. */
+function createServing() {
+  let isServing = false;
+  return {
+    begin(): void {
+      isServing = true;
+    },
+    end(): void {
+      isServing = false;
+    },
+    check: async (): Promise<Health> => ({
+      ok: isServing,
+      detail: isServing ? "it serves" : "it starts or stops",
+    }),
+  };
 }
 
 /** A service that forgot its file would work on an open bus, where every program may act as any agent. */
@@ -198,9 +224,14 @@ async function openedFormat(store: Store, storeUrl: string): Promise<Format> {
   try {
     return await openFormat(store);
   } catch (error) {
+    if (error instanceof FleetError && STATED_REFUSALS.has(error.code))
+      throw refusedStart(error, { store: storeUrl });
     throw storeProblem(error, storeUrl, "start the store, or check FLEET_STORE");
   }
 }
+
+/** What the record of the format says: a newer layout, or a restore that has not ended. */
+const STATED_REFUSALS: ReadonlySet<string> = new Set(["UNSUPPORTED_VERSION", "CONFLICT"]);
 
 function storeProblem(error: unknown, storeUrl: string, usualHint: string): unknown {
   if (!(error instanceof StoreError)) return error;

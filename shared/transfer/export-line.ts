@@ -24,14 +24,14 @@ export function exportLineText(line: ExportLine): string {
   return canonicalText(line);
 }
 
-/** Throws {@link ExportFault}. */
+/** Throws {@link ExportFault}, and UNSUPPORTED_VERSION for the header of a newer format. */
 export function parseExportLine(bytes: Uint8Array, number: number): ExportLine {
   try {
     const value = parseJson(bytes);
-    requireFormat(value, number);
+    requireExportFormat(value);
     return validate(exportLineSchema, value);
   } catch (error) {
-    if (!(error instanceof FleetError)) throw error;
+    if (!(error instanceof FleetError) || error.code === "UNSUPPORTED_VERSION") throw error;
     const [field] = error.fields ?? [];
     const got = field?.got === undefined ? "" : `, and not ${field.got}`;
     const path = field === undefined || field.path === "" ? "" : `${field.path}: `;
@@ -41,13 +41,13 @@ export function parseExportLine(bytes: Uint8Array, number: number): ExportLine {
 }
 
 /** The fields of a newer format are not known, so its version is compared first. */
-function requireFormat(value: unknown, number: number): void {
-  const { kind, format } = (value ?? {}) as { kind?: unknown; format?: unknown };
+function requireExportFormat(value: unknown): void {
+  const { kind, format, tool } = (value ?? {}) as { kind?: unknown; format?: unknown; tool?: unknown };
   if (kind !== "header" || typeof format !== "number" || format <= EXPORT_FORMAT) return;
-  throw new ExportFault(
-    number,
-    `the file has format ${format}, and this program reads up to format ${EXPORT_FORMAT}`,
-  );
+  throw new FleetError("UNSUPPORTED_VERSION", "a newer version of Fleet wrote the file; nothing was read", {
+    fields: [{ path: "format", expected: `at most ${EXPORT_FORMAT}`, got: String(format) }],
+    details: { ...(typeof tool === "string" && { needs: tool }) },
+  });
 }
 
 /** The hash of a checkpoint as it stands in a line. */

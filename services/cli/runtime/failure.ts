@@ -122,7 +122,7 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
   UNSUPPORTED_VERSION: ({ details }) =>
     typeof details.needed === "string"
       ? `Run the fleet with Node ${details.needed} or newer.`
-      : "Upgrade this Fleet to the version that wrote the record.",
+      : `Use ${details.needs === undefined ? "the version of Fleet that wrote it" : `Fleet ${details.needs}`}, or a newer one.`,
   EXPIRED: ({ details }, call) =>
     `Check in \`${call.fleet} audit show ${taskOf(details, call)}\` whether it was applied; if not, send it again as a new command.`,
   TIMEOUT: timeout,

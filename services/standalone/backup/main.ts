@@ -2,7 +2,12 @@
 import { resolve } from "node:path";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import { supersedeAll } from "../../../shared/records/restored/restored-store.ts";
-import { exitCodes, StartupError, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
+import {
+  exitCodes,
+  refusedStart,
+  StartupError,
+  startupProblemOf,
+} from "../../../shared/runtime/process/startup.ts";
 import { readConfig } from "../../../shared/runtime/settings/config.ts";
 import { absoluteStoreUrl, storeFolder } from "../../../shared/service-host/service-settings.ts";
 import { openStore } from "../../../shared/store/open.ts";
@@ -30,9 +35,7 @@ function problemOf(error: unknown): { readonly text: string; readonly exitCode: 
   const problem = startupProblemOf(error) ?? startupProblemOf(diskProblemOf(error));
   if (problem !== undefined) return problem;
   if (!(error instanceof FleetError)) throw error;
-  const { message, details } = error;
-  const known = new StartupError(message, { exitCode: exitCodes.unavailable, details });
-  return startupProblemOf(known) ?? { text: message, exitCode: exitCodes.unavailable };
+  return startupProblemOf(refusedStart(error)) ?? { text: error.message, exitCode: error.exitCode };
 }
 
 function done(): Promise<unknown> {

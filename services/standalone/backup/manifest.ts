@@ -8,12 +8,14 @@ import { dirname, join, normalize } from "node:path";
 import { ACCESS_FOLDER } from "../../../shared/bus/access/local-credentials.ts";
 import { canonicalText, sha256Hex } from "../../../shared/integrity/canonical.ts";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
-import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
+import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { DATA_FILE } from "../../../shared/store/lmdb/environment-copy.ts";
 import { IDENTITY_FILE } from "../identity.ts";
 
 export const MANIFEST_FILE = "manifest.json";
 export const BACKUP_FORMAT = 2;
+/** Manifests of this format have no hash of their own; a restore still reads them. */
+const UNSEALED_FORMAT = 1;
 /** The folder of the store in a backup. */
 export const STORE_FOLDER = "store";
 
@@ -35,8 +37,8 @@ export interface BackupManifest {
   readonly layout: number;
   readonly incarnation: number;
   readonly files: readonly BackupFile[];
-  /** The SHA-256 of the canonical text (RFC 8785) of the members above, and so of all files. */
-  readonly hash: string;
+  /** The SHA-256 of the canonical text (RFC 8785) of the members above, and so of all files. Absent in format 1. */
+  readonly hash?: string;
 }
 
 export function sealedManifest(content: Omit<BackupManifest, "hash">): BackupManifest {
@@ -73,16 +75,17 @@ function isOfBackup(path: string): boolean {
 
 function readManifest(folder: string): BackupManifest {
   const content = readContent(folder);
-  const { format } = (content ?? {}) as { readonly format?: unknown };
+  const { format, version } = (content ?? {}) as { readonly format?: unknown; readonly version?: unknown };
   if (typeof format === "number" && format > BACKUP_FORMAT)
     throw new StartupError("a newer version of Fleet made the backup", {
-      exitCode: exitCodes.config,
-      details: { folder, format, supported: BACKUP_FORMAT },
-      hint: "restore it with that version, or a newer one",
+      exitCode: ERROR_TABLE.UNSUPPORTED_VERSION.exit,
+      details: { folder, format, supported: BACKUP_FORMAT, made_by: version },
+      hint: `nothing was restored; use Fleet ${typeof version === "string" ? version : "of that version"} or newer`,
     });
   if (!isManifest(content)) throw damaged(folder, MANIFEST_FILE, "it is no manifest of a backup");
   const { hash, ...sealed } = content;
-  if (hashOf(sealed) !== hash) throw damaged(folder, MANIFEST_FILE, "its content has another hash");
+  if (content.format !== UNSEALED_FORMAT && hashOf(sealed) !== hash)
+    throw damaged(folder, MANIFEST_FILE, "its content has another hash");
   return content;
 }
 
@@ -103,12 +106,11 @@ function isManifest(content: unknown): content is BackupManifest {
     Record<keyof BackupManifest, unknown>
   >;
   return (
-    format === BACKUP_FORMAT &&
+    (format === UNSEALED_FORMAT || (format === BACKUP_FORMAT && typeof hash === "string")) &&
     typeof created_at === "string" &&
     Number.isFinite(Date.parse(created_at)) &&
     (fleet === null || typeof fleet === "string") &&
     typeof version === "string" &&
-    typeof hash === "string" &&
     Array.isArray(files) &&
     files.every(isFileEntry) &&
     new Set(files.map(({ path }: BackupFile) => path)).size === files.length &&

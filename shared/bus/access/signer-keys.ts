@@ -7,6 +7,7 @@ import { readFileSync, statSync } from "node:fs";
 import type { KeyPair } from "@nats-io/jwt";
 import { CLIENT_ROLES, type ClientRole } from "../../protocol/permissions.ts";
 import { exitCodes, StartupError } from "../../runtime/process/startup.ts";
+import { NewerFile, requireFormat } from "../../runtime/process/whole-file.ts";
 import { keyPairOf } from "./key-pair.ts";
 import type { CalloutKeys, FleetKeys } from "./keys.ts";
 
@@ -51,7 +52,10 @@ export function readSignerKeys(path: string): SignerKeys {
   try {
     const { mode } = statSync(path);
     if ((mode & OTHERS) === 0) {
-      const { account, signer, curve, roles, service } = JSON.parse(readFileSync(path, "utf8")) as KeysFile;
+      const { account, signer, curve, roles, service } = requireFormat(
+        JSON.parse(readFileSync(path, "utf8")) as KeysFile,
+        path,
+      );
       const pairs = CLIENT_ROLES.map((role) => [role, roles[role]] as const)
         .filter(([, seed]) => seed !== undefined)
         .map(([role, seed]) => [role, pairOf(seed!)]);
@@ -65,6 +69,7 @@ export function readSignerKeys(path: string): SignerKeys {
     }
     problem = `other users can read it (mode ${(mode & 0o777).toString(8)})`;
   } catch (error) {
+    if (error instanceof NewerFile) throw error;
     problem = (error as NodeJS.ErrnoException).code ?? "it is damaged";
   }
   throw new StartupError("the keys of the signing service cannot be used", {

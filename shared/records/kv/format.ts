@@ -10,11 +10,15 @@ import { decode, encode } from "./codec.ts";
 import { systemKeys } from "./keyspace.ts";
 
 const LAYOUT_VERSION = 1;
+/** The oldest version of Fleet that reads this layout. To be set with the layout. */
+const LAYOUT_NEEDS = "0.1.0";
 const OPEN_DEADLINE_MS = 5_000;
 const KEY_BYTES = 32;
 
 export interface Format {
   readonly layout: number;
+  /** The oldest version of Fleet that reads the layout, for the refusal of an older one. Absent: the first. */
+  readonly needs?: string;
   readonly incarnation: number;
   /** The newest restore of a backup into this store. Absent: there was none. */
   readonly restored?: StoreRestore;
@@ -52,7 +56,8 @@ export async function openFormat(store: Store): Promise<Format> {
     // An earlier version wrote no message key.
     if (found !== null && (found.layout > LAYOUT_VERSION || found.message_key !== undefined)) return found;
     const message_key = randomBytes(KEY_BYTES).toString("hex");
-    const format: Format = { layout: LAYOUT_VERSION, incarnation: 1, ...found, message_key };
+    const layout = { layout: LAYOUT_VERSION, needs: LAYOUT_NEEDS };
+    const format: Format = { ...layout, incarnation: 1, ...found, message_key };
     tx.set(key, encode(format));
     return format;
   });
@@ -68,6 +73,11 @@ export async function openFormat(store: Store): Promise<Format> {
 function requireLayout(format: Format): Format {
   if (format.layout <= LAYOUT_VERSION) return format;
   throw new FleetError("UNSUPPORTED_VERSION", "the store was written by a newer version of Fleet", {
-    details: { found: format.layout, supported: LAYOUT_VERSION },
+    fields: [{ path: "format.layout", expected: `at most ${LAYOUT_VERSION}`, got: String(format.layout) }],
+    details: {
+      found: format.layout,
+      supported: LAYOUT_VERSION,
+      ...(format.needs !== undefined && { needs: format.needs }),
+    },
   });
 }

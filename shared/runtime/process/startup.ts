@@ -2,6 +2,8 @@
 // ends in one clear line and an exit code, never in a stack trace. The text is static, the facts are fields,
 // and the hint says what to do next.
 
+import type { FleetError } from "../../protocol/errors.ts";
+
 /** Exit codes of a fleet process, after sysexits.h, so that a supervisor can distinguish them. */
 export const exitCodes = {
   startup: 1,
@@ -34,6 +36,20 @@ export class StartupError extends Error {
     this.details = options.details ?? {};
     this.hint = options.hint;
   }
+}
+
+/** A refusal of Fleet as a problem of the start, with the exit code and the code of its error. */
+export function refusedStart(error: FleetError, facts: Details = {}): StartupError {
+  const { code, details, exitCode } = error;
+  const needs = details.needs === undefined ? "the version of Fleet that wrote it" : `Fleet ${details.needs}`;
+  return new StartupError(error.message, {
+    exitCode,
+    details: { code, ...facts, ...details },
+    ...(code === "UNSUPPORTED_VERSION" && {
+      hint: `use ${needs} or a newer one; to return to this version, restore a backup that it made`,
+    }),
+    cause: error,
+  });
 }
 
 /**

@@ -13,6 +13,8 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
+import { ERROR_TABLE } from "../../protocol/errors.ts";
+import { StartupError } from "./startup.ts";
 
 const OWNER_ONLY = 0o600;
 
@@ -37,14 +39,31 @@ export function writeOnce(path: string, content: string): boolean {
   }
 }
 
-/** undefined if the file does not exist. Throws if it is not JSON. */
+/** The format of the small files in JSON, such as notes and records of processes. A file without the member `format` has this one. */
+const JSON_FORMAT = 1;
+
+/** A newer version of Fleet wrote the file. */
+export class NewerFile extends StartupError {}
+
+/** undefined if the file does not exist. Throws {@link NewerFile}, and an Error if it is not JSON. */
 export function readJson<T>(path: string): T | undefined {
   try {
-    return JSON.parse(readFileSync(path, "utf8")) as T;
+    return requireFormat(JSON.parse(readFileSync(path, "utf8")) as T, path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
+}
+
+/** The content of a small file in JSON. Throws {@link NewerFile}. */
+export function requireFormat<T>(content: T, path: string): T {
+  const { format } = (content ?? {}) as { readonly format?: unknown };
+  if (typeof format !== "number" || format <= JSON_FORMAT) return content;
+  throw new NewerFile("a newer version of Fleet wrote a file", {
+    exitCode: ERROR_TABLE.UNSUPPORTED_VERSION.exit,
+    details: { code: "UNSUPPORTED_VERSION", path, format, supported: JSON_FORMAT },
+    hint: "use the version of Fleet that wrote it, or a newer one; the file is unchanged",
+  });
 }
 
 function written(path: string, content: string | Uint8Array, mode = OWNER_ONLY): string {

@@ -21,7 +21,7 @@ import { CommandOrder } from "../delivery/command-order.ts";
 import { publishCommand } from "../delivery/queue.ts";
 import { homeOf } from "../fleet-home.ts";
 import { connectionOver, PersistentConnection } from "../request/connection.ts";
-import type { SpooledCommand } from "../spool/line.ts";
+import type { AsideReason, SpooledCommand } from "../spool/line.ts";
 import { type SpoolNote, type SpoolOwner, spoolPlace, waitingFor, writeNote } from "../spool/places.ts";
 import { Spool } from "../spool/spool.ts";
 import { spoolName } from "../spool/spool-list.ts";
@@ -296,14 +296,17 @@ function openSpool(
     onAside: ({ reason }, command) =>
       onWarning({
         code: "SPOOL_SET_ASIDE",
-        text:
-          reason === "damaged"
-            ? "a damaged line of the spool was set aside; a process that is killed while it writes leaves one"
-            : "a spooled command cannot be sent and was set aside for an operator",
+        text: SET_ASIDE[reason] ?? "a spooled command cannot be sent and was set aside for an operator",
         details: { reason, spool: path, task_id: command?.taskId, command_id: command?.commandId },
       }),
   });
 }
+
+const SET_ASIDE: Readonly<Partial<Record<AsideReason, string>>> = {
+  damaged: "a damaged line of the spool was set aside; a process that is killed while it writes leaves one",
+  newer:
+    "a line of the spool was set aside, because a newer version of Fleet wrote it; use that version to send it",
+};
 
 /** Returns the refusals that no repetition can cure; throws the other errors. */
 async function sendSpooled(

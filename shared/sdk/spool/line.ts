@@ -43,7 +43,7 @@ export interface Aside {
   readonly line: string;
 }
 
-export type AsideReason = "damaged" | "doubtful" | "too_large" | "forbidden";
+export type AsideReason = "damaged" | "newer" | "doubtful" | "too_large" | "forbidden";
 
 /** `start` and `end`: offsets in the file. */
 export type Line = { readonly start: number; readonly end: number } & (
@@ -51,6 +51,8 @@ export type Line = { readonly start: number; readonly end: number } & (
   | { readonly kind: "mark"; readonly mark: Mark }
   | { readonly kind: "aside"; readonly aside: Aside }
   | { readonly kind: "damaged" }
+  /** A newer version of Fleet wrote it. */
+  | { readonly kind: "newer" }
 );
 
 const BREAK = 0x0a;
@@ -107,7 +109,8 @@ type Content =
   | { kind: "command"; command: SpooledCommand }
   | { kind: "mark"; mark: Mark }
   | { kind: "aside"; aside: Aside }
-  | { kind: "damaged" };
+  | { kind: "damaged" }
+  | { kind: "newer" };
 
 function parseLine(content: Uint8Array): Content {
   const split = content.indexOf(TAB);
@@ -122,6 +125,8 @@ function parseLine(content: Uint8Array): Content {
 function parseContent(start: Uint8Array, body: Uint8Array): Content {
   try {
     const head = JSON.parse(Buffer.from(start).toString()) as Record<string, unknown>;
+    // Its checksum is right, so it is no damage.
+    if (typeof head.v === "number" && head.v > FORMAT) return { kind: "newer" };
     if (head.v !== FORMAT) return { kind: "damaged" };
     if (head.kind === "mark" && isNatural(head.acked) && isNatural(head.sending) && isNatural(head.at))
       return { kind: "mark", mark: { acked: head.acked, sending: head.sending, at: head.at } };

@@ -7,7 +7,7 @@ import { mkdirSync, readdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { type ExpectedFleet, isFleetId } from "../../bus/server-name.ts";
-import { readJson, writeWhole } from "../../runtime/process/whole-file.ts";
+import { NewerFile, readJson, writeWhole } from "../../runtime/process/whole-file.ts";
 import type { Environment } from "../../runtime/settings/config.ts";
 import { type BusAddress, hostAndPort } from "../address.ts";
 import { findRecord, trustedHome } from "../fleet-home.ts";
@@ -46,14 +46,15 @@ export function spoolRoot({ XDG_STATE_HOME: state = "", HOME: home }: Environmen
   return join(base, "fleet", "spool");
 }
 
-/** undefined: there is none, or it cannot be read. */
+/** undefined: there is none, or it cannot be read. Throws for one of a newer version of Fleet: its commands are for a fleet that is not known here. */
 export function readNote(path: string): SpoolNote | undefined {
   try {
     const note = readJson<Partial<SpoolNote>>(join(path, NOTE_FILE));
     if (note === undefined || typeof note.url !== "string") return undefined;
     const { fleet, url, home } = note;
     return { fleet: isFleetId(fleet) ? fleet : null, url, home: typeof home === "string" ? home : null };
-  } catch {
+  } catch (error) {
+    if (error instanceof NewerFile) throw error;
     return undefined;
   }
 }

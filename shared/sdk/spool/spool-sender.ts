@@ -62,7 +62,8 @@ export class SpoolSender {
       await this.#sendBatch(name, bytes, commands.slice(at, at + BATCH_COUNT), lastMark(lines));
     }
     // A truncated line was never acknowledged, a line that the disk damaged was. They look the same, so both are kept.
-    for (const line of lines) if (line.kind === "damaged") await this.#setAside("damaged", bytes, line);
+    for (const line of lines)
+      if (line.kind === "damaged" || line.kind === "newer") await this.#setAside(line.kind, bytes, line);
     return true;
   }
 

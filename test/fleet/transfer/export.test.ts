@@ -258,7 +258,6 @@ describe("fleet export", { timeout: CALLS_MS }, () => {
       "a name that leaves the folder": edit("task", ({ task }) => (task.task_id = "../../etc/passwd")),
       "another owner in the head": [null, edit("task", ({ task }) => (task.owner = "mallory"))[1]],
       "a task twice": [null, [...lines.slice(0, -1), ...lines.slice(1)]],
-      "a newer format": edit("header", (line) => (line.format = 4)),
       "a repeated name": [1, lines.with(0, lines[0]!.replace("{", '{"format":1,'))],
       "no JSON": [2, lines.with(1, "not json")],
       "no trailer": [lines.length, lines.slice(0, -1)],
@@ -272,6 +271,17 @@ describe("fleet export", { timeout: CALLS_MS }, () => {
       const report = JSON.parse(out);
       expect([name, exit, report.ok]).toEqual([name, 8, false]);
       if (line !== null) expect([name, report.line]).toEqual([name, line]);
+    }
+    const [, newer] = edit("header", (line) => Object.assign(line, { format: 4, tool: "9.1.0" }));
+    writeFileSync(file("newer.jsonl"), `${newer.join("\n")}\n`);
+    for (const args of [["export", "verify"], ["import"]]) {
+      const { exit, err } = await fleet(...args, file("newer.jsonl"), "--json");
+      expect([args, exit]).toEqual([args, 10]);
+      expect(JSON.parse(err).error).toMatchObject({
+        code: "UNSUPPORTED_VERSION",
+        fields: [{ path: "format", expected: "at most 3", got: "4" }],
+        hint: expect.stringContaining("Fleet 9.1.0"),
+      });
     }
   });
 });

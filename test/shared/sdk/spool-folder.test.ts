@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { crc32 } from "node:zlib";
 import { afterAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { BusError } from "../../../shared/bus/bus.ts";
 import { SpoolFolder } from "../../../shared/sdk/spool/folder.ts";
@@ -45,6 +46,12 @@ interface Sent {
   readonly removed: string[];
   readonly aside: string[];
   readonly sender: SpoolSender;
+}
+
+/** As a newer version of Fleet would write it, with a right checksum. */
+function ofNewerFormat(line: Buffer): Buffer {
+  const content = Buffer.from(line.subarray(1, -9).toString().replace('"v":1', '"v":2'));
+  return Buffer.from(`\n${content}\t${crc32(content).toString(16).padStart(8, "0")}`);
 }
 
 function sending(
@@ -226,6 +233,7 @@ describe("sending", () => {
     const [first, large, last] = [spooled("t"), spooled("t"), spooled("t")];
     await append(folder, first);
     appendFileSync(join(path, "open"), commandLine(spooled("t")).subarray(0, 60));
+    appendFileSync(join(path, "open"), ofNewerFormat(commandLine(spooled("t"))));
     await append(folder, large);
     await append(folder, last);
     const { ids, aside, sender } = sending(folder, ({ commandId }) =>
@@ -233,9 +241,10 @@ describe("sending", () => {
     );
     await sender.run(never);
     expect(ids).toEqual([first.commandId, last.commandId]);
-    expect(aside).toEqual(["too_large", "damaged"]);
+    expect(aside).toEqual(["too_large", "damaged", "newer"]);
     const kept = await folder.aside();
-    expect(kept.map(({ reason }) => reason)).toEqual(["too_large", "damaged"]);
+    expect(kept.map(({ reason }) => reason)).toEqual(["too_large", "damaged", "newer"]);
+    expect([...linesOf(Buffer.from(kept[2]!.line))]).toMatchObject([{ kind: "newer" }]);
     expect([...linesOf(Buffer.from(kept[0]!.line))]).toMatchObject([
       { kind: "command", command: { commandId: large.commandId } },
     ]);

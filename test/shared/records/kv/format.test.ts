@@ -33,9 +33,14 @@ test("a store of an earlier version gets a key and keeps its incarnation", async
 
 test("a store of a newer version is refused and unchanged", async () => {
   const store = await openMemory();
-  await store.transact(write, async (tx) => tx.set(key, encode({ layout: 2, incarnation: 1 })));
-  await expect(openFormat(store)).rejects.toMatchObject({ code: "UNSUPPORTED_VERSION" });
+  const newer = { layout: 2, needs: "9.1.0", incarnation: 1 };
+  await store.transact(write, async (tx) => tx.set(key, encode(newer)));
+  await expect(openFormat(store)).rejects.toMatchObject({
+    code: "UNSUPPORTED_VERSION",
+    fields: [{ path: "format.layout", expected: "at most 1", got: "2" }],
+    details: { needs: "9.1.0" },
+  });
   const stored = await store.read({ label: "test", deadlineMs: 5_000 }, (reader) => reader.get(key));
-  expect(decode<Format>(stored!)).toEqual({ layout: 2, incarnation: 1 });
+  expect(decode<Format>(stored!)).toEqual(newer);
   await store.close({ drainMs: 0 });
 });
