@@ -1,4 +1,4 @@
-// SPEC.md names existing files, and for every guarantee its enforcement and its tests, or that it is not enforced yet.
+// SPEC.md and FORMATS.md name existing files, and SPEC.md for every guarantee its enforcement and its tests, or that it is not enforced yet.
 
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
@@ -9,6 +9,7 @@ import { TASK_STATES } from "../../../shared/protocol/task.ts";
 
 const root = new URL("../../../", import.meta.url);
 const spec = readFileSync(new URL("shared/protocol/SPEC.md", root), "utf8");
+const formats = readFileSync(new URL("shared/protocol/FORMATS.md", root), "utf8");
 const PATH = /\b(?:shared|services|test|deploy)\/[\w./-]*[\w/]/g;
 
 const guarantees = spec
@@ -17,9 +18,12 @@ const guarantees = spec
   .slice(1)
   .map((text) => ({ title: text.split("\n", 1)[0] as string, text }));
 
-test.each([...new Set(spec.match(PATH))])("%s exists", (path) => {
-  expect(existsSync(new URL(path, root))).toBe(true);
-});
+test.each([...new Set([...(spec.match(PATH) ?? []), ...(formats.match(PATH) ?? [])])])(
+  "%s exists",
+  (path) => {
+    expect(existsSync(new URL(path, root))).toBe(true);
+  },
+);
 
 test("the guarantees are numbered from 1 to 11", () => {
   expect(guarantees.map(({ title }) => Number.parseInt(title, 10))).toEqual([
@@ -55,7 +59,7 @@ test("every named error code exists", () => {
   const text = spec.replace(/<!-- permissions:[\s\S]*<!-- end of permissions -->/, "");
   const named = text.match(/\b(?:INVALID|[A-Z]{4,}_?[A-Z]*)\b/g) ?? [];
   const others =
-    /^(CHECKPOINT_CORRUPTED|CHECKPOINT_RESTORED|FLEET_[A-Z]+|EXPORT|RUNBOOK|GLOSSARY|SIGKILL|LMDB|UTF|JSON)$/;
+    /^(CHECKPOINT_CORRUPTED|CHECKPOINT_RESTORED|FLEET_[A-Z]+|EXPORT|FORMATS|RUNBOOK|UPGRADES|GLOSSARY|SIGKILL|LMDB|UTF|JSON)$/;
   expect(named.filter((word) => !codes.includes(word) && !others.test(word))).toEqual([]);
 });
 
