@@ -6,11 +6,13 @@ import {
   startFoundationdb,
 } from "../../harness/stores/foundationdb.ts";
 import { BROKEN, BROKEN_NAMES, type BrokenName, NEEDS_RETENTION } from "./environment/broken-builds.ts";
+import type { Shape } from "./environment/programs.ts";
 import { missingSmallDisk } from "./environment/round-folders.ts";
 import { commandFor, HELP, type Options, type RoundName, readOptions } from "./plan/options.ts";
 import type { FaultKind } from "./plan/plan.ts";
 import { formatReport } from "./report.ts";
 import { type RoundResult, runRound } from "./round.ts";
+import { openPreviousTree, type PreviousTree } from "./upgrade/previous-tree.ts";
 
 const EXIT = { kept: 0, violated: 1, failed: 2, interrupted: 130 } as const;
 
@@ -31,6 +33,11 @@ const ENOUGH_TO_DETECT: readonly FaultKind[] = ["kill_service", "pause_agents"];
 
 /** One server at a time has a fault, so the faults have room to end. */
 const CLUSTER = { busServers: 3, everyMs: 2_500 } as const;
+const SHAPE_OF: Readonly<Partial<Record<RoundName, Shape>>> = {
+  alone: "alone",
+  "small-disk": "alone",
+  upgrade: "rolling",
+};
 /** Most faults are of the servers of the bus, so that the availability shows their effect. */
 const CLUSTER_FAULTS: readonly FaultKind[] = [
   "kill_bus_leader",
@@ -52,6 +59,7 @@ const MISSING: Readonly<Record<RoundName, () => Promise<string | undefined>>> = 
   several: async () => undefined,
   retention: async () => undefined,
   cluster: async () => undefined,
+  upgrade: async () => undefined,
   foundationdb: missingFoundationdb,
 };
 
@@ -78,10 +86,12 @@ async function oneRound(
 ): Promise<RoundResult> {
   const foundationdb: FoundationdbServer | undefined =
     name === "foundationdb" ? await startFoundationdb() : undefined;
+  const previous = name === "upgrade" ? previousTree() : undefined;
   try {
     return await runRound({
       name,
-      shape: name === "alone" || name === "small-disk" ? "alone" : "several",
+      shape: SHAPE_OF[name] ?? "several",
+      oldTree: previous?.folder ?? null,
       smallDisk: name === "small-disk",
       retention: name === "retention" || (broken !== null && NEEDS_RETENTION.has(broken)),
       foundationdb,
@@ -96,7 +106,16 @@ async function oneRound(
     });
   } finally {
     await foundationdb?.stop();
+    previous?.remove();
   }
+}
+
+function previousTree(): PreviousTree {
+  const previous = openPreviousTree();
+  process.once("exit", previous.remove);
+  if (previous.missing !== undefined)
+    log(`upgrade replaces every process by one of the same tree: ${previous.missing}`);
+  return previous;
 }
 
 /** Runs every broken build in the first of the rounds, and reports whether the check for it detected it. */

@@ -16,6 +16,8 @@ import { type Availabilities, availabilitiesOf } from "./plan/availability.ts";
 import { Nemesis, targetsOf } from "./plan/nemesis.ts";
 import { type FaultKind, type Planning, planFaults } from "./plan/plan.ts";
 import { type Repair, recover, undoFaults } from "./repair.ts";
+import { type RollingResult, rollThrough } from "./upgrade/rolling.ts";
+import { checkVisibleErrors } from "./upgrade/visible-errors.ts";
 import type { DispatcherMessage } from "./workers/dispatcher.ts";
 
 export interface RoundOptions {
@@ -24,6 +26,8 @@ export interface RoundOptions {
   readonly smallDisk: boolean;
   /** Whether retention and operators remove checkpoints. */
   readonly retention: boolean;
+  /** The folder of the tree from which every process is upgraded, and to which it returns; null: there are faults in place of upgrades. */
+  readonly oldTree: string | null;
   /** The number of servers of the bus. */
   readonly busServers: number;
   /** The mean time between the beginnings of two faults; undefined: that of the plan. */
@@ -99,14 +103,18 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
       ...o,
       folders,
       storeUrl,
-      killsMs: hasKillPoints(o.kinds) ? Math.max(0, o.durationMs - NO_KILLS_MS) : 0,
+      killsMs: hasKillPoints(o.kinds) && o.oldTree === null ? Math.max(0, o.durationMs - NO_KILLS_MS) : 0,
       onProgress: ({ done }) => {
         for (const count of Object.values(done)) operations += count;
       },
     });
     const begin = performance.now();
     const from = instant();
-    const faults = await runFaults(o, { fleet, folders, operations: () => operations });
+    const faults = await (o.oldTree === null ? runFaults : runUpgrade)(o, {
+      fleet,
+      folders,
+      operations: () => operations,
+    });
     const faultPhase = { begin: from, end: instant() };
     const recovered = await finish(fleet, folders, o.broken === null ? IDLE_MS.correct : IDLE_MS.broken);
     const history = pairedHistory(readHistory(folders.history));
@@ -118,7 +126,8 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
     const { heartbeats } = fleet.heartbeatRecorder;
     const verdict = judge({ ...history, finalState, heartbeats, silenceMs: silenceOf(o) }, kills);
     const { violations: found, ...counts } = verdict;
-    const violations = [...recovered.violations, ...found];
+    const visible = o.oldTree === null ? [] : checkVisibleErrors(history.attempts);
+    const violations = [...recovered.violations, ...found, ...visible];
     return {
       name: o.name,
       engine: o.foundationdb === undefined ? "lmdb" : "foundationdb",
@@ -152,8 +161,8 @@ interface RunningRound {
 async function runFaults(
   o: RoundOptions,
   { fleet, folders, operations }: RunningRound,
-): Promise<Pick<Nemesis, "counts" | "kills" | "periods">> {
-  const { smallDisk, foundationdb, seed, durationMs, everyMs, name, log, signal } = o;
+): Promise<RollingResult> {
+  const { smallDisk, foundationdb, seed, durationMs, everyMs, signal } = o;
   const environment = {
     fleet,
     folders,
@@ -162,19 +171,30 @@ async function runFaults(
     faultLog: join(folders.root, FAULT_LOG),
   };
   const nemesis = new Nemesis(environment);
-  const begin = performance.now();
-  const logProgress = (suffix: string): void => {
-    const seconds = Math.round((performance.now() - begin) / 1_000);
-    log(
-      `${name.padEnd(10)} ${String(seconds).padStart(4)} s  ${operations()} operations, ${nemesis.total} faults${suffix}`,
-    );
-  };
-  const progress = setInterval(logProgress, LOG_EVERY_MS, "");
+  const endProgress = startProgress(o, () => `${operations()} operations, ${nemesis.total} faults`);
   const targets = chosen(targetsOf(environment), o.kinds);
   const plan = planFaults({ seed, durationMs, targets, ...(everyMs !== undefined && { everyMs }) });
-  await nemesis.run(plan, durationMs, signal).finally(() => clearInterval(progress));
-  logProgress("; repairing and checking");
+  await nemesis.run(plan, durationMs, signal).finally(endProgress);
   return nemesis;
+}
+
+async function runUpgrade(o: RoundOptions, { fleet, operations }: RunningRound): Promise<RollingResult> {
+  const endProgress = startProgress(o, () => `${operations()} operations`);
+  return rollThrough(fleet, o).finally(endProgress);
+}
+
+/** Logs the progress until the returned function is called. */
+function startProgress({ name, log }: RoundOptions, text: () => string): () => void {
+  const begin = performance.now();
+  const show = (suffix: string): void => {
+    const seconds = Math.round((performance.now() - begin) / 1_000);
+    log(`${name.padEnd(10)} ${String(seconds).padStart(4)} s  ${text()}${suffix}`);
+  };
+  const progress = setInterval(show, LOG_EVERY_MS, "");
+  return () => {
+    clearInterval(progress);
+    show("; repairing and checking");
+  };
 }
 
 function chosen(targets: Planning["targets"], kinds: readonly FaultKind[] | null): Planning["targets"] {
@@ -189,6 +209,7 @@ async function finish(fleet: FaultFleet, folders: RoundFolders, idleMs: number):
   const failed = (process: string, text: string, details: object): void => {
     violations.push({ kind: "process_failed", task: null, text, details: { process, ...details } });
   };
+  await fleet.httpCaller?.stop();
   for (const one of fleet.agents) {
     const ending = await one.stop({ message: { stop: true } });
     if (ending !== null) failed(one.name, "a process of agents did not stop cleanly", ending);
@@ -253,7 +274,8 @@ function restartsOf({
   const processes = [...services, ...agents, ...takers, ...workers, dispatcher];
   const starts = processes.reduce((sum, one) => sum + one.starts - 1, bus.restarts.starts);
   const own = processes.reduce((sum, one) => sum + one.endings.length, bus.restarts.own);
-  return { after_kill: Math.max(0, starts - own), own };
+  const replaced = processes.reduce((sum, one) => sum + one.replacements, 0);
+  return { after_kill: Math.max(0, starts - own - replaced), own };
 }
 
 /** Keeps the evidence after a violation or on request, and removes it otherwise; returns its folder. */

@@ -12,6 +12,7 @@ import { BusRecorder } from "./bus-recorder.ts";
 import { connectAgent } from "./client.ts";
 import { Copies } from "./copies.ts";
 import { HistoryWriter } from "./history.ts";
+import { loadSdk, type SdkOfTree } from "./sdk-tree.ts";
 import { AgentBehaviour } from "./workload.ts";
 
 export interface AgentGroupArguments {
@@ -21,6 +22,8 @@ export interface AgentGroupArguments {
   readonly url: string;
   readonly historyFolder: string;
   readonly spoolFolder: string;
+  /** The folder of the tree whose SDK the agents use. Default: this tree. */
+  readonly sdkTree?: string;
 }
 
 /** The message to the parent with the calls since the last message. It is for display; the verdict uses the history. */
@@ -40,6 +43,7 @@ export class AgentGroup {
   readonly #options: AgentGroupArguments;
   readonly history: HistoryWriter;
   readonly #copies: Copies;
+  readonly #sdk: Promise<SdkOfTree>;
   readonly #stopping = new AbortController();
   readonly #progress: NodeJS.Timeout;
   #calls = 0;
@@ -49,6 +53,7 @@ export class AgentGroup {
     const { name, incarnation, seed, historyFolder } = options;
     this.#options = options;
     this.random = seededRandom(seed);
+    this.#sdk = loadSdk(options.sdkTree);
     this.log = createLogger({ service: name, level: "warn" });
     this.history = new HistoryWriter(join(historyFolder, `${name}-${incarnation}.jsonl`));
     this.#copies = new Copies({ history: this.history, random: this.random, nextCall: this.nextCall });
@@ -58,6 +63,10 @@ export class AgentGroup {
       if ((message as { stop?: boolean }).stop === true) this.#stopping.abort();
     });
     this.#progress = setInterval(() => this.#sendProgress(), PROGRESS_EVERY_MS);
+  }
+
+  get sdk(): Promise<SdkOfTree> {
+    return this.#sdk;
   }
 
   /** Aborted when the parent requests the stop. */
@@ -70,7 +79,14 @@ export class AgentGroup {
     const { name, seed, url, spoolFolder } = this.#options;
     const agentId = `${name}-${index}`;
     const recorded = (bus: Bus): Bus => wrapped(this.recorder.recorded(bus));
-    const client = await connectAgent({ url, agentId, spoolFolder, log: this.log, recorded });
+    const client = await connectAgent({
+      sdk: await this.#sdk,
+      url,
+      agentId,
+      spoolFolder,
+      log: this.log,
+      recorded,
+    });
     return {
       client,
       behaviour: new AgentBehaviour(agentId, seed + index, this.random),

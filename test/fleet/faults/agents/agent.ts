@@ -30,6 +30,8 @@ export interface AgentContext {
   /** The answer to a command as the bus delivered it. */
   readonly answerOf: (commandId: string) => CommittedFacts | undefined;
   readonly onDone: (op: string, outcome: string) => void;
+  /** The time that each call waits. Default: a random one. */
+  readonly deadlineMs?: number;
 }
 
 export type Ending = Omit<DoneLine, "line" | "call" | "at">;
@@ -43,7 +45,7 @@ export async function takeStep(context: AgentContext, step: WorkloadStep): Promi
   const { client, history, nextCall, random, onDone } = context;
   const call = nextCall();
   const commandId = uuidv7();
-  const deadlineMs = randomDeadline(random);
+  const { deadlineMs = randomDeadline(random) } = context;
   const handoff = handoffOf(step, commandId);
   await history.append({
     line: "call",
@@ -77,9 +79,13 @@ function handoffOf(step: WorkloadStep, commandId: string): string | undefined {
 
 /** Every error of Fleet except TIMEOUT guarantees that nothing was applied. Any other error guarantees nothing. */
 export function failure(error: unknown): Ending {
-  if (!(error instanceof FleetError)) return { outcome: "unknown", code: String(error).slice(0, 200) };
+  if (!isFleetError(error)) return { outcome: "unknown", code: String(error).slice(0, 200) };
   return { outcome: error.code === "TIMEOUT" ? "unknown" : "refused", code: error.code };
 }
+
+/** Also one of the SDK of another tree. */
+const isFleetError = (error: unknown): error is FleetError =>
+  error instanceof FleetError || (error instanceof Error && error.name === FleetError.name);
 
 async function write(
   { client, behaviour, answerOf }: AgentContext,
@@ -151,7 +157,7 @@ async function read(
         .getCheckpoint(step.id, options)
         .then((checkpoint) => found([checkpoint]))
         .catch((error: unknown) => {
-          if (!(error instanceof FleetError) || error.details.removed === undefined) throw error;
+          if (!isFleetError(error) || error.details.removed === undefined) throw error;
           return found([], [step.id]);
         });
     case "latest": {

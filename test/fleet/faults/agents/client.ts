@@ -1,13 +1,12 @@
 /** An agent's client: the SDK with all its delivery paths (writer, queue, spool), over a recorded bus. */
 import { join } from "node:path";
 import type { Bus } from "../../../../shared/bus/bus.ts";
-import { connectBus } from "../../../../shared/bus/connection.ts";
 import { DEFAULT_TENANT } from "../../../../shared/protocol/ids.ts";
 import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createLogger, type Logger } from "../../../../shared/runtime/observability/log.ts";
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
-import { clientOver, connectClient } from "../../../../shared/sdk/client/connect.ts";
-import { spoolName } from "../../../../shared/sdk/spool/spool-list.ts";
+import { clientOver } from "../../../../shared/sdk/client/connect.ts";
+import type { SdkOfTree } from "./sdk-tree.ts";
 
 const settings = { clock: systemClock, tenant: DEFAULT_TENANT } as const;
 
@@ -18,6 +17,7 @@ export function clientOn(bus: Bus, agentId: string): FleetClient {
 }
 
 export interface AgentConnection {
+  readonly sdk: SdkOfTree;
   readonly url: string;
   readonly agentId: string;
   /** The folder of the spools of all agents. */
@@ -28,15 +28,15 @@ export interface AgentConnection {
 
 /** Connects as `connect` of the SDK does; resolves even while the bus is unavailable. */
 export async function connectAgent(o: AgentConnection): Promise<FleetClient> {
-  const { url, agentId, log } = o;
+  const { sdk, url, agentId, log } = o;
   const open = async () =>
-    o.recorded(await connectBus({ url, name: agentId, identity: agentId, log, connectTimeoutMs: 2_000 }));
-  return connectClient(open, {
+    o.recorded(await sdk.connectBus({ url, name: agentId, identity: agentId, log, connectTimeoutMs: 2_000 }));
+  return sdk.connectClient(open, {
     ...settings,
     agentId,
     log,
     fallback: "spool",
-    spool: async () => ({ path: join(o.spoolFolder, spoolName(DEFAULT_TENANT, agentId)) }),
+    spool: async () => ({ path: join(o.spoolFolder, sdk.spoolName(DEFAULT_TENANT, agentId)) }),
     onWarning: ({ code, text, details }) => {
       if (code === "SPOOL_SET_ASIDE") log.error(details, text);
     },

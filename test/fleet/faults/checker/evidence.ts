@@ -163,6 +163,7 @@ export const VIOLATIONS = [
   "removal_unjustified",
   "scrub_failed",
   "process_failed",
+  "error_visible",
   "not_recovered",
 ] as const;
 export type ViolationKind = (typeof VIOLATIONS)[number];

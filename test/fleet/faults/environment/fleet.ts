@@ -1,12 +1,15 @@
 /**
  * The fleet under test: the servers of the bus, services and agents as separate processes, each connected to the bus through proxies of its own. `alone`
- * is one process with every service, like the standalone fleet; `several` is two of each service on one store. The dispatcher alone has no
- * proxy, because it has no faults.
+ * is one process with every service, like the standalone fleet; `several` is two of each service on one store; `rolling` has the programs that
+ * operators start, with a gateway, for upgrades. The dispatcher alone has no proxy, because it has no faults.
  */
 import { join } from "node:path";
+import { freePort } from "../../../harness/free-port.ts";
+import { projectRoot } from "../../../harness/project-root.ts";
 import { seededRandom } from "../../../load/workload.ts";
 import { type HeartbeatRecorder, startHeartbeatRecorder } from "../agents/heartbeat-recorder.ts";
 import { instant } from "../agents/history.ts";
+import { type HttpCaller, makeApiKey, startHttpCaller } from "../upgrade/http-caller.ts";
 import type { DispatcherMessage } from "../workers/dispatcher.ts";
 import { openStoreDamager, type StoreDamager } from "../workers/store-damage.ts";
 import type { DamageRequest } from "../workers/workers.ts";
@@ -19,6 +22,7 @@ import {
   dispatcherProcess,
   type FleetOptions,
   type FleetSetup,
+  mainProcess,
   operatorProcess,
   type Program,
   runnerProcess,
@@ -42,12 +46,22 @@ export interface FaultFleet {
   readonly heartbeatRecorder: HeartbeatRecorder;
   /** The kills at kill points. */
   readonly killsAtPoints: readonly KillAtPoint[];
+  /** The processes that have two trees, in the order of an upgrade. */
+  readonly replacements: readonly Replaceable[];
+  /** A caller of the HTTP API, where there is a gateway. */
+  readonly httpCaller: HttpCaller | undefined;
   /** The links to the bus, by the name of their process. */
   readonly links: ReadonlyMap<string, NetworkLinks>;
   /** Closes the connections to the store and the bus, so that the final state can be read. */
   close(): Promise<void>;
   /** Kills all processes at once, at the end of the program. */
   destroy(): void;
+}
+
+export interface Replaceable {
+  readonly name: string;
+  /** Replaces the process by one of the old tree or of this one; resolves when that is ready. */
+  readonly replace: (by: "old" | "new") => Promise<void>;
 }
 
 /** `at` is in milliseconds of the wall clock, as in the audit trail. */
@@ -62,73 +76,50 @@ const READY_MS = 60_000;
 
 /** Whether other processes can open the store; one broken build needs it for the damage. */
 export const isShared = ({ shape, broken }: Pick<FleetOptions, "shape" | "broken">): boolean =>
-  shape === "several" || broken === "unverified";
+  shape !== "alone" || broken === "unverified";
+
+const hasRunner = ({ shape }: Pick<FleetOptions, "shape">): boolean => shape !== "alone";
 
 /** Throws when the fleet does not start; the processes that were started are killed. */
 export async function startFaultFleet(o: FleetOptions): Promise<FaultFleet> {
-  const bus = await superviseBus(join(o.folders.data, "nats"), o.busServers);
-  const links = new Map<string, NetworkLinks>();
-  const processes: SupervisedProcess[] = [];
+  const bus = await superviseBus(join(o.folders.data, "nats"), {
+    size: o.busServers,
+    isLarge: o.shape === "rolling",
+  });
   const killsAtPoints: KillAtPoint[] = [];
-  const destroy = (): void => {
-    for (const one of processes) one.destroy();
-    bus.destroy();
-  };
   const heartbeatRecorder = await startHeartbeatRecorder(bus.all.map(({ url }) => url));
-  const killsUntil = instant() + 1_000 * o.killsMs;
-  const policyFile = writePolicy(join(o.folders.root, "policy.json"), silenceOf(o));
   const setup: FleetSetup = {
-    ...{ ...o, killsUntil, policyFile, streamBytes: bus.storeBytesMax },
+    ...o,
+    killsUntil: instant() + 1_000 * o.killsMs,
+    policyFile: writePolicy(join(o.folders.root, "policy.json"), silenceOf(o)),
+    streamBytes: bus.storeBytesMax,
     onKillPoint: (point) => killsAtPoints.push({ point, at: Date.now() }),
   };
-  const add = (name: string, seed: number, url: string, program: Program): SupervisedProcess => {
-    const one = new SupervisedProcess(program(setup, { name, seed, url }));
-    processes.push(one);
-    return one;
+  const starter = new ProcessStarter(setup, bus);
+  const destroy = (): void => {
+    starter.destroy();
+    bus.destroy();
   };
-  const start = async (name: string, seed: number, program: Program): Promise<SupervisedProcess> => {
-    const ports = bus.all.map(({ port }) => port);
-    const own = await NetworkLinks.open(ports, seededRandom(seed));
-    links.set(name, own);
-    return add(name, seed, own.url, program);
-  };
-  const startGroup = (role: string, seed: number, program: Program): Promise<SupervisedProcess[]> =>
-    Promise.all([1, 2].map((i) => start(`${role}-${i}`, seed + 1_000 * i, program)));
   try {
-    const services = await Promise.all(
-      SHAPES[o.shape].map(([name, roles], i) => start(name, o.seed + 100 + i, serviceProcess(roles))),
-    );
-    await allReady(services);
-    // The runner has the same faults as the services.
-    const hasRunner = o.shape === "several";
-    if (hasRunner) {
-      services.push(await start("runner", o.seed + 6_000, runnerProcess));
-      await allReady(services);
-    }
-    const takers = await startGroup("takers", o.seed + 5_000, takerProcess);
+    const { services, gateway } = await startServices(o, starter);
+    const takers = await starter.startGroup("takers", o.seed + 5_000, takerProcess);
     await allReady(takers);
-    const agents = await startGroup("agents", o.seed, agentProcess(instant()));
-    if (o.retention) agents.push(await start("operators", o.seed + 4_000, operatorProcess));
+    const agents = await starter.startGroup("agents", o.seed, agentProcess(instant()));
+    if (o.retention) agents.push(await starter.start("operators", o.seed + 4_000, operatorProcess));
     await allReady(agents);
-    // No other process can open, and so damage, an unshared store.
-    const damager = isShared(o) ? await openStoreDamager(o, seededRandom(o.seed + 9_000)) : undefined;
-    const startDispatcher = (program: Program) => add("dispatcher", o.seed + 7_000, bus.url, program);
-    const working = await startWorkers({ startDispatcher, startGroup, damager, hasRunner, setup });
-    const close = async (): Promise<void> => {
-      await damager?.close();
-      await heartbeatRecorder.close();
-    };
+    // No other process can open, and so damage, an unshared store. An upgrade has no faults.
+    const damager =
+      isShared(o) && o.oldTree === null ? await openStoreDamager(o, seededRandom(o.seed + 9_000)) : undefined;
+    const working = await startWorkers({ starter, bus, damager, setup });
     return {
-      bus,
-      services,
-      agents,
-      takers,
-      ...working,
-      heartbeatRecorder,
-      killsAtPoints,
-      links,
-      close,
-      destroy,
+      ...{ bus, services, agents, takers, ...working, heartbeatRecorder, killsAtPoints, destroy },
+      replacements: starter.replacements,
+      httpCaller: gateway?.startCaller(),
+      links: starter.links,
+      async close() {
+        await damager?.close();
+        await heartbeatRecorder.close();
+      },
     };
   } catch (error) {
     destroy();
@@ -136,26 +127,108 @@ export async function startFaultFleet(o: FleetOptions): Promise<FaultFleet> {
   }
 }
 
+/** Starts the processes of a round, each behind proxies of its own. */
+class ProcessStarter {
+  readonly links = new Map<string, NetworkLinks>();
+  readonly replacements: Replaceable[] = [];
+  readonly #processes: SupervisedProcess[] = [];
+  readonly #setup: FleetSetup;
+  readonly #bus: BusServers;
+  readonly #oldTree: string | undefined;
+
+  constructor(setup: FleetSetup, bus: BusServers) {
+    this.#setup = setup;
+    this.#bus = bus;
+    this.#oldTree = setup.oldTree ?? undefined;
+  }
+
+  /** Without a proxy. */
+  add(name: string, program: Program, its: { seed: number; url: string; tree?: string | undefined }) {
+    const one = new SupervisedProcess(program(this.#setup, { name, ...its }));
+    this.#processes.push(one);
+    return one;
+  }
+
+  async start(name: string, seed: number, program: Program, tree?: string): Promise<SupervisedProcess> {
+    const ports = this.#bus.all.map(({ port }) => port);
+    const own = await NetworkLinks.open(ports, seededRandom(seed));
+    this.links.set(name, own);
+    return this.add(name, program, { seed, url: own.url, tree });
+  }
+
+  /** Starts a process of the old tree, if there is one. */
+  async startService(name: string, seed: number, program: Program): Promise<SupervisedProcess> {
+    const old = this.#oldTree;
+    const one = await this.start(name, seed, program, old);
+    const { url } = this.links.get(name)!;
+    const replace = (by: "old" | "new"): Promise<void> =>
+      one.replace(program(this.#setup, { name, seed, url, tree: by === "old" ? old : projectRoot }));
+    this.replacements.push({ name, replace });
+    return one;
+  }
+
+  /** Starts two processes. One of them has the SDK of the old tree. */
+  startGroup(role: string, seed: number, program: Program): Promise<SupervisedProcess[]> {
+    return Promise.all(
+      [1, 2].map((i) =>
+        this.start(`${role}-${i}`, seed + 1_000 * i, program, i === 1 ? this.#oldTree : undefined),
+      ),
+    );
+  }
+
+  destroy(): void {
+    for (const one of this.#processes) one.destroy();
+  }
+}
+
+async function startServices(o: FleetOptions, starter: ProcessStarter) {
+  const services: SupervisedProcess[] = [];
+  for (const [i, [name, roles]] of SHAPES[o.shape].entries()) {
+    const program = o.shape === "rolling" ? mainProcess(roles[0], await freePort()) : serviceProcess(roles);
+    services.push(await starter.startService(name, o.seed + 100 + i, program));
+  }
+  await allReady(services);
+  const gateway = o.shape === "rolling" ? await gatewayOf(o) : undefined;
+  if (gateway !== undefined)
+    services.push(await starter.startService("gateway", o.seed + 6_500, gateway.program));
+  // The runner has the same faults as the services.
+  if (hasRunner(o)) services.push(await starter.startService("runner", o.seed + 6_000, runnerProcess));
+  await allReady(services);
+  return { services, gateway };
+}
+
+/** The program of the gateway, and the start of its caller. */
+async function gatewayOf({ folders, seed }: FleetOptions) {
+  const [opsPort, port] = [await freePort(), await freePort()];
+  const keys = join(folders.root, "api-keys");
+  const key = makeApiKey(keys);
+  const settings = { FLEET_GATEWAY_PORT: String(port), FLEET_GATEWAY_KEYS: keys };
+  const url = `http://127.0.0.1:${port}`;
+  return {
+    program: mainProcess("gateway", opsPort, settings),
+    startCaller: () => startHttpCaller({ url, key, historyFolder: folders.history, seed }),
+  };
+}
+
 interface WorkerSetup {
-  readonly startDispatcher: (program: Program) => SupervisedProcess;
-  readonly startGroup: (role: string, seed: number, program: Program) => Promise<SupervisedProcess[]>;
+  readonly starter: ProcessStarter;
+  readonly bus: BusServers;
   readonly damager: StoreDamager | undefined;
-  readonly hasRunner: boolean;
   readonly setup: FleetSetup;
 }
 
 /** Starts the dispatcher and the workers. A worker that requests damage has its checkpoint damaged and is killed. */
 async function startWorkers({
-  startDispatcher,
-  startGroup,
+  starter,
+  bus,
   damager,
-  hasRunner,
   setup,
 }: WorkerSetup): Promise<Pick<FaultFleet, "workers" | "dispatcher" | "started">> {
   const started = new Set<string>();
-  const dispatcher = startDispatcher(
-    dispatcherProcess({ canDamage: damager !== undefined, hasRunner }, started),
-  );
+  const has = { canDamage: damager !== undefined, hasRunner: hasRunner(setup) };
+  const dispatcher = starter.add("dispatcher", dispatcherProcess(has, started), {
+    ...{ seed: setup.seed + 7_000, url: bus.url },
+  });
   const damageAndKill = async (
     name: string,
     { task, checkpointId }: DamageRequest["damage"],
@@ -165,7 +238,7 @@ async function startWorkers({
     setup.onKillPoint("worker whose checkpoint was damaged");
     if (isDamaged) dispatcher.send({ damaged: { task, checkpointId } } satisfies DispatcherMessage);
   };
-  const workers = await startGroup("workers", setup.seed + 8_000, workerProcess(damageAndKill));
+  const workers = await starter.startGroup("workers", setup.seed + 8_000, workerProcess(damageAndKill));
   await allReady([dispatcher, ...workers]);
   return { workers, dispatcher, started };
 }

@@ -11,10 +11,14 @@ import type { KillRequest } from "./kill-points.ts";
 
 export interface ProcessOptions {
   readonly name: string;
-  /** The path of the program, relative to the project's folder. */
+  /** The path of the program, relative to the folder of its tree. */
   readonly program: string;
+  /** Default: the folder of this tree. */
+  readonly tree?: string;
   /** Returns the program's first argument, as JSON; `incarnation` is the number of earlier starts. */
   readonly parameters: (incarnation: number) => object;
+  /** The address that answers with 200 when the process is ready. Default: the process sends a message. */
+  readonly readyUrl?: string;
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
   readonly onMessage?: (message: unknown) => void;
@@ -35,9 +39,11 @@ const PAUSE_MS = { first: 100, last: 2_000 };
 /** The time until a process that requested its kill is restarted. */
 const RESTART_MS = 200;
 const STOP_MS = 30_000;
+const READY_MS = 60_000;
+const READY_POLL_MS = 25;
 
 export class SupervisedProcess {
-  readonly #options: ProcessOptions;
+  #options: ProcessOptions;
   readonly #endings: OwnEnding[] = [];
   #child: ChildProcess | undefined;
   #starts = 0;
@@ -45,6 +51,8 @@ export class SupervisedProcess {
   #isReady = Promise.withResolvers<void>();
   #downUntil = 0;
   #killed: ChildProcess | undefined;
+  #replaced: ChildProcess | undefined;
+  #replacements = 0;
   #watching: Promise<void>;
 
   constructor(options: ProcessOptions) {
@@ -58,6 +66,11 @@ export class SupervisedProcess {
 
   get starts(): number {
     return this.#starts;
+  }
+
+  /** The starts in place of a process that was stopped for it. */
+  get replacements(): number {
+    return this.#replacements;
   }
 
   get endings(): readonly OwnEnding[] {
@@ -88,6 +101,21 @@ export class SupervisedProcess {
 
   resume(): void {
     this.#child?.kill("SIGCONT");
+  }
+
+  /** Stops the process by SIGTERM and starts another program in its place, under the same name. Throws if that one does not become ready. */
+  async replace(options: ProcessOptions): Promise<void> {
+    const child = this.#child;
+    this.#options = options;
+    this.#replaced = child;
+    this.#replacements += 1;
+    const { promise } = this.#isReady;
+    const killTimer = setTimeout(() => child?.kill("SIGKILL"), STOP_MS);
+    child?.kill("SIGTERM");
+    while (promise === this.#isReady.promise) await sleep(READY_POLL_MS);
+    clearTimeout(killTimer);
+    if (!(await this.ready(READY_MS)))
+      throw new Error(`${this.name} did not start again:\n${this.logTail()}`);
   }
 
   /** Sends a message, which is lost when the process is down; it restarts in the normal mode. */
@@ -127,7 +155,11 @@ export class SupervisedProcess {
       const [code, signal] = (await once(child, "exit")) as [number | null, NodeJS.Signals | null];
       const wasReady = this.#renewReady();
       if (!this.#isWanted) return;
-      if (this.#killed === child) {
+      if (this.#replaced === child) {
+        pauseMs = PAUSE_MS.first;
+        // A clean stop has the code 0, also while requests are open.
+        if (code !== 0) this.#endings.push({ process: this.name, code, signal, wasReady: true });
+      } else if (this.#killed === child) {
         pauseMs = PAUSE_MS.first;
         await this.#waitUntil(this.#downUntil);
       } else {
@@ -154,10 +186,10 @@ export class SupervisedProcess {
   }
 
   #start(): ChildProcess {
-    const { program, parameters, env, logFile, onMessage, onKillPoint } = this.#options;
+    const { program, tree = projectRoot, parameters, env, logFile, onMessage, onKillPoint } = this.#options;
     const log = openSync(logFile, "a");
     const child = spawn(process.execPath, [program, JSON.stringify(parameters(this.#starts))], {
-      cwd: projectRoot,
+      cwd: tree,
       env: { ...inheritedEnvironment(), ...env },
       stdio: ["ignore", log, log, "ipc"],
     });
@@ -165,6 +197,7 @@ export class SupervisedProcess {
     this.#starts += 1;
     this.#child = child;
     child.on("error", () => {});
+    void this.#probe(child);
     child.on("message", (message) => {
       if ((message as { ready?: boolean }).ready === true) {
         this.#wasReady = true;
@@ -176,6 +209,23 @@ export class SupervisedProcess {
       } else onMessage?.(message);
     });
     return child;
+  }
+
+  async #probe(child: ChildProcess): Promise<void> {
+    const { readyUrl } = this.#options;
+    while (readyUrl !== undefined && child.exitCode === null && child.signalCode === null) {
+      if (
+        await fetch(readyUrl).then(
+          ({ ok }) => ok,
+          () => false,
+        )
+      ) {
+        if (child !== this.#child) return;
+        this.#wasReady = true;
+        return this.#isReady.resolve();
+      }
+      await sleep(READY_POLL_MS, undefined, { ref: false });
+    }
   }
 
   /** The end of the log, for an error message. */

@@ -27,6 +27,15 @@ export const SHAPES = {
     ["watchdog-1", ["watchdog"]],
     ["watchdog-2", ["watchdog"]],
   ],
+  /** Of each service with requests of agents there are two, so that one works while the other is replaced. */
+  rolling: [
+    ["reader-1", ["reader"]],
+    ["reader-2", ["reader"]],
+    ["watchdog-1", ["watchdog"]],
+    ["coordinator-1", ["coordinator"]],
+    ["writer-1", ["writer"]],
+    ["writer-2", ["writer"]],
+  ],
 } as const satisfies Record<string, readonly (readonly [string, readonly Role[]])[]>;
 export type Shape = keyof typeof SHAPES;
 
@@ -40,6 +49,8 @@ export interface FleetOptions {
   readonly broken: BrokenName | null;
   /** Whether retention and operators remove checkpoints. */
   readonly retention: boolean;
+  /** The folder of the tree from which processes are upgraded; null: all are of this tree. */
+  readonly oldTree: string | null;
   /** The time in which processes are killed at kill points; 0: no such kills. */
   readonly killsMs: number;
   readonly onProgress: (progress: Progress) => void;
@@ -62,45 +73,66 @@ export interface FleetSetup extends FleetOptions {
 
 export type Program = (
   o: FleetSetup,
-  its: { readonly name: string; readonly seed: number; readonly url: string },
+  its: {
+    readonly name: string;
+    readonly seed: number;
+    readonly url: string;
+    /** The folder of the tree of the program, and of the SDK of its agents. Default: this tree. */
+    readonly tree?: string | undefined;
+  },
 ) => ProcessOptions;
+
+/** The environment of every service. */
+const serviceEnvironment = (
+  { storeUrl, retention, policyFile }: FleetSetup,
+  url: string,
+): Record<string, string> => ({
+  FLEET_URL: url,
+  FLEET_STORE: storeUrl,
+  FLEET_AUTH: "off",
+  FLEET_POLICY: policyFile,
+  FLEET_AGENT_TYPES: [WORKER, HEALTHY_TYPE, LAUNCHED].join(),
+  // Short, so that a round has many finalizations by the fleet itself.
+  FLEET_FINALIZE_DRAFTS_AFTER: "3s",
+  FLEET_RETENTION_EVERY: retention ? RETENTION_EVERY : "off",
+  // It would restore the checkpoints that the run damages, and no agent would have to fall back.
+  FLEET_MIRROR_DIR: "off",
+  FLEET_LOG_LEVEL: "warn",
+});
+
+/** A process as operators start it: the program of a service, which says at its operations port when it is ready. */
+export const mainProcess =
+  (service: Role | "gateway", opsPort: number, more: Readonly<Record<string, string>> = {}): Program =>
+  (o, { name, url, tree }) => ({
+    name,
+    program: `services/${service}/main.ts`,
+    ...(tree !== undefined && { tree }),
+    parameters: () => ({}),
+    readyUrl: `http://127.0.0.1:${opsPort}/readyz`,
+    env: { ...serviceEnvironment(o, url), FLEET_OPS_PORT: String(opsPort), ...more },
+    logFile: join(o.folders.logs, `${name}.log`),
+  });
 
 export const serviceProcess =
   (roles: readonly Role[]): Program =>
-  (
-    { folders, storeUrl, retention, broken, streamBytes, killsUntil, policyFile, onKillPoint },
-    { name, seed, url },
-  ) => ({
+  (o, { name, seed, url }) => ({
     name,
     program: "test/fleet/faults/environment/service.ts",
     parameters: (incarnation): ServiceArguments => ({
       roles,
       seed: seed + incarnation,
-      broken,
-      streamBytes,
-      killsUntil,
+      broken: o.broken,
+      streamBytes: o.streamBytes,
+      killsUntil: o.killsUntil,
     }),
-    env: {
-      FLEET_URL: url,
-      FLEET_STORE: storeUrl,
-      FLEET_AUTH: "off",
-      FLEET_POLICY: policyFile,
-      FLEET_AGENT_TYPES: [WORKER, HEALTHY_TYPE, LAUNCHED].join(),
-      // Short, so that a round has many finalizations by the fleet itself.
-      FLEET_FINALIZE_DRAFTS_AFTER: "3s",
-      FLEET_RETENTION_EVERY: retention ? RETENTION_EVERY : "off",
-      // It would restore the checkpoints that the run damages, and no agent would have to fall back.
-      FLEET_MIRROR_DIR: "off",
-      FLEET_OPS_PORT: "0",
-      FLEET_LOG_LEVEL: "warn",
-    },
-    logFile: join(folders.logs, `${name}.log`),
-    onKillPoint,
+    env: { ...serviceEnvironment(o, url), FLEET_OPS_PORT: "0" },
+    logFile: join(o.folders.logs, `${name}.log`),
+    onKillPoint: o.onKillPoint,
   });
 
 const groupProcess = <A extends AgentGroupArguments>(
   { folders, onProgress, onKillPoint }: FleetSetup,
-  { name, seed, url }: { readonly name: string; readonly seed: number; readonly url: string },
+  { name, seed, url, tree }: Parameters<Program>[1],
   own: {
     readonly program: string;
     readonly further: Omit<A, keyof AgentGroupArguments>;
@@ -116,6 +148,7 @@ const groupProcess = <A extends AgentGroupArguments>(
     url,
     historyFolder: folders.history,
     spoolFolder: join(folders.data, "spool"),
+    ...(tree !== undefined && { sdkTree: tree }),
     ...own.further,
   }),
   env: {},
@@ -132,7 +165,7 @@ export const agentProcess =
   (o, its) =>
     groupProcess<AgentsArguments>(o, its, {
       program: "test/fleet/faults/agents/agents.ts",
-      further: { agents: AGENTS_EACH, beganAt },
+      further: { agents: AGENTS_EACH, beganAt, patient: o.oldTree !== null },
     });
 
 export const operatorProcess: Program = (o, its) =>
@@ -172,7 +205,8 @@ export const runnerProcess: Program = (o, its) => {
   const { folders, killsUntil } = o;
   const folder = join(folders.data, "runner");
   const parameters: LaunchedAgentArguments = { seed: its.seed, historyFolder: folders.history, killsUntil };
-  const command = [process.execPath, join(projectRoot, LAUNCHED_PROGRAM), JSON.stringify(parameters)];
+  const { tree = projectRoot } = its;
+  const command = [process.execPath, join(tree, LAUNCHED_PROGRAM), JSON.stringify(parameters)];
   const agents = { [LAUNCHED]: { command, heartbeats: false, max_agents: LAUNCHED_MAX } };
   const settings = join(folders.root, "runner.json");
   writeFileSync(settings, JSON.stringify({ agents, max_agents: LAUNCHED_MAX, grace_ms: 5_000 }));
@@ -182,6 +216,7 @@ export const runnerProcess: Program = (o, its) => {
   });
   return {
     ...rest,
+    tree,
     env: {
       ...env,
       FLEET_URL: its.url,

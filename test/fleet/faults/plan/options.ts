@@ -3,7 +3,15 @@ import { parseArgs } from "node:util";
 import { BROKEN_NAMES, type BrokenName } from "../environment/broken-builds.ts";
 import { FAULT_KINDS, type FaultKind } from "./plan.ts";
 
-export const ROUNDS = ["alone", "small-disk", "several", "retention", "cluster", "foundationdb"] as const;
+export const ROUNDS = [
+  "alone",
+  "small-disk",
+  "several",
+  "retention",
+  "cluster",
+  "upgrade",
+  "foundationdb",
+] as const;
 export type RoundName = (typeof ROUNDS)[number];
 
 export interface Options {
@@ -44,7 +52,8 @@ Then verifies that nothing was lost or applied twice, that no healthy agent lost
 Rounds: alone has one process with every service; small-disk is the same on a disk that fills up; several has two of each service and a runner
 on one embedded store, in which bits of checkpoints are flipped; retention is the same while retention and operators remove checkpoints all
 the time; cluster is several on a bus of three servers, of which one after the other is killed or frozen, with few other kinds of faults;
-foundationdb is several on a FoundationDB server.
+upgrade replaces every process of the previous release by one of this tree, and back, and has no other faults; foundationdb is several on a
+FoundationDB server.
 
 Exit code: 0, or 1 after a violation (the seed and the evidence are printed), or 2 when the run itself failed.
 With --broken all: 0 if every broken build was detected, or else 1.

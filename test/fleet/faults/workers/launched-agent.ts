@@ -24,7 +24,7 @@ const group = new AgentGroup({
   ...{ name: agentId, incarnation: 0, seed: seed + process.pid, url, historyFolder, spoolFolder },
 });
 const client = await connectAgent({
-  ...{ url, agentId, spoolFolder, log: group.log },
+  ...{ sdk: await group.sdk, url, agentId, spoolFolder, log: group.log },
   recorded: (bus) => withCalls(group.recorder.recorded(bus), group),
 });
 const context = {

@@ -3,9 +3,7 @@
  * A fault of the process affects all of them.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { classOfError } from "../../../../shared/sdk/agent/failure.ts";
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
-import { runAgent } from "../../../../shared/sdk/sdk.ts";
 import { AgentGroup, type AgentGroupArguments } from "../agents/agent-group.ts";
 import { isHit, type KillPlan, killAt, killableBus } from "../environment/kill-points.ts";
 import { withCalls } from "./calls.ts";
@@ -28,6 +26,7 @@ const RETRY_MS = 300;
 
 const o = JSON.parse(process.argv[2]!) as WorkersArguments;
 const group = new AgentGroup(o);
+const { runAgent, classOfError } = await group.sdk;
 const kills: KillPlan = { untilUs: o.killsUntil, share: KILL_SHARE, random: group.random };
 
 async function runOne(index: number): Promise<FleetClient> {

@@ -1,5 +1,6 @@
 /** The bus under test: one server as the standalone fleet starts it, or the servers of one cluster, each with its own faults. */
-import { mkdirSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type NatsServer, startNatsServer } from "../../../../../services/standalone/nats/server.ts";
 import { LIMITS } from "../../../../../shared/protocol/limits.ts";
@@ -19,12 +20,23 @@ const STOP_MS = 10_000;
 const POLL_MS = 50;
 const ANSWER_MS = 1_000;
 
-/** Starts the servers, with all their files in `dir`. Resolves when they serve streams. */
-export function superviseBus(dir: string, size: number): Promise<BusServers> {
-  return size === 1 ? superviseServer(dir) : superviseCluster(dir, size);
+/** For services that do not know the limit of the server: room for streams of the sizes that they want. */
+const LARGE_STORE_BYTES = 40_000_000_000;
+
+/** Starts the servers, with all their files in `dir`. Resolves when they serve streams. `isLarge`: the streams have their whole sizes. */
+export function superviseBus(
+  dir: string,
+  { size, isLarge }: { readonly size: number; readonly isLarge: boolean },
+): Promise<BusServers> {
+  return size === 1 ? superviseServer(dir, isLarge) : superviseCluster(dir, size);
 }
 
-async function superviseServer(dir: string): Promise<BusServers> {
+async function superviseServer(dir: string, isLarge: boolean): Promise<BusServers> {
+  if (isLarge) {
+    mkdirSync(dir, { recursive: true });
+    // The server keeps the limit of an earlier start.
+    writeFileSync(join(dir, "nats.conf"), `max_file_store: ${LARGE_STORE_BYTES}\n`);
+  }
   const start = (port: number): Promise<NatsServer> =>
     startNatsServer({
       ...{ root: projectRoot, env: process.env, dir, log, port },
