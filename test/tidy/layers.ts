@@ -55,6 +55,7 @@ const LAYERS: Record<string, readonly string[]> = {
   "deploy/demo": ["shared/sdk"],
   "deploy/examples": ["shared/sdk"],
   "deploy/package": [],
+  "deploy/image": [],
   "deploy/settings": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
   "deploy/hook": ["deploy/local"],
   "deploy/prometheus": [],
