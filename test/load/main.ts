@@ -19,10 +19,11 @@ import { measureRecovery } from "./groups/recovery.ts";
 import { measureRetention } from "./groups/retention.ts";
 import { measureSustained } from "./groups/sustained.ts";
 import { measureWrite } from "./groups/write.ts";
+import { measureInTurn } from "./measure/group-runs.ts";
 import { BUSY_PERCENT_MAX, describeMachine, inspectMachine } from "./measure/machine.ts";
-import { formatTable, type Group } from "./measure/table.ts";
+import { formatTable } from "./measure/table.ts";
 import { judgedQuickly } from "./measure/targets.ts";
-import { GROUPS, HELP, type Options, readOptions } from "./options.ts";
+import { GROUPS, type GroupName, HELP, type Options, readOptions } from "./options.ts";
 import { Session } from "./session.ts";
 
 const EXIT = { met: 0, missed: 1, failed: 2, interrupted: 130 } as const;
@@ -60,6 +61,9 @@ function options(): Options {
   }
 }
 
+/** These groups and all later ones are measured while nothing else runs. */
+const ALONE: ReadonlySet<GroupName> = new Set(["mirror", "retention", "access", "degraded", "reads"]);
+
 async function run(session: Session): Promise<number> {
   const { only, json, quick } = session.options;
   const machine = await inspectMachine();
@@ -67,28 +71,26 @@ async function run(session: Session): Promise<number> {
   const isBusy = machine.busy_percent > BUSY_PERCENT_MAX;
   const warning = "WARNING: another program uses this machine; the fleet is faster than these figures show.";
   if (isBusy) session.log(warning);
-  const groups: Group[] = [];
-  for (const name of GROUPS) {
-    // These groups and all later ones are measured while nothing else runs.
-    if (
-      name === "mirror" ||
-      name === "retention" ||
-      name === "access" ||
-      name === "degraded" ||
-      name === "reads"
-    )
-      await session.stopWriters();
-    if (!only.has(name)) continue;
-    const group = await measure[name](session);
-    if (group === null) continue;
-    groups.push(quick ? { ...group, rows: group.rows.map(judgedQuickly) } : group);
-  }
+  const { groups: measured, failures } = await measureInTurn(GROUPS, {
+    async measure(name) {
+      if (ALONE.has(name)) await session.stopWriters();
+      return only.has(name) ? measure[name](session) : null;
+    },
+    stopAll: () => session.stopAll(),
+    isInterrupted: () => session.isClosing,
+    log: (text) => session.log(text),
+  });
+  const groups = quick
+    ? measured.map((group) => ({ ...group, rows: group.rows.map(judgedQuickly) }))
+    : measured;
   process.stdout.write(
     `${describeMachine(machine)}\n${isBusy ? `${warning}\n` : ""}\n${formatTable(groups)}\n`,
   );
-  if (json !== null) writeFileSync(json, `${JSON.stringify({ machine, groups }, null, 2)}\n`);
+  if (json !== null) writeFileSync(json, `${JSON.stringify({ machine, groups, failures }, null, 2)}\n`);
   const missed = groups.flatMap(({ rows }) => rows).filter(({ met }) => met === "required missed");
   for (const { what } of missed) session.log(`required, but missed: ${what}`);
+  for (const { group, reason } of failures) process.stdout.write(`\nFAILED: ${group}: ${reason}\n`);
+  if (failures.length > 0) return EXIT.failed;
   return missed.length === 0 ? EXIT.met : EXIT.missed;
 }
 

@@ -45,7 +45,7 @@ Measures the fleet on this machine as its agents see it, and compares it with th
   --profile FOLDER      keep CPU profiles of the fleet's process
   --help                this text
 
-Exit codes: 0 all required figures are met, 1 a required figure is missed, 2 the benchmark itself failed.
+Exit codes: 0 all required figures are met, 1 a required figure is missed, 2 a group failed; the others are still measured.
 `;
 
 /** Returns null for --help; throws with a one-line message for invalid arguments. */

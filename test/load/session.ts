@@ -105,14 +105,24 @@ export class Session {
     this.#writers = null;
   }
 
-  /** Stops all processes, the newest first, and removes all folders. Safe to call twice. */
+  get isClosing(): boolean {
+    return this.#closing !== undefined;
+  }
+
+  /** Stops all processes, the newest first. A later group starts its own. */
+  async stopAll(): Promise<void> {
+    this.#writers = null;
+    for (const running of this.#running.splice(0).reverse()) await running.stop();
+  }
+
+  /** Stops all processes and removes all folders. Safe to call twice. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
   }
 
   async #close(): Promise<void> {
-    for (const running of this.#running.reverse()) await running.stop();
+    await this.stopAll();
     for (const path of this.#folders) rmSync(path, { recursive: true, force: true });
   }
 

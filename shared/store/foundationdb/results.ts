@@ -12,7 +12,10 @@ const BLOCKED_MS = 50;
 
 const open = new Map<Promise<unknown>, () => void>();
 
-/** Registers the result until it has arrived. `cancel` makes the library give it up. */
+/**
+ * Registers the result until it has arrived. `cancel` makes the library give it up, and so it must hold the
+ * transaction: the addon cancels a transaction when JavaScript collects it, even while its commit is in flight.
+ */
 export function openResult<T>(result: Promise<T>, cancel: () => void): Promise<T> {
   open.set(result, cancel);
   const settled = () => void open.delete(result);

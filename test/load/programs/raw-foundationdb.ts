@@ -6,6 +6,7 @@ import { openFormat } from "../../../shared/records/kv/format.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { openFoundationdb } from "../../../shared/store/drivers/foundationdb.ts";
 import { loadClient, openDatabase } from "../../../shared/store/foundationdb/client.ts";
+import { openResult } from "../../../shared/store/foundationdb/results.ts";
 import { send } from "../../harness/records/records.ts";
 import { eraseEverything } from "../../harness/stores/foundationdb.ts";
 import { serveJobs } from "../jobs.ts";
@@ -58,7 +59,7 @@ async function rawCommits(
       if (value === null) native.clear(key);
       else native.set(key, value);
     }
-    await native.rawCommit();
+    await openResult(native.rawCommit(), () => native.rawCancel());
   };
   return { commit, close: () => database.close() };
 }
