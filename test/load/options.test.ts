@@ -5,6 +5,7 @@ describe("options", () => {
   test("every group is measured by default", () => {
     expect(readOptions([])).toEqual({
       only: new Set(GROUPS),
+      stores: ["lmdb", "foundationdb"],
       quick: false,
       large: false,
       json: null,
@@ -19,7 +20,12 @@ describe("options", () => {
     });
   });
 
-  test.each([["--only", "raw,no-such"], ["--only", ""], ["--no-such"], ["stray"]])(
+  test("one store is chosen by its name", () => {
+    expect(readOptions(["--store", "fdb"])?.stores).toEqual(["foundationdb"]);
+    expect(readOptions(["--store", "lmdb"])?.stores).toEqual(["lmdb"]);
+  });
+
+  test.each([["--only", "raw,no-such"], ["--only", ""], ["--store", "memory"], ["--no-such"], ["stray"]])(
     "%s %s is refused",
     (...args) => expect(() => readOptions(args)).toThrow(),
   );

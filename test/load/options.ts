@@ -20,12 +20,23 @@ export const GROUPS = [
   "hooks",
   "gateway",
   "mission",
-  "foundationdb",
 ] as const;
 export type GroupName = (typeof GROUPS)[number];
 
+/** The stores under the fleet. */
+export const STORES = ["lmdb", "foundationdb"] as const;
+export type StoreName = (typeof STORES)[number];
+
+/** The values of `--store`. */
+const STORE_OPTIONS: Readonly<Record<string, readonly StoreName[]>> = {
+  lmdb: ["lmdb"],
+  fdb: ["foundationdb"],
+  both: STORES,
+};
+
 export interface Options {
   readonly only: ReadonlySet<GroupName>;
+  readonly stores: readonly StoreName[];
   readonly quick: boolean;
   readonly large: boolean;
   /** The file for the figures as JSON. */
@@ -39,6 +50,8 @@ export const HELP = `npm run bench -- [options]
 Measures the fleet on this machine as its agents see it, and compares it with the raw store and the raw bus of the same run.
 
   --only GROUP[,GROUP]  ${GROUPS.join(", ")}; ratios to raw need the group raw (default: all)
+  --store STORE         the store under the fleet: lmdb, fdb, both; fdb is one node of FoundationDB on this machine
+                        (default: both; without FoundationDB lmdb)
   --quick               short runs that show whether the fleet works; only failed requests are judged
   --large               also search 1,000,000 checkpoints; loading them takes many minutes
   --json FILE           also write the figures as JSON
@@ -54,6 +67,7 @@ export function readOptions(args: string[]): Options | null {
     args,
     options: {
       only: { type: "string" },
+      store: { type: "string", default: "both" },
       quick: { type: "boolean", default: false },
       large: { type: "boolean", default: false },
       json: { type: "string" },
@@ -63,7 +77,13 @@ export function readOptions(args: string[]): Options | null {
   });
   if (values.help) return null;
   const { quick, large, json = null, profile = null } = values;
-  return { only: groups(values.only), quick, large, json, profile };
+  return { only: groups(values.only), stores: stores(values.store), quick, large, json, profile };
+}
+
+function stores(name: string): readonly StoreName[] {
+  const named = STORE_OPTIONS[name];
+  if (named !== undefined) return named;
+  throw new Error(`unknown store ${name}; the stores are ${Object.keys(STORE_OPTIONS).join(", ")}`);
 }
 
 function groups(text: string | undefined): ReadonlySet<GroupName> {

@@ -6,10 +6,11 @@ import { join } from "node:path";
 import { type NatsServer, startNatsServer } from "../../services/standalone/nats/server.ts";
 import { createLogger } from "../../shared/runtime/observability/log.ts";
 import { projectRoot } from "../harness/project-root.ts";
+import { startFoundationdb } from "../harness/stores/foundationdb.ts";
 import { type Jobs, type Program, startProgram } from "./jobs.ts";
-import type { Options } from "./options.ts";
+import type { Options, StoreName } from "./options.ts";
 import type { AgentsJobs } from "./programs/agents.ts";
-import { type MeasuredFleet, startMeasuredFleet } from "./programs/fleet.ts";
+import { type MeasuredFleet, startMeasuredFleet, storePath } from "./programs/fleet.ts";
 
 /** The raw figures with which others are compared. */
 export interface RawFigures {
@@ -29,18 +30,33 @@ interface Stoppable {
   stop(): Promise<void>;
 }
 
+/** The store of one fleet at a time. */
+export interface FleetStore extends Stoppable {
+  readonly url: string;
+  /** For several processes. */
+  readonly sharedUrl: string;
+}
+
 export const AGENTS = 1_000;
+/** The agents that write once a second each: the load that the fleet is designed for, on one node of the store. */
+const PACED_AGENTS: Readonly<Record<StoreName, number>> = { lmdb: AGENTS, foundationdb: AGENTS / 2 };
 
 export class Session {
   readonly options: Options;
+  readonly storeName: StoreName;
   raw: RawFigures | null = null;
   readonly #folders: string[] = [];
   readonly #running: Stoppable[] = [];
   #writers: Writers | null = null;
   #closing: Promise<void> | undefined;
 
-  constructor(options: Options) {
+  constructor(options: Options, storeName: StoreName) {
     this.options = options;
+    this.storeName = storeName;
+  }
+
+  get pacedAgents(): number {
+    return PACED_AGENTS[this.storeName];
   }
 
   /** `full` seconds, or an eighth of them in a quick run. */
@@ -63,13 +79,36 @@ export class Session {
     return this.#keep(startProgram<J>(new URL(`./programs/${name}.ts`, import.meta.url)));
   }
 
-  /** Starts a fleet; the default of `storeUrl` is the embedded store in `home`. */
-  async fleet(
+  /** An empty store: the embedded one in `home`, or a FoundationDB server of its own. */
+  async emptyStore(home: string): Promise<FleetStore> {
+    if (this.storeName === "lmdb") {
+      const url = `lmdb:${storePath(home)}`;
+      return { url, sharedUrl: `${url}?shared`, stop: async () => {} };
+    }
+    const server = this.#keep(await startFoundationdb());
+    const url = `fdb:${server.clusterFile}`;
+    return { url, sharedUrl: url, stop: () => server.stop() };
+  }
+
+  /** Starts a fleet on an empty store of its own, which ends with the fleet. */
+  async fleet(home: string, settings: Readonly<Record<string, string>> = {}): Promise<MeasuredFleet> {
+    const store = await this.emptyStore(home);
+    const fleet = await this.fleetOn(store, home, settings);
+    const stop = async () => {
+      await fleet.stop();
+      await store.stop();
+    };
+    return { ...fleet, stop };
+  }
+
+  async fleetOn(
+    { url }: FleetStore,
     home: string,
-    storeUrl: string | null = null,
     settings: Readonly<Record<string, string>> = {},
   ): Promise<MeasuredFleet> {
     const { profile } = this.options;
+    // The embedded store in `home` is the default of the fleet.
+    const storeUrl = this.storeName === "lmdb" ? null : url;
     return this.#keep(await startMeasuredFleet({ home, storeUrl, profile, settings }));
   }
 

@@ -17,21 +17,32 @@ export function missingPrograms(): string | undefined {
   return absent.length === 0 ? undefined : `no ${absent.join(" and ")} on PATH`;
 }
 
-export function processMachine(port: number, directory: string, clusterFile: string): FoundationdbMachine {
-  const [data, log] = [join(directory, "data"), join(directory, "log")];
+interface FdbserverOptions {
+  readonly port: number;
+  /** The folder of all servers of the cluster, which is removed when this process ends. */
+  readonly directory: string;
+  readonly clusterFile: string;
+  /** The name of the zone. Absent: each process is a zone of its own. */
+  readonly zone?: string;
+}
+
+export interface FdbserverProcess {
+  readonly address: string;
+  start(): Promise<void>;
+  kill(): Promise<void>;
+  pause(): void;
+  continue(): void;
+}
+
+export function fdbserverProcess({ port, directory, clusterFile, zone }: FdbserverOptions): FdbserverProcess {
+  const [data, log] = [join(directory, `data-${port}`), join(directory, "log")];
   const address = `127.0.0.1:${port}`;
   const flags = ["-p", address, "-l", address, "-C", clusterFile, "-d", data, "-L", log];
+  if (zone !== undefined) flags.push(`--locality-zoneid=${zone}`, `--locality-machineid=${zone}`);
   let server: ChildProcess | undefined;
   let guard: Guard | undefined;
-  const kill = async () => {
-    guard?.dismiss();
-    if (server === undefined || server.exitCode !== null || server.signalCode !== null) return;
-    const exited = once(server, "exit");
-    server.kill("SIGKILL");
-    await exited;
-  };
   return {
-    connection: `test:test@${address}`,
+    address,
     async start() {
       await Promise.all([data, log].map((path) => mkdir(path, { recursive: true })));
       // Kernel AIO needs a file system with O_DIRECT, which the ones under containers often lack.
@@ -39,12 +50,30 @@ export function processMachine(port: number, directory: string, clusterFile: str
       await once(server, "spawn");
       guard = whenThisProcessEnds('kill -KILL "$1"; rm -rf "$2"', String(server.pid), directory);
     },
-    kill,
-    remove: kill,
+    async kill() {
+      guard?.dismiss();
+      if (server === undefined || server.exitCode !== null || server.signalCode !== null) return;
+      const exited = once(server, "exit");
+      server.kill("SIGKILL");
+      await exited;
+    },
     pause() {
       if (server?.pid !== undefined) pauseProcess(server.pid);
     },
     continue: () => void server?.kill("SIGCONT"),
+  };
+}
+
+/** Machines of one or several processes differ only in the servers. */
+export function machineOf(
+  servers: FdbserverProcess,
+  connection: string,
+  clusterFile: string,
+): FoundationdbMachine {
+  return {
+    ...servers,
+    connection,
+    remove: () => servers.kill(),
     async cli(command) {
       const args = ["-C", clusterFile, "--exec", command, "--timeout", CLI_TIMEOUT_S];
       const { stdout } = await run("fdbcli", args, { maxBuffer: 16_000_000 });
@@ -52,6 +81,11 @@ export function processMachine(port: number, directory: string, clusterFile: str
     },
     version: async () => (await run("fdbserver", ["--version"])).stdout,
   };
+}
+
+export function processMachine(port: number, directory: string, clusterFile: string): FoundationdbMachine {
+  const server = fdbserverProcess({ port, directory, clusterFile });
+  return machineOf(server, `test:test@${server.address}`, clusterFile);
 }
 
 function programPath(program: string): string | undefined {

@@ -74,7 +74,7 @@ async function started(
   settings: Readonly<Record<string, string>>,
 ): Promise<Side> {
   const home = session.folder();
-  const fleet = await session.fleet(home, null, settings);
+  const fleet = await session.fleet(home, settings);
   const agents = session.program<AgentsJobs>("agents");
   const { FLEET_AUTH, FLEET_NATS_CA: caFile } = settings;
   const identified: Identified = FLEET_AUTH === "off" ? {} : { home, caFile };

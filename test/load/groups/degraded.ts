@@ -14,7 +14,8 @@ export async function measureDegraded(session: Session): Promise<Group> {
   const server = await session.nats();
   const fleet = session.program<DegradedFleetJobs>("degraded-fleet");
   const { url, storeBytesMax } = server;
-  await fleet.run("start", { url, storeBytesMax, folder: session.folder() });
+  const store = await session.emptyStore(session.folder());
+  await fleet.run("start", { url, storeBytesMax, storeUrl: store.url });
   const paced = session.program<AgentsJobs>("agents");
   const many = session.program<AgentsJobs>("agents");
   await paced.run("connect", { url, agents: PACED_AGENTS });
@@ -34,6 +35,7 @@ export async function measureDegraded(session: Session): Promise<Group> {
   session.log("degraded: the outage ends");
   const drained = await fleet.run("endOutage", {});
   for (const program of [paced, many, fleet]) await program.stop();
+  await store.stop();
   await server.stop();
   return {
     name: "degraded",

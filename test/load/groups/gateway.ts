@@ -15,7 +15,7 @@ const READERS = 32;
 export async function measureGateway(session: Session): Promise<Group> {
   session.log("gateway: starting a fleet");
   const home = session.folder();
-  const fleet = await session.fleet(home, null, { FLEET_GATEWAY_PORT: "-1", FLEET_GATEWAY_RATE: "1000000" });
+  const fleet = await session.fleet(home, { FLEET_GATEWAY_PORT: "-1", FLEET_GATEWAY_RATE: "1000000" });
   const { gatewayUrl: url } = JSON.parse(readFileSync(join(home, "addresses.json"), "utf8")) as {
     gatewayUrl: string;
   };

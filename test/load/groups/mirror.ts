@@ -7,7 +7,7 @@ import type { Summary } from "../measure/percentiles.ts";
 import type { Group } from "../measure/table.ts";
 import { row, TARGETS } from "../measure/targets.ts";
 import type { AgentsJobs } from "../programs/agents.ts";
-import { AGENTS, type Session } from "../session.ts";
+import type { Session } from "../session.ts";
 
 const MODERATE = 200;
 const ROUNDS = 4;
@@ -26,10 +26,11 @@ export async function measureMirror(session: Session): Promise<Group> {
   const on = await started(session, {});
   const off = await started(session, { FLEET_MIRROR_DIR: "off" });
   session.log(`mirror: ${MODERATE} writes a second`);
+  const count = session.pacedAgents;
   const moderate = await lagUnder(session, on, on.few, 15);
   const lags: MirrorLag[] = [];
   for (let round = 1; round <= ROUNDS; round += 1) {
-    session.log(`mirror: ${AGENTS} writes a second, round ${round} of ${ROUNDS}`);
+    session.log(`mirror: ${session.pacedAgents} writes a second, round ${round} of ${ROUNDS}`);
     // In turn forwards and backwards, so that a slow drift of the machine cancels out.
     for (const side of round % 2 === 0 ? [off, on] : [on, off]) {
       if (side === on) lags.push(await lagUnder(session, on, on.many, 10));
@@ -47,13 +48,13 @@ export async function measureMirror(session: Session): Promise<Group> {
       row(`file after its commit, ${MODERATE} writes/s, p50`, moderate.p50, "ms"),
       row(`file after its commit, ${MODERATE} writes/s, p95`, moderate.p95, "ms", TARGETS.mirror_lag),
       row(`file after its commit, ${MODERATE} writes/s, max`, moderate.max, "ms"),
-      row(`file after its commit, ${AGENTS} writes/s, p50`, lagOf("p50"), "ms"),
-      row(`file after its commit, ${AGENTS} writes/s, p95`, lagOf("p95"), "ms"),
-      row(`file after its commit, ${AGENTS} writes/s, max`, lagOf("max"), "ms"),
-      row(`write, ${AGENTS}/s, with the mirror, p50`, of(on, "p50"), "ms"),
-      row(`write, ${AGENTS}/s, without, p50`, of(off, "p50"), "ms"),
-      row(`write, ${AGENTS}/s, with the mirror, p99`, of(on, "p99"), "ms", TARGETS.write),
-      row(`write, ${AGENTS}/s, without, p99`, of(off, "p99"), "ms"),
+      row(`file after its commit, ${count} writes/s, p50`, lagOf("p50"), "ms"),
+      row(`file after its commit, ${count} writes/s, p95`, lagOf("p95"), "ms"),
+      row(`file after its commit, ${count} writes/s, max`, lagOf("max"), "ms"),
+      row(`write, ${count}/s, with the mirror, p50`, of(on, "p50"), "ms"),
+      row(`write, ${count}/s, without, p50`, of(off, "p50"), "ms"),
+      row(`write, ${count}/s, with the mirror, p99`, of(on, "p99"), "ms", TARGETS.write),
+      row(`write, ${count}/s, without, p99`, of(off, "p99"), "ms"),
       row(
         "checkpoints without a file",
         [moderate, ...lags].reduce((sum, { missing }) => sum + missing, 0),
@@ -67,10 +68,10 @@ export async function measureMirror(session: Session): Promise<Group> {
 
 async function started(session: Session, settings: Readonly<Record<string, string>>): Promise<Side> {
   const home = session.folder();
-  const fleet = await session.fleet(home, null, settings);
+  const fleet = await session.fleet(home, settings);
   const many = session.program<AgentsJobs>("agents");
   const few = session.program<AgentsJobs>("agents");
-  await many.run("connect", { url: fleet.busUrl, agents: AGENTS });
+  await many.run("connect", { url: fleet.busUrl, agents: session.pacedAgents });
   await few.run("connect", { url: fleet.busUrl, agents: MODERATE });
   const warmUp = await many.run("sustained", { warmUpSeconds: 0, seconds: Math.max(3, session.seconds(6)) });
   await many.run("settle", {});

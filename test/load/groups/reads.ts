@@ -4,9 +4,8 @@ import type { Program } from "../jobs.ts";
 import { formatNumber, type Group } from "../measure/table.ts";
 import { type Row, row, TARGETS } from "../measure/targets.ts";
 import type { AgentsJobs } from "../programs/agents.ts";
-import { storePath } from "../programs/fleet.ts";
 import type { LoaderJobs } from "../programs/loader.ts";
-import type { Session } from "../session.ts";
+import type { FleetStore, Session } from "../session.ts";
 
 const PER_TASK = 100;
 const READERS = 16;
@@ -20,7 +19,7 @@ interface ReadSetup {
   readonly session: Session;
   /** The number of agents that wrote the checkpoints; each has one task in the smallest store. */
   readonly authors: number;
-  readonly home: string;
+  readonly store: FleetStore;
   readonly fromMs: number;
 }
 
@@ -33,14 +32,16 @@ interface SearchFigures {
 export async function measureReads(session: Session): Promise<Group> {
   const sizes = session.options.quick ? [2_000, 20_000] : [10_000, 100_000];
   const authors = sizes[0]! / PER_TASK;
-  const setup = { session, authors, home: session.folder(), fromMs: Date.now() - SPAN_MS - 3_600_000 };
+  const home = session.folder();
+  const store = await session.emptyStore(home);
+  const setup = { session, authors, store, fromMs: Date.now() - SPAN_MS - 3_600_000 };
   if (session.options.large) sizes.push(1_000_000);
   const rows: Row[] = [];
   const searches: SearchFigures[] = [];
   for (const [i, size] of sizes.entries()) {
     const loaded = await load(setup, sizes[i - 1] ?? 0, size);
     if (i > 0) rows.push(...loaded);
-    const fleet = await session.fleet(setup.home);
+    const fleet = await session.fleetOn(store, home);
     const agents = session.program<AgentsJobs>("agents");
     await agents.run("connect", { url: fleet.busUrl, agents: READERS });
     await agents.run("settle", {});
@@ -50,6 +51,7 @@ export async function measureReads(session: Session): Promise<Group> {
     await agents.stop();
     await fleet.stop();
   }
+  await store.stop();
   const growth = searches.slice(1).map((after, i) => {
     const before = searches[i]!;
     const what = `search p50 at ${formatNumber(after.size)} to ${formatNumber(before.size)}`;
@@ -62,11 +64,15 @@ export async function measureReads(session: Session): Promise<Group> {
   };
 }
 
-async function load({ session, authors, home, fromMs }: ReadSetup, from: number, to: number): Promise<Row[]> {
+async function load(
+  { session, authors, store, fromMs }: ReadSetup,
+  from: number,
+  to: number,
+): Promise<Row[]> {
   session.log(`reads: loading ${formatNumber(to - from)} checkpoints`);
   const loader = session.program<LoaderJobs>("loader");
   const { createdPerSecond, indexedPerSecond } = await loader.run("load", {
-    store: storePath(home),
+    storeUrl: store.url,
     firstTask: from / PER_TASK,
     tasks: (to - from) / PER_TASK,
     perTask: PER_TASK,

@@ -56,7 +56,8 @@ function rowsOf({ noted, offered, resumed, failed }: Recoveries): Row[] {
 async function measureHeartbeats(session: Session): Promise<Row[]> {
   session.log(`recovery: ${AGENTS} agents take a task each`);
   const nats = await session.nats();
-  const env = environmentOf({ busUrl: nats.url, storeUrl: `lmdb:${session.folder()}/store?shared` });
+  const store = await session.emptyStore(session.folder());
+  const env = environmentOf({ busUrl: nats.url, storeUrl: store.sharedUrl });
   const services = await Promise.all(
     (["writer", "watchdog"] as const).map((role) => startService(role, env)),
   );

@@ -54,7 +54,7 @@ async function started(session: Session, settings: Readonly<Record<string, strin
   const home = session.folder();
   const policy = join(home, "bench-policy.json");
   writeFileSync(policy, JSON.stringify(POLICY));
-  const fleet = await session.fleet(home, null, { FLEET_POLICY: policy, ...settings });
+  const fleet = await session.fleet(home, { FLEET_POLICY: policy, ...settings });
   const agents = session.program<AgentsJobs>("agents");
   await agents.run("connect", { url: fleet.busUrl, agents: AGENTS });
   await agents.run("sustained", { warmUpSeconds: 0, seconds: Math.max(8, session.seconds(10)) });

@@ -24,7 +24,7 @@ export async function measureSustained(session: Session): Promise<Group> {
     about: "1,000 writes in flight, 4 KB",
     rows: [
       row("commits", perSecond, "/s", sustainedTarget(raw)),
-      ...(raw === null ? [] : [row("commits to raw LMDB commits", (100 * perSecond) / raw, "%")]),
+      ...(raw === null ? [] : [row("commits to raw commits", (100 * perSecond) / raw, "%")]),
       row("latency, p50", latency.p50, "ms"),
       row("latency, p99", latency.p99, "ms"),
       row("latency, max", latency.max, "ms"),

@@ -1,6 +1,6 @@
-// The load that the fleet is designed for: 1,000 agents, each of which writes a checkpoint every second.
+// The load that the fleet is designed for: agents, each of which writes a checkpoint every second.
 
-import type { Group } from "../measure/table.ts";
+import { formatNumber, type Group } from "../measure/table.ts";
 import { row, TARGETS } from "../measure/targets.ts";
 import type { Session } from "../session.ts";
 
@@ -8,21 +8,20 @@ const GETS_PER_SECOND = 100;
 
 export async function measureWrite(session: Session): Promise<Group> {
   const { agents } = await session.writers();
-  session.log("write: 1,000 agents at 1 checkpoint a second");
-  await agents.run("steady", { seconds: 2, getsPerSecond: 0 });
-  const alone = await agents.run("steady", { seconds: Math.ceil(session.seconds(15)), getsPerSecond: 0 });
+  const count = session.pacedAgents;
+  const steady = (seconds: number, getsPerSecond: number) =>
+    agents.run("steady", { seconds: Math.ceil(seconds), getsPerSecond, agents: count });
+  session.log(`write: ${count} agents at 1 checkpoint a second`);
+  await steady(2, 0);
+  const alone = await steady(session.seconds(15), 0);
   session.log("write: the same with reads");
-  const withReads = await agents.run("steady", {
-    seconds: Math.ceil(session.seconds(15)),
-    getsPerSecond: GETS_PER_SECOND,
-  });
+  const withReads = await steady(session.seconds(15), GETS_PER_SECOND);
   await agents.run("settle", {});
   const { raw } = session;
   const rawMs = raw && raw.commitMs + raw.writeRequestMs;
   return {
     name: "write",
-    about:
-      "1,000 agents at 1 checkpoint of 4 KB a second each, at set times; the latency counts from the set time",
+    about: `${formatNumber(count)} agents at 1 checkpoint of 4 KB a second each, at set times; the latency counts from the set time`,
     rows: [
       row("write, p50", alone.write.p50, "ms"),
       row("write, p99", alone.write.p99, "ms", TARGETS.write),

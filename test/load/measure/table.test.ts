@@ -19,11 +19,13 @@ test("the table has a block for each group, with columns aligned over all blocks
   const table = formatTable([
     {
       name: "write",
+      store: "LMDB",
       about: "1,000 agents",
       rows: [row("p99", 12.34, "ms", { required: { below: 100 }, aim: { below: 15 } })],
     },
     {
       name: "sustained",
+      store: "FoundationDB",
       about: "1,000 in flight",
       rows: [
         row("commits", 1_500, "/s", { required: { at_least: 2_000 }, aim: null }),
@@ -33,11 +35,11 @@ test("the table has a block for each group, with columns aligned over all blocks
   ]);
   expect(table).toBe(
     [
-      "write: 1,000 agents",
+      "write on LMDB: 1,000 agents",
       "            value  unit   required  aim   met",
       "p99          12.3  ms     < 100     < 15  aim",
       "",
-      "sustained: 1,000 in flight",
+      "sustained on FoundationDB: 1,000 in flight",
       "            value  unit   required  aim   met",
       "commits     1,500  /s     ≥ 2,000         required missed",
       "checkpoint  4,096  bytes",

@@ -9,6 +9,11 @@ export interface Group {
   readonly rows: readonly Row[];
 }
 
+export interface MeasuredGroup extends Group {
+  /** The store under the fleet. */
+  readonly store: string;
+}
+
 const HEAD = ["", "value", "unit", "required", "aim", "met"];
 const GAP = "  ";
 
@@ -28,7 +33,7 @@ function cells({ what, value, unit, required, aim, met }: Row): string[] {
   return [what, formatNumber(value), unit, formatBound(required), formatBound(aim), met ?? ""];
 }
 
-export function formatTable(groups: readonly Group[]): string {
+export function formatTable(groups: readonly MeasuredGroup[]): string {
   const lines = groups.flatMap(({ rows }) => rows.map(cells));
   const widths = HEAD.map((title, i) => Math.max(title.length, ...lines.map((line) => line[i]!.length)));
   const aligned = (line: readonly string[]): string =>
@@ -38,8 +43,8 @@ export function formatTable(groups: readonly Group[]): string {
       .join(GAP)
       .trimEnd();
   return groups
-    .map(({ name, about, rows }) =>
-      [`${name}: ${about}`, aligned(HEAD), ...rows.map((row) => aligned(cells(row)))].join("\n"),
+    .map(({ name, store, about, rows }) =>
+      [`${name} on ${store}: ${about}`, aligned(HEAD), ...rows.map((row) => aligned(cells(row)))].join("\n"),
     )
     .join("\n\n");
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { judge, judgedQuickly, row, sustainedTarget, TARGETS } from "./targets.ts";
+import { judge, judgedOnFoundationdb, judgedQuickly, row, sustainedTarget, TARGETS } from "./targets.ts";
 
 const latency = { required: { below: 100 }, aim: { below: 15 } };
 
@@ -57,6 +57,14 @@ describe("judging a figure", () => {
     [row("committed", 999, "checkpoints", TARGETS.burst_committed), "required missed"],
   ])("in a quick run only failures are judged: %o", (given, met) => {
     expect(judgedQuickly(given)).toEqual({ ...given, met });
+  });
+
+  test("on FoundationDB its own targets are required, and the others are not judged", () => {
+    const write = row("write", 99, "ms", TARGETS.write);
+    expect(judgedOnFoundationdb(write)).toEqual({ ...write, aim: null, met: "required" });
+    expect(judgedOnFoundationdb(row("get", 10, "ms", TARGETS.get)).met).toBe("required missed");
+    const commits = judgedOnFoundationdb(row("commits", 900, "/s", sustainedTarget(4_000)));
+    expect([commits.required, commits.met]).toEqual([null, null]);
   });
 
   test("every aim is stricter than its requirement", () => {

@@ -142,9 +142,16 @@ function failed(...failures: readonly unknown[]): number {
   return failures.length;
 }
 
+interface SteadyParams {
+  readonly seconds: number;
+  readonly getsPerSecond: number;
+  /** The number of agents that write. Default: all. */
+  readonly agents?: number;
+}
+
 /** Every agent writes once a second, while `getsPerSecond` reads are made. */
-async function steady({ seconds, getsPerSecond }: { seconds: number; getsPerSecond: number }) {
-  const { times, callers } = arrivals({ callers: clients.length, perSecond: 1, seconds }, random);
+async function steady({ seconds, getsPerSecond, agents = clients.length }: SteadyParams) {
+  const { times, callers } = arrivals({ callers: agents, perSecond: 1, seconds }, random);
   const busy = processorShare();
   const [writes, gets] = await Promise.all([
     openLoop(times, (i) => write(callers[i]!)),

@@ -10,7 +10,7 @@ import { openFormat } from "../../../shared/records/kv/format.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
-import { openLmdb } from "../../../shared/store/drivers/lmdb.ts";
+import { openStore } from "../../../shared/store/open.ts";
 import { unguardedDisk } from "../../harness/disk.ts";
 import { type Outage, outageStore } from "../../harness/stores/outage-store.ts";
 import { serveJobs } from "../jobs.ts";
@@ -18,8 +18,7 @@ import { serveJobs } from "../jobs.ts";
 interface Params {
   readonly url: string;
   readonly storeBytesMax: number;
-  /** The folder of the store. */
-  readonly folder: string;
+  readonly storeUrl: string;
 }
 
 const DRAIN_MS_MAX = 120_000;
@@ -34,11 +33,11 @@ const jobs = { start, beginOutage, endOutage };
 export type DegradedFleetJobs = typeof jobs;
 serveJobs(jobs);
 
-async function start({ url, storeBytesMax, folder }: Params): Promise<void> {
+async function start({ url, storeBytesMax, storeUrl }: Params): Promise<void> {
   const connected = (name: string) => connectBus({ url, name, identity: name, log });
   const [bus, backgroundBus] = await Promise.all([connected("degraded"), connected("degraded-background")]);
   await bus.reconcileStreams(fleetStreams({ storageBytes: storeBytesMax }));
-  const store = await openLmdb({ path: folder });
+  const store = await openStore(storeUrl);
   await startWriter({
     store: outageStore(store, () => outage),
     format: await openFormat(store),

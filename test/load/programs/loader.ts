@@ -15,7 +15,7 @@ import { serveJobs } from "../jobs.ts";
 import { createWorkload, seededRandom } from "../workload.ts";
 
 interface LoadParams {
-  readonly store: string;
+  readonly storeUrl: string;
   /** Tasks from `firstTask` on, with `perTask` checkpoints each, written by `agents` agents. */
   readonly firstTask: number;
   readonly tasks: number;
@@ -39,7 +39,7 @@ function log(text: string): void {
 
 /** Closes the store before it returns. The rates are checkpoints per second. */
 async function load(params: LoadParams) {
-  const store = await openStore(`lmdb:${params.store}`);
+  const store = await openStore(params.storeUrl);
   try {
     const format = await openFormat(store);
     const created = await timed(() => createAll(store, format, params));

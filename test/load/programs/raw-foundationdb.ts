@@ -34,7 +34,7 @@ export type RawFoundationdbJobs = typeof jobs;
 serveJobs(jobs);
 
 async function measure({ clusterFile, agents, rounds, seconds }: Params) {
-  const { transactions } = await recordCreates(agents, rounds);
+  const { transactions, sizes } = await recordCreates(agents, rounds);
   const store = await openFoundationdb({ clusterFile });
   await eraseEverything(store);
   const raw = await rawCommits(clusterFile, transactions);
@@ -44,7 +44,13 @@ async function measure({ clusterFile, agents, rounds, seconds }: Params) {
   const ours = await timed(await creates(store), agents, seconds);
   await eraseEverything(store);
   await store.close({ drainMs: 1_000 });
-  return { bytesPerCommit: bytesOf(transactions) / transactions.length, raw: rawFigures, ours };
+  return {
+    sizes,
+    writesPerCommit: transactions.at(-1)!.length,
+    bytesPerCommit: bytesOf(transactions) / transactions.length,
+    raw: rawFigures,
+    ours,
+  };
 }
 
 async function rawCommits(
