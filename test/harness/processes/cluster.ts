@@ -19,7 +19,8 @@ import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import type { Store } from "../../../shared/store/store.ts";
-import { input } from "../records/records.ts";
+import { ENGINES, type Engine, input } from "../records/records.ts";
+import { type FoundationdbServer, startFoundationdb } from "../stores/foundationdb.ts";
 import { startNats, type TestNats, testLog } from "./nats.ts";
 import { environmentOf, type Role, startService, type TestService } from "./services.ts";
 
@@ -46,10 +47,16 @@ interface ControllerOptions {
 interface Parts {
   readonly folder: string;
   readonly nats: TestNats;
+  readonly storeUrl: string;
+  /** The server of the store; absent for the embedded store. */
+  readonly foundationdb: FoundationdbServer | undefined;
   readonly store: Store;
   readonly repository: CheckpointRepository;
   readonly bus: Bus;
 }
+
+/** The engines that several processes can share, of those that can run on this machine. */
+export const CLUSTER_ENGINES: readonly Engine[] = ENGINES.filter((engine) => engine !== "memory");
 
 const POLL = { timeout: 60_000, interval: 20 };
 
@@ -63,10 +70,13 @@ export class TestCluster {
   readonly #services = new Set<TestService>();
   readonly #stops = new Set<Stop>();
 
-  static async open(): Promise<TestCluster> {
+  static async open(engine: Engine = "lmdb"): Promise<TestCluster> {
     const folder = mkdtempSync(join(tmpdir(), "fleet-handoff-"));
     const nats = await startNats();
-    const store = await openStore(`lmdb:${folder}/store?shared`);
+    const foundationdb = engine === "foundationdb" ? await startFoundationdb() : undefined;
+    const storeUrl =
+      foundationdb === undefined ? `lmdb:${folder}/store?shared` : `fdb:${foundationdb.clusterFile}`;
+    const store = await openStore(storeUrl);
     const repository = new CheckpointRepository({
       store,
       format: await openFormat(store),
@@ -74,7 +84,7 @@ export class TestCluster {
       now: Date.now,
     });
     const bus = await connectBus({ url: nats.url, name: "test", identity: "test", log: testLog });
-    const cluster = new TestCluster({ folder, nats, store, repository, bus });
+    const cluster = new TestCluster({ folder, nats, storeUrl, foundationdb, store, repository, bus });
     // The writer knows an agent type that the coordinators do not know.
     await cluster.#start("writer", { FLEET_AGENT_TYPES: "astrologer" });
     return cluster;
@@ -119,8 +129,8 @@ export class TestCluster {
   }
 
   async #start(role: Role, env: Record<string, string> = {}, program?: string): Promise<TestService> {
-    const { nats, folder } = this.#parts;
-    const urls = { busUrl: nats.url, storeUrl: `lmdb:${folder}/store?shared` };
+    const { nats, storeUrl } = this.#parts;
+    const urls = { busUrl: nats.url, storeUrl };
     const options = program === undefined ? {} : { program, untilServing: false };
     const service = await startService(role, { ...environmentOf(urls), ...env }, options);
     this.#services.add(service);
@@ -281,6 +291,7 @@ export class TestCluster {
     await this.bus.close();
     await this.store.close({ drainMs: 2_000 });
     await this.#parts.nats.stop();
+    await this.#parts.foundationdb?.stop();
     rmSync(this.#parts.folder, { recursive: true, force: true });
   }
 }
