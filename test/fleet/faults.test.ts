@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { projectRoot } from "../harness/project-root.ts";
+import { missingCluster } from "../harness/stores/foundationdb.ts";
 import { BROKEN, type BrokenName } from "./faults/environment/broken-builds.ts";
 import type { RoundResult } from "./faults/round.ts";
 import { TASK_KINDS } from "./faults/workers/task-kinds.ts";
@@ -91,6 +92,22 @@ test("a correct build keeps its guarantees while servers of the bus are killed a
   expect(seconds).toBeGreaterThan(20);
   expect(answered, output).toBeGreaterThan(0);
 }, 300_000);
+
+test.skipIf((await missingCluster()) !== undefined)(
+  "a correct build keeps its guarantees while zones of FoundationDB are killed and frozen",
+  async () => {
+    const plan = ["--minutes", "0.5", "--rounds", "foundationdb", "--seed", "31"];
+    const { code, output, report } = await run("foundationdb", ...plan);
+    expect(report.violations, output).toBe(0);
+    expect(code).toBe(0);
+    const [{ faults, availability, recoveries }] = report.rounds as [RoundResult];
+    expect(faults.kill_fdb_zone, output).toBeGreaterThan(0);
+    expect(faults.pause_fdb_zone, output).toBeGreaterThan(0);
+    expect(recoveries.failed).toBe(0);
+    expect(availability["all seconds"]?.answered ?? 0, output).toBeGreaterThan(0);
+  },
+  300_000,
+);
 
 // One of them here; `npm run faults -- --broken all` runs every one.
 test("a build that ignores fences is detected", async () => {

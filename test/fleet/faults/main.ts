@@ -1,9 +1,10 @@
 /** `npm run faults`: runs real fleets under faults and verifies that they kept their guarantees. */
 import { rmSync, writeFileSync } from "node:fs";
 import {
-  type FoundationdbServer,
+  missingCluster,
   missingFoundationdb,
   startFoundationdb,
+  startFoundationdbCluster,
 } from "../../harness/stores/foundationdb.ts";
 import { BROKEN, BROKEN_NAMES, type BrokenName, NEEDS_RETENTION } from "./environment/broken-builds.ts";
 import type { Shape } from "./environment/programs.ts";
@@ -31,13 +32,16 @@ function options(): Options {
 /** The faults that reveal every broken build. */
 const ENOUGH_TO_DETECT: readonly FaultKind[] = ["kill_service", "pause_agents"];
 
-/** One server at a time has a fault, so the faults have room to end. */
-const CLUSTER = { busServers: 3, everyMs: 2_500 } as const;
+/** One server or zone at a time has a fault, so the faults have room to end. */
+const CLUSTER_EVERY_MS = 2_500;
+const CLUSTER_BUS_SERVERS = 3;
+
 const SHAPE_OF: Readonly<Partial<Record<RoundName, Shape>>> = {
   alone: "alone",
   "small-disk": "alone",
   upgrade: "rolling",
 };
+
 /** Most faults are of the servers of the bus, so that the availability shows their effect. */
 const CLUSTER_FAULTS: readonly FaultKind[] = [
   "kill_bus_leader",
@@ -48,6 +52,16 @@ const CLUSTER_FAULTS: readonly FaultKind[] = [
   "pause_service",
   "kill_agents",
   "cut_connections",
+];
+
+/** Most faults are of the zones of the store, for the same reason. */
+const ZONE_FAULTS: readonly FaultKind[] = [
+  "kill_fdb_zone",
+  "pause_fdb_zone",
+  "kill_service",
+  "pause_service",
+  "kill_agents",
+  "commit_unknown",
 ];
 
 const log = (text: string): void => void process.stderr.write(`  ${text}\n`);
@@ -84,8 +98,9 @@ async function oneRound(
   broken: BrokenName | null,
   { name, index, rounds }: { readonly name: RoundName; readonly index: number; readonly rounds: number },
 ): Promise<RoundResult> {
-  const foundationdb: FoundationdbServer | undefined =
-    name === "foundationdb" ? await startFoundationdb() : undefined;
+  const foundationdb = name === "foundationdb" ? await startStore() : undefined;
+  const isZoned = foundationdb !== undefined && "zones" in foundationdb;
+  const kinds = name === "cluster" ? CLUSTER_FAULTS : isZoned ? ZONE_FAULTS : null;
   const previous = name === "upgrade" ? previousTree() : undefined;
   try {
     return await runRound({
@@ -96,10 +111,11 @@ async function oneRound(
       retention: name === "retention" || (broken !== null && NEEDS_RETENTION.has(broken)),
       foundationdb,
       seed: o.seed + 10_000 * index,
-      ...(name === "cluster" ? CLUSTER : { busServers: 1, everyMs: undefined }),
+      busServers: name === "cluster" ? CLUSTER_BUS_SERVERS : 1,
+      everyMs: kinds === null ? undefined : CLUSTER_EVERY_MS,
       durationMs: (o.minutes * 60_000) / rounds,
       broken,
-      kinds: o.faults ?? (name === "cluster" ? CLUSTER_FAULTS : null),
+      kinds: o.faults ?? kinds,
       keepEvidence: o.keep,
       log,
       signal: stopping.signal,
@@ -116,6 +132,11 @@ function previousTree(): PreviousTree {
   if (previous.missing !== undefined)
     log(`upgrade replaces every process by one of the same tree: ${previous.missing}`);
   return previous;
+}
+
+/** A cluster with zones where its programs are on PATH, or else one server. */
+async function startStore() {
+  return (await missingCluster()) === undefined ? startFoundationdbCluster() : startFoundationdb();
 }
 
 /** Runs every broken build in the first of the rounds, and reports whether the check for it detected it. */

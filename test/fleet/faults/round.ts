@@ -1,7 +1,7 @@
 /** One round: a new fleet, its faults, their repair, and the verdict on the recorded history. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { FoundationdbServer } from "../../harness/stores/foundationdb.ts";
+import type { FoundationdbCluster, FoundationdbServer } from "../../harness/stores/foundationdb.ts";
 import { type CallAttempt, instant, pairedHistory, readHistory } from "./agents/history.ts";
 import { dumpBus } from "./bus-dump.ts";
 import { judge, type Verdict } from "./checker/checker.ts";
@@ -13,7 +13,7 @@ import type { Shape } from "./environment/programs.ts";
 import { openRoundFolders, type RoundFolders } from "./environment/round-folders.ts";
 import { readStore, readStreams } from "./final-state.ts";
 import { type Availabilities, availabilitiesOf } from "./plan/availability.ts";
-import { Nemesis, targetsOf } from "./plan/nemesis.ts";
+import { type FaultEnvironment, Nemesis, targetsOf } from "./plan/nemesis.ts";
 import { type FaultKind, type Planning, planFaults } from "./plan/plan.ts";
 import { type Repair, recover, undoFaults } from "./repair.ts";
 import { type RollingResult, rollThrough } from "./upgrade/rolling.ts";
@@ -33,7 +33,7 @@ export interface RoundOptions {
   /** The mean time between the beginnings of two faults; undefined: that of the plan. */
   readonly everyMs: number | undefined;
   /** Absent: the embedded store. */
-  readonly foundationdb: FoundationdbServer | undefined;
+  readonly foundationdb: FoundationdbServer | FoundationdbCluster | undefined;
   readonly seed: number;
   readonly durationMs: number;
   readonly broken: BrokenName | null;
@@ -167,7 +167,7 @@ async function runFaults(
     fleet,
     folders,
     smallDisk,
-    fdbserver: foundationdb?.control,
+    ...storeServers(foundationdb),
     faultLog: join(folders.root, FAULT_LOG),
   };
   const nemesis = new Nemesis(environment);
@@ -195,6 +195,14 @@ function startProgress({ name, log }: RoundOptions, text: () => string): () => v
     clearInterval(progress);
     show("; repairing and checking");
   };
+}
+
+function storeServers(
+  foundationdb: RoundOptions["foundationdb"],
+): Pick<FaultEnvironment, "fdbserver" | "fdbCluster"> {
+  if (foundationdb === undefined) return { fdbserver: undefined, fdbCluster: undefined };
+  if ("zones" in foundationdb) return { fdbserver: undefined, fdbCluster: foundationdb };
+  return { fdbserver: foundationdb.control, fdbCluster: undefined };
 }
 
 function chosen(targets: Planning["targets"], kinds: readonly FaultKind[] | null): Planning["targets"] {

@@ -123,6 +123,29 @@ describe.skipIf(missing !== undefined)("a server", () => {
     expect(Buffer.from((await waiting) ?? []).toString()).toBe("kept");
   }, 120_000);
 
+  test("no commit in flight is cancelled by a collection of garbage", async () => {
+    const program = `
+      const { openFoundationdb } = await import(${JSON.stringify(driver)});
+      const store = await openFoundationdb({ clusterFile: ${JSON.stringify(server.clusterFile)} });
+      const options = { label: "collected", deadlineMs: 30_000, onUnknown: "unsafe", maxAttempts: 1 };
+      const collecting = setInterval(gc, 1);
+      const commits = Array.from({ length: 300 }, (_, i) =>
+        store.transact(options, async (tx) => tx.set(Buffer.from([2, 8, i >> 8, i & 255]), Buffer.alloc(2_000))));
+      await Promise.all(commits);
+      clearInterval(collecting);
+      await store.close({ drainMs: 1_000 });
+      console.log("committed");
+    `;
+    const { stdout } = await run(
+      process.execPath,
+      ["--expose-gc", "--input-type=module", "--eval", program],
+      {
+        timeout: 60_000,
+      },
+    );
+    expect(stdout.trim()).toBe("committed");
+  }, 90_000);
+
   test("a process that closes its store exits even when it waited for a change", async () => {
     const program = `
       const { openFoundationdb } = await import(${JSON.stringify(driver)});

@@ -1,7 +1,7 @@
 /** Executes the plan: it begins and ends each fault in time, and logs both. */
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { FoundationdbControl } from "../../../harness/stores/foundationdb.ts";
+import type { FoundationdbCluster, FoundationdbControl } from "../../../harness/stores/foundationdb.ts";
 import { instant } from "../agents/history.ts";
 import type { NetworkMode } from "../environment/bus/proxy.ts";
 import type { SupervisedNats } from "../environment/bus/supervised-nats.ts";
@@ -16,7 +16,9 @@ export interface FaultEnvironment {
   readonly fleet: FaultFleet;
   readonly folders: RoundFolders;
   readonly smallDisk: boolean;
+  /** A single server. */
   readonly fdbserver: FoundationdbControl | undefined;
+  readonly fdbCluster: FoundationdbCluster | undefined;
   /** The file with one JSON line for every beginning and end of a fault. */
   readonly faultLog: string;
 }
@@ -26,11 +28,13 @@ export function targetsOf({
   fleet,
   smallDisk,
   fdbserver,
+  fdbCluster,
 }: FaultEnvironment): Partial<Record<FaultKind, string[]>> {
   const services = fleet.services.map(({ name }) => name);
   const agents = [...fleet.agents, ...fleet.takers, ...fleet.workers].map(({ name }) => name);
   const connections = [...fleet.links.keys()];
   const server = fdbserver === undefined ? [] : ["fdbserver"];
+  const zones = [...(fdbCluster?.zones.keys() ?? [])];
   const { isCluster, all } = fleet.bus;
   const [single, leader, any] = isCluster
     ? [[], ["the leader of a stream"], all.map(({ name }) => name)]
@@ -57,6 +61,8 @@ export function targetsOf({
     disk_full: smallDisk ? ["disk"] : [],
     kill_fdbserver: server,
     pause_fdbserver: server,
+    kill_fdb_zone: zones,
+    pause_fdb_zone: zones,
   };
 }
 
@@ -190,6 +196,23 @@ const FAULTS: Readonly<Record<FaultKind, StartFault>> = {
     fdbserver!.pause();
     return () => fdbserver!.continue();
   },
+  kill_fdb_zone: ({ fdbCluster }, { target }) => {
+    const zone = fdbCluster!.zones.get(target)!;
+    const killed = zone.kill();
+    return async () => {
+      await killed;
+      await zone.start();
+      await fdbCluster!.settled();
+    };
+  },
+  pause_fdb_zone: ({ fdbCluster }, { target }) => {
+    const zone = fdbCluster!.zones.get(target)!;
+    zone.pause();
+    return async () => {
+      zone.continue();
+      await fdbCluster!.settled();
+    };
+  },
 };
 
 export class Nemesis {
@@ -281,7 +304,7 @@ const NETWORK_FAULTS: readonly FaultKind[] = [
 function scopeOf({ kind, target }: Fault): string {
   if (STORE_FAULTS.includes(kind)) return "stores";
   if (NETWORK_FAULTS.includes(kind)) return `network of ${target}`;
-  if (kind.endsWith("_fdbserver")) return "fdbserver";
+  if (kind.includes("_fdb")) return "servers of the store";
   if (kind.includes("_bus_")) return "servers of the bus";
   return `${kind} ${target}`;
 }

@@ -53,7 +53,8 @@ Rounds: alone has one process with every service; small-disk is the same on a di
 on one embedded store, in which bits of checkpoints are flipped; retention is the same while retention and operators remove checkpoints all
 the time; cluster is several on a bus of three servers, of which one after the other is killed or frozen, with few other kinds of faults;
 upgrade replaces every process of the previous release by one of this tree, and back, and has no other faults; foundationdb is several on a
-FoundationDB server.
+FoundationDB cluster of three zones with two copies, of which one after the other is killed or frozen, with few other kinds of faults; where
+fdbserver is not on PATH it is several on one server.
 
 Exit code: 0, or 1 after a violation (the seed and the evidence are printed), or 2 when the run itself failed.
 With --broken all: 0 if every broken build was detected, or else 1.

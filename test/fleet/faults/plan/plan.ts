@@ -26,6 +26,8 @@ export const FAULT_KINDS = [
   "disk_full",
   "kill_fdbserver",
   "pause_fdbserver",
+  "kill_fdb_zone",
+  "pause_fdb_zone",
 ] as const;
 export type FaultKind = (typeof FAULT_KINDS)[number];
 
@@ -47,7 +49,7 @@ const DURATIONS: Readonly<Record<FaultKind, readonly [number, number]>> = {
   pause_agents: [500, 6_000],
   kill_nats: [50, 3_000],
   pause_nats: [300, 4_000],
-  // A cluster works without one of its servers, so they may be down longer.
+  // A cluster works without one of its servers or zones, so they may be down longer.
   kill_bus_leader: [300, 8_000],
   pause_bus_leader: [1_000, 15_000],
   kill_bus_server: [300, 8_000],
@@ -63,6 +65,8 @@ const DURATIONS: Readonly<Record<FaultKind, readonly [number, number]>> = {
   disk_full: [500, 3_000],
   kill_fdbserver: [50, 2_000],
   pause_fdbserver: [300, 5_000],
+  kill_fdb_zone: [300, 8_000],
+  pause_fdb_zone: [1_000, 15_000],
 };
 
 export interface Planning {
