@@ -30,8 +30,10 @@ export function launchSpec(
 ): LaunchSpec {
   const values = valuesOf(record, paths, context);
   const invocation = agentInvocation(agent);
+  const isPod = agent.launcher === "kubernetes";
   // A pod gets the prompt itself as a file, and the message in its command.
-  const isStart = invocation.hasSystemPrompt && agent.launcher !== "kubernetes";
+  const isStart = invocation.hasSystemPrompt && !isPod;
+  const ca = context.caFile === undefined ? undefined : resolve(context.caFile);
   const configured = Object.entries(agent.env).map(([name, value]) => [name, filled(value, values)]);
   const inherited = Object.entries(context.env).filter(
     ([name, value]) => value !== undefined && isInherited(name),
@@ -43,17 +45,17 @@ export function launchSpec(
     argv: invocation.command.map((part) => filled(part, values)),
     resumeArgv: resumeCommand(agent).map((part) => filled(part, values)),
     env: {
-      ...(agent.launcher === "kubernetes" ? {} : (Object.fromEntries(inherited) as Record<string, string>)),
+      ...(isPod ? {} : (Object.fromEntries(inherited) as Record<string, string>)),
       ...Object.fromEntries(configured),
       ...fleetEnv(record, paths, context),
-      // An agent trusts the same bus. It does not get the key of the runner's own certificate.
-      ...(context.caFile !== undefined &&
-        agent.launcher !== "kubernetes" && { FLEET_NATS_CA: resolve(context.caFile) }),
-      ...(context.hasCredentials && { FLEET_NATS_CREDS: paths.credentials }),
+      // An agent trusts the same bus. It does not get the key of the runner's own certificate. A pod has other paths.
+      ...(ca !== undefined && !isPod && { FLEET_NATS_CA: ca }),
+      ...(context.hasCredentials && !isPod && { FLEET_NATS_CREDS: paths.credentials }),
     },
     cwd: resolve(filled(agent.cwd ?? ".", values)),
     prompt: { channel: invocation.prompt, path: isStart ? paths.startMessage : paths.prompt },
     logBytes: context.logBytes,
+    ...(context.hasCredentials && { access: { credentials: paths.credentials, ca } }),
   };
 }
 

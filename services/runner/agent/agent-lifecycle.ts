@@ -233,9 +233,7 @@ export class AgentLifecycle {
   }
 
   async #withCredentials<T>(run: (hasCredentials: boolean) => Promise<T>): Promise<T> {
-    const { agent, credentials, journal } = this.#parts;
-    // A file of this machine is of no use in a pod.
-    if (agent?.launcher === "kubernetes") return run(false);
+    const { credentials, journal } = this.#parts;
     const path = journal.paths(this.#record.agent_id).credentials;
     const stopRenewal = await credentials.keep(this.#record, path);
     try {

@@ -8,6 +8,10 @@ export interface Cluster {
   createJob(job: V1Job): Promise<V1Job>;
   /** Does nothing if the Secret exists. */
   createSecret(secret: V1Secret): Promise<void>;
+  /** Creates the Secret, or replaces it as a whole. It is never read. */
+  putSecret(secret: V1Secret): Promise<void>;
+  /** Does nothing if there is none. */
+  removeSecret(namespace: string, name: string): Promise<void>;
   /** null: the Job does not exist. */
   job(namespace: string, name: string): Promise<V1Job | null>;
   pods(namespace: string, name: string): Promise<V1Pod[]>;
@@ -49,6 +53,14 @@ export async function openCluster(): Promise<Cluster> {
     async createSecret(body) {
       const { namespace = "default" } = body.metadata ?? {};
       await unless(CONFLICT, core.createNamespacedSecret({ namespace, body }));
+    },
+    async putSecret(body) {
+      const { namespace = "default", name = "" } = body.metadata ?? {};
+      const replaced = await unless(NOT_FOUND, core.replaceNamespacedSecret({ namespace, name, body }));
+      if (replaced === null) await core.createNamespacedSecret({ namespace, body });
+    },
+    async removeSecret(namespace, name) {
+      await unless(NOT_FOUND, core.deleteNamespacedSecret({ namespace, name }));
     },
     job: (namespace, name) => unless(NOT_FOUND, batch.readNamespacedJob({ namespace, name })),
     async pods(namespace, name) {

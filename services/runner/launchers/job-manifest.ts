@@ -1,6 +1,6 @@
 /**
- * The Kubernetes manifests of an agent, built by pure functions. The prompt is a Secret, because a checkpoint may be confidential. The Job
- * owns the Secret, so deleting the Job deletes both.
+ * The Kubernetes manifests of an agent, built by pure functions. The prompt is a Secret, because a checkpoint may be confidential, and so
+ * are the credentials. The Job owns both Secrets, so deleting the Job deletes them, also while no runner runs.
  */
 import { createHash } from "node:crypto";
 import type { V1EnvVar, V1Job, V1PodSpec, V1Secret } from "@kubernetes/client-node";
@@ -11,6 +11,12 @@ export const AGENT_CONTAINER = "agent";
 export const AGENT_LABEL = "fleet/agent";
 const PROMPT_FOLDER = "/var/run/fleet";
 const PROMPT_NAME = "prompt.md";
+/** A folder of its own, because Kubernetes replaces it as a whole when the Secret changes. */
+const ACCESS_FOLDER = "/var/run/fleet-access";
+const CREDENTIALS_NAME = "bus.creds";
+const CA_NAME = "ca.crt";
+/** Readable for the agent's group alone: the files belong to root, and `fsGroup` is the agent's. */
+const SECRET_MODE = 0o440;
 const WORK_FOLDER = "/tmp";
 /** The limit of a name in Kubernetes, less the suffix of pods. */
 const NAME_CHARS = 52;
@@ -54,24 +60,54 @@ export function promptSecret(
   { namespace }: KubernetesSettings,
   uid: string,
 ): V1Secret {
-  const name = jobName(spec.name);
+  const job = { name: jobName(spec.name), namespace, uid };
+  const data = { [PROMPT_NAME]: Buffer.from(prompt).toString("base64") };
+  return { ...secretOf(job, job.name, data), immutable: true };
+}
+
+/** A Job as its Secrets refer to it. */
+export interface JobReference {
+  readonly name: string;
+  readonly namespace: string;
+  readonly uid: string;
+}
+
+export const accessName = ({ name }: Pick<JobReference, "name">): string => `${name}-access`;
+
+/** It can be changed, unlike the prompt: the credentials are renewed. */
+export function accessSecret(
+  job: JobReference,
+  credentials: Uint8Array,
+  ca: Uint8Array | undefined,
+): V1Secret {
+  return secretOf(job, accessName(job), {
+    [CREDENTIALS_NAME]: Buffer.from(credentials).toString("base64"),
+    ...(ca !== undefined && { [CA_NAME]: Buffer.from(ca).toString("base64") }),
+  });
+}
+
+function secretOf(
+  { name: job, namespace, uid }: JobReference,
+  name: string,
+  data: V1Secret["data"] & {},
+): V1Secret {
   return {
     apiVersion: "v1",
     kind: "Secret",
     metadata: {
       name,
       namespace,
-      labels: { "app.kubernetes.io/name": "fleet-agent", [AGENT_LABEL]: name },
-      ownerReferences: [{ apiVersion: "batch/v1", kind: "Job", name, uid }],
+      labels: { "app.kubernetes.io/name": "fleet-agent", [AGENT_LABEL]: job },
+      ownerReferences: [{ apiVersion: "batch/v1", kind: "Job", name: job, uid }],
     },
-    immutable: true,
     type: "Opaque",
-    data: { [PROMPT_NAME]: Buffer.from(prompt).toString("base64") },
+    data,
   };
 }
 
 function podSpec(spec: LaunchSpec, name: string, kubernetes: KubernetesSettings, graceMs: number): V1PodSpec {
   const { service_account, image_pull_secrets, node_selector, run_as_user } = kubernetes;
+  const hasAccess = spec.access !== undefined;
   return {
     restartPolicy: "Never",
     terminationGracePeriodSeconds: seconds(graceMs),
@@ -98,10 +134,18 @@ function podSpec(spec: LaunchSpec, name: string, kubernetes: KubernetesSettings,
         envFrom: kubernetes.env_from_secrets.map((secret) => ({ secretRef: { name: secret } })),
         resources: { requests: kubernetes.requests, limits: kubernetes.limits },
         securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
-        volumeMounts: [{ name: "prompt", mountPath: PROMPT_FOLDER, readOnly: true }],
+        volumeMounts: [
+          { name: "prompt", mountPath: PROMPT_FOLDER, readOnly: true },
+          ...(hasAccess ? [{ name: "access", mountPath: ACCESS_FOLDER, readOnly: true }] : []),
+        ],
       },
     ],
-    volumes: [{ name: "prompt", secret: { secretName: name, defaultMode: 0o440 } }],
+    volumes: [
+      { name: "prompt", secret: { secretName: name, defaultMode: SECRET_MODE } },
+      ...(hasAccess
+        ? [{ name: "access", secret: { secretName: accessName({ name }), defaultMode: SECRET_MODE } }]
+        : []),
+    ],
   };
 }
 
@@ -109,9 +153,11 @@ function podSpec(spec: LaunchSpec, name: string, kubernetes: KubernetesSettings,
 const literal = (text: string): string => text.replaceAll("$(", () => "$$(");
 
 /** Paths of the runner's machine mean nothing in the container. */
-function environment({ env }: LaunchSpec): V1EnvVar[] {
+function environment({ env, access }: LaunchSpec): V1EnvVar[] {
   const variables: Record<string, string> = {
     ...env,
+    ...(access !== undefined && { FLEET_NATS_CREDS: `${ACCESS_FOLDER}/${CREDENTIALS_NAME}` }),
+    ...(access?.ca !== undefined && { FLEET_NATS_CA: `${ACCESS_FOLDER}/${CA_NAME}` }),
     FLEET_PROMPT_FILE: `${PROMPT_FOLDER}/${PROMPT_NAME}`,
     FLEET_SPOOL_DIR: `${WORK_FOLDER}/fleet-spool`,
   };

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import type { Clock } from "../../../shared/runtime/clock.ts";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import { readJson, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
+import { AccessSecret } from "./access-secret.ts";
 import { agentFiles, readExit } from "./agent-folder.ts";
 import { type Cluster, openCluster } from "./cluster.ts";
 import { jobExit } from "./job-exit.ts";
@@ -15,6 +16,8 @@ const KILLED_MS = 10_000;
 interface JobNote {
   readonly name: string;
   readonly namespace: string;
+  /** Absent in the notes of earlier versions, whose Jobs have no credentials. */
+  readonly uid?: string | undefined;
 }
 
 export class KubernetesLauncher implements Launcher {
@@ -58,25 +61,36 @@ export class KubernetesLauncher implements Launcher {
   async #create(cluster: Cluster, spec: LaunchSpec): Promise<JobNote> {
     const options = this.#optionsOf(spec.agentType);
     const job = await cluster.createJob(jobManifest(spec, options));
-    // The pod waits for the Secret.
+    const uid = job.metadata?.uid ?? "";
+    const note = { name: jobName(spec.name), namespace: options.kubernetes.namespace, uid };
+    // The pod waits for its Secrets. If the runner is killed here, the next one finds the Job and creates them; if the Job is deleted,
+    // the cluster deletes every Secret that names it as owner, also one that is created later.
     const prompt = readFileSync(spec.prompt.path);
-    await cluster.createSecret(promptSecret(spec, prompt, options.kubernetes, job.metadata?.uid ?? ""));
-    const note = { name: jobName(spec.name), namespace: options.kubernetes.namespace };
+    await cluster.createSecret(promptSecret(spec, prompt, options.kubernetes, uid));
+    await this.#accessOf(cluster, spec, note)?.put();
     writeWhole(agentFiles(spec.folder).job, JSON.stringify(note));
     return note;
+  }
+
+  #accessOf(cluster: Cluster, { access }: LaunchSpec, { uid, ...job }: JobNote): AccessSecret | undefined {
+    if (access === undefined || uid === undefined) return undefined;
+    return new AccessSecret({ cluster, access, job: { ...job, uid }, clock: this.#clock, log: this.#log });
   }
 
   async #watch(cluster: Cluster, spec: LaunchSpec, note: JobNote): Promise<Exit> {
     const recorded = readExit(spec.folder);
     if (recorded !== undefined) return recorded;
+    const access = this.#accessOf(cluster, spec, note);
     for (;;) {
       const exit = await this.#poll(cluster, note);
       if (this.#closing.signal.aborted) return new Promise(() => {});
       if (exit !== undefined) {
+        await access?.remove();
         await this.#keepOutput(cluster, spec, note);
         writeWhole(agentFiles(spec.folder).exit, JSON.stringify(exit));
         return exit;
       }
+      await access?.renew();
       await this.#clock.sleep(POLL_MS, this.#closing.signal);
     }
   }

@@ -7,6 +7,13 @@ import type { PROMPT_CHANNELS } from "../../../shared/protocol/runner-settings.t
 
 export type PromptChannel = (typeof PROMPT_CHANNELS)[number];
 
+/** Files on the runner's machine with which an agent connects to the bus. The runner renews the credentials while the agent runs. */
+export interface AgentAccess {
+  readonly credentials: string;
+  /** The certificates that may sign the bus's own. undefined: those of the system. */
+  readonly ca?: string | undefined;
+}
+
 /** The specification of one agent. A second start with the same specification finds the running agent. */
 export interface LaunchSpec {
   /** The id of the agent, which is never reused. */
@@ -21,6 +28,8 @@ export interface LaunchSpec {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly prompt: { readonly channel: PromptChannel; readonly path: string };
+  /** undefined: the runner has no credentials for the agent. */
+  readonly access?: AgentAccess | undefined;
   /** The limit of kept output; the newest bytes are kept. */
   readonly logBytes: number;
 }

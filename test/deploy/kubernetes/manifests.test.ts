@@ -111,6 +111,8 @@ test("the runner may make exactly the calls of its launcher", () => {
     readNamespacedJob: "jobs get",
     deleteNamespacedJob: "jobs delete",
     createNamespacedSecret: "secrets create",
+    replaceNamespacedSecret: "secrets update",
+    deleteNamespacedSecret: "secrets delete",
     listNamespacedPod: "pods list",
     readNamespacedPodLog: "pods/log get",
   };
