@@ -52,24 +52,36 @@ async function connectIfUp(url: string, tenant?: string): Promise<FleetClient | 
   }
 }
 
+export interface DemoPlace {
+  /** The address of a fleet that may be running. */
+  readonly url: string;
+  /** The address of a fleet that the demo starts. */
+  readonly ownUrl: string;
+  readonly home: string;
+  readonly env: NodeJS.ProcessEnv;
+  /** False: the demo needs a running fleet. */
+  readonly startsOne: boolean;
+}
+
 /** Calls `onStarted` with the function that stops the fleet, as soon as a fleet is starting. */
 export async function ensureFleet(
   timeline: Timeline,
-  { url, home, env }: { url: string; home: string; env: NodeJS.ProcessEnv },
+  { url, ownUrl, home, env, startsOne }: DemoPlace,
   onStarted: (stop: () => Promise<void>) => void,
 ): Promise<DemoFleet> {
   const tenant = env.FLEET_TENANT ?? TENANT;
   const already = await connectIfUp(url, tenant);
   if (already) {
     timeline.print("fleet", `the demo uses the running fleet at ${url}, as tenant ${tenant}`);
-    const theirs = { isOurs: false, env: { ...env, FLEET_TENANT: tenant }, storeFile: null, silenceMs: null };
-    return { client: already, ...theirs };
+    const theirEnv = { ...env, FLEET_URL: url, FLEET_TENANT: tenant };
+    return { client: already, isOurs: false, env: theirEnv, storeFile: null, silenceMs: null };
   }
+  if (!startsOne) throw new Error(`no fleet answers at ${url}; start one, or name its address in FLEET_URL`);
   mkdirSync(home, { recursive: true });
   const logPath = join(home, "demo.log");
   const begun = performance.now();
   // Without the file mirror: the third part damages a checkpoint to show how a task continues without it.
-  const own = withPolicy({ FLEET_MIRROR_DIR: "off", ...env }, home);
+  const own = withPolicy({ FLEET_MIRROR_DIR: "off", ...env, FLEET_URL: ownUrl }, home);
   const fleet = startFleet(own.env, openSync(logPath, "a"));
   onStarted(async () => {
     fleet.child.kill("SIGTERM");
@@ -80,10 +92,10 @@ export async function ensureFleet(
     ended = `ended with ${how}`;
   });
   while (performance.now() - begun < START_MS && ended === undefined) {
-    const client = await connectIfUp(url);
+    const client = await connectIfUp(ownUrl);
     if (client) {
       await client.admin.status({ deadlineMs: START_MS });
-      timeline.print("fleet", `started at ${url}`, "good", performance.now() - begun);
+      timeline.print("fleet", `started at ${ownUrl}`, "good", performance.now() - begun);
       const storeFile = env.FLEET_STORE === undefined ? join(home, "store", "data.mdb") : null;
       return { client, isOurs: true, storeFile, ...own };
     }

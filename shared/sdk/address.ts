@@ -6,7 +6,15 @@ import type { ConnectBusOptions } from "../bus/connection.ts";
 import type { ExpectedFleet } from "../bus/server-name.ts";
 import { tlsFields, tlsOf } from "../bus/tls-settings.ts";
 import { type Environment, type Field, optional, readConfig, url } from "../runtime/settings/config.ts";
-import { type FleetRecord, findRecord, homeField, homeOf, readRecord, trustedHome } from "./fleet-home.ts";
+import {
+  addressesOf,
+  type FleetRecord,
+  findRecord,
+  homeField,
+  homeOf,
+  readRecord,
+  trustedHome,
+} from "./fleet-home.ts";
 
 export const BUS_SCHEMES = ["nats", "tls", "ws", "wss"] as const;
 export const BUS_URL_DEFAULT = "nats://127.0.0.1:4222";
@@ -51,20 +59,18 @@ export function tlsFor(url: string, env: Environment): Pick<ConnectBusOptions, "
 /** True if no other machine can read what is sent there: the connection has TLS, or stays on this machine. */
 export function isPrivateBus(urls: string, env: Environment): boolean {
   if (tlsFor(urls, env).tls !== undefined) return true;
-  return urls.split(",").every((text) => {
-    const url = text.trim();
+  return addressesOf(urls).every((url) => {
     if (!URL.canParse(url)) return false;
     const { protocol, hostname } = new URL(url);
     return protocol === "tls:" || protocol === "wss:" || LOOPBACK.has(hostname);
   });
 }
 
-function busOfHome(url: string, env: Environment): BusAddress | undefined {
+function busOfHome(urls: string, env: Environment): BusAddress | undefined {
   // A caller that names its address does not depend on the record of its folder.
   const own = addressIn(findRecord(trustedHome(env)));
-  return own !== undefined && URL.canParse(url) && hostAndPort(url) === hostAndPort(own.url)
-    ? own
-    : undefined;
+  const known = new Set(own === undefined ? [] : addressesOf(own.url).map(hostAndPort));
+  return addressesOf(urls).every((url) => URL.canParse(url) && known.has(hostAndPort(url))) ? own : undefined;
 }
 
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);

@@ -37,6 +37,7 @@ export const homeField: Field<string | undefined> = optional(
 /** What a fleet has recorded about itself. */
 export interface FleetRecord {
   readonly home: string;
+  /** The address of the bus, or those of several servers with commas. */
   readonly url: string;
   /** The address of the HTTP API. undefined: the fleet has none, or recorded none. */
   readonly gatewayUrl: string | undefined;
@@ -94,7 +95,8 @@ export function readRecord(home: string): FleetRecord | undefined {
     throw unusable(path, code ?? "no JSON");
   }
   const { busUrl, gatewayUrl, busCa, fleet, pid } = content;
-  if (typeof busUrl !== "string" || !URL.canParse(busUrl)) throw unusable(path, "no address");
+  if (typeof busUrl !== "string" || !addressesOf(busUrl).every((url) => URL.canParse(url)))
+    throw unusable(path, "no address");
   const original = originalOf(home, content);
   if (original !== undefined) throw unusable(path, `a copy from ${original}`);
   return {
@@ -108,6 +110,9 @@ export function readRecord(home: string): FleetRecord | undefined {
     isRunning: isAlive(pid),
   };
 }
+
+/** The addresses in a setting or a record, which may name several servers of one cluster. */
+export const addressesOf = (urls: string): string[] => urls.split(",").map((url) => url.trim());
 
 /** The record where it is of use but not needed; undefined if there is none that can be read. */
 export function findRecord(home: string | undefined): FleetRecord | undefined {

@@ -1,4 +1,4 @@
-// The container of docker-compose.yml, started as a process with its environment and its command. The host reaches the published ports
+// The container of the profile `single` in docker-compose.yml, started as a process with its environment and its command. The host reaches the published ports
 // only, and has nothing of the container but the folder that it copied.
 
 import { spawn } from "node:child_process";
@@ -20,8 +20,8 @@ import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { parse } from "yaml";
 import { connect } from "../../shared/sdk/sdk.ts";
+import { type ComposeService, readCompose } from "../deploy/compose/compose-file.ts";
 import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
 import { projectRoot } from "../harness/project-root.ts";
 import { input } from "../harness/records/records.ts";
@@ -31,30 +31,18 @@ import { cli, environment } from "../services/cli/process.ts";
 /** Each call is a process of its own, and a busy machine takes seconds to start one. */
 const PROCESSES_MS = 90_000;
 
-interface Service {
-  readonly environment: Readonly<Record<string, string | number>>;
-  readonly ports: readonly string[];
-  readonly network_mode?: string;
-  readonly volumes: readonly string[];
-}
-
 const host = mkdtempSync(join(tmpdir(), "fleet-host-"));
-let service: Service;
+let service: ComposeService;
 let container: TestFleet;
 let ports: { bus: number; operations: number; api: number };
 
-/** As docker compose reads the file, with these variables in its environment. */
-function readService(variables: Readonly<Record<string, string>>): Service {
-  const file = readFileSync(join(projectRoot, "docker-compose.yml"), "utf8");
-  const filled = file.replace(
-    /\$\{(\w+):-([^}]*)\}/g,
-    (_, name: string, usual: string) => variables[name] ?? usual,
-  );
-  return parse(filled).services.fleet as Service;
-}
+const readService = (variables: Readonly<Record<string, string>>) =>
+  readCompose(variables).services.fleet as ComposeService;
 
 const settings = () =>
-  Object.fromEntries(Object.entries(service.environment).map(([name, value]) => [name, String(value ?? "")]));
+  Object.fromEntries(
+    Object.entries(service.environment ?? {}).map(([name, value]) => [name, String(value ?? "")]),
+  );
 
 /** In a folder of the host, without any setting. */
 async function onHost(folder: string, ...args: string[]) {

@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import { projectRoot } from "../harness/project-root.ts";
 
@@ -16,6 +17,18 @@ async function freePort(): Promise<string> {
   await once(server, "close");
   return String(port);
 }
+
+test("with --running it starts no fleet of its own", async () => {
+  const FLEET_URL = `nats://127.0.0.1:${await freePort()}`;
+  const child = spawn(process.execPath, ["deploy/demo/main.ts", "--exit", "--running"], {
+    cwd: projectRoot,
+    env: { ...process.env, FLEET_URL, NO_COLOR: "1" },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const [output, [code]] = await Promise.all([text(child.stdout), once(child, "close")]);
+  expect(code).toBe(1);
+  expect(output).toContain(`✗          no fleet answers at ${FLEET_URL}`);
+}, 60_000);
 
 test("an agent is killed and another continues; a task is handed over twice; agents fail and their tasks are recovered; all checks pass", async () => {
   const home = mkdtempSync(join(tmpdir(), "fleet-demo-"));

@@ -56,6 +56,8 @@ const LAYERS: Record<string, readonly string[]> = {
   "deploy/examples": ["shared/sdk"],
   "deploy/package": [],
   "deploy/image": [],
+  // It makes for containers what the standalone fleet makes for itself.
+  "deploy/compose": ["shared/bus", "shared/runtime", "shared/sdk", "services/standalone"],
   "deploy/settings": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
   "deploy/hook": ["deploy/local"],
   "deploy/prometheus": [],

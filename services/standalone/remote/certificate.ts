@@ -21,6 +21,8 @@ export interface ServerRequest extends Validity {
   /** Host names and IP addresses. */
   readonly hosts: readonly string[];
   readonly authority: { readonly name: string; readonly key: KeyObject };
+  /** True: the server also shows it to other servers as their client. */
+  readonly forRoutes?: boolean;
 }
 
 const TAGS = {
@@ -44,6 +46,7 @@ const OIDS = {
   authorityKeyIdentifier: "2.5.29.35",
   extendedKeyUsage: "2.5.29.37",
   serverAuthentication: "1.3.6.1.5.5.7.3.1",
+  clientAuthentication: "1.3.6.1.5.5.7.3.2",
   ecdsaWithSha256: "1.2.840.10045.4.3.2",
 } as const;
 /** The first byte counts the unused bits of the second one. */
@@ -63,17 +66,18 @@ export function authorityCertificate({ name, key, from, to }: AuthorityRequest):
 }
 
 /** In PEM. Throws for a host that is neither an address nor written in ASCII. */
-export function serverCertificate(request: ServerRequest): string {
+export function serverCertificate({ forRoutes = false, ...request }: ServerRequest): string {
+  const purposes = [OIDS.serverAuthentication, ...(forRoutes ? [OIDS.clientAuthentication] : [])];
   return certificate(request, [
     extension(OIDS.basicConstraints, sequence(), { critical: true }),
     extension(OIDS.keyUsage, der(TAGS.bitString, USAGES.signHandshakes), { critical: true }),
-    extension(OIDS.extendedKeyUsage, sequence(oid(OIDS.serverAuthentication))),
+    extension(OIDS.extendedKeyUsage, sequence(...purposes.map(oid))),
     extension(OIDS.subjectAltName, sequence(...request.hosts.map(alternativeName))),
   ]);
 }
 
 function certificate(
-  { name, key, from, to, authority }: Omit<ServerRequest, "hosts">,
+  { name, key, from, to, authority }: Omit<ServerRequest, "hosts" | "forRoutes">,
   extensions: readonly Buffer[],
 ): string {
   const algorithm = sequence(oid(OIDS.ecdsaWithSha256));

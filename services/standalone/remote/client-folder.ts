@@ -15,7 +15,8 @@ const PUBLIC = 0o644;
 
 export interface ClientFolderContent {
   readonly busUrl: string;
-  readonly opsUrl: string;
+  /** undefined: the operations ports are not open to them. */
+  readonly opsUrl: string | undefined;
   readonly gatewayUrl: string | undefined;
   readonly fleet: string;
   readonly caFile: string;

@@ -20,9 +20,15 @@ export interface OwnCertificate {
   readonly keyFile: string;
 }
 
+export interface CertificateUse {
+  /** True: for the servers of a cluster, which show it to each other. */
+  readonly forRoutes?: boolean;
+}
+
 const DAY_MS = 86_400_000;
 /** Some clients refuse certificates of servers that are valid for more than 398 days. */
 const DAYS = { server: 398, serverLeft: 60, authority: 3_650, authorityLeft: 600 };
+const CLIENT_AUTHENTICATION = "1.3.6.1.5.5.7.3.2";
 const FOLDER_MODE = 0o755;
 const PUBLIC = 0o644;
 
@@ -34,6 +40,7 @@ export function openOwnCertificate(
   folder: string,
   hosts: readonly string[],
   now = Date.now(),
+  { forRoutes = false }: CertificateUse = {},
 ): OwnCertificate & { readonly isNew: boolean } {
   mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
   const paths = {
@@ -42,12 +49,12 @@ export function openOwnCertificate(
     keyFile: join(folder, "server.key"),
   };
   const authority = openAuthority(paths.caFile, join(folder, "ca.key"), now);
-  const isNew = !isUsable(paths, hosts, authority.certificate, now);
+  const isNew = !isUsable(paths, { hosts, forRoutes }, authority.certificate, now);
   if (isNew) {
     const key = newKey();
     const name = `${authority.name} server`;
     writeWhole(paths.keyFile, pemOf(key));
-    const pem = serverCertificate({ name, key, hosts, authority, ...validity(now, DAYS.server) });
+    const pem = serverCertificate({ name, key, hosts, authority, forRoutes, ...validity(now, DAYS.server) });
     writeWhole(paths.certFile, pem, PUBLIC);
   }
   return { ...paths, isNew };
@@ -96,7 +103,7 @@ function openAuthority(caFile: string, keyFile: string, now: number) {
 /** A certificate and a key that do not fit are what a kill between the two writes leaves. */
 function isUsable(
   { certFile, keyFile }: OwnCertificate,
-  hosts: readonly string[],
+  { hosts, forRoutes }: CertificateUse & { readonly hosts: readonly string[] },
   authority: X509Certificate,
   now: number,
 ): boolean {
@@ -112,7 +119,8 @@ function isUsable(
       certificate.verify(authority.publicKey) &&
       daysLeft(certificate, now) >= DAYS.serverLeft &&
       covered.size === new Set(hosts).size &&
-      hosts.every((host) => (certificate.checkHost(host) ?? certificate.checkIP(host)) !== undefined)
+      hosts.every((host) => covered.has(host) || certificate.checkIP(host) !== undefined) &&
+      (certificate.keyUsage ?? []).includes(CLIENT_AUTHENTICATION) === (forRoutes === true)
     );
   } catch {
     return false;

@@ -80,7 +80,7 @@ const credentialsOfToken =
  * Makes an API key with the rights of an operator for the user of the fleet, in a file that only this user can read, unless
  * the file has a valid one. Its credentials are not in the register of issued ones, like all that this user makes alone.
  */
-async function keepOwnKey(home: string, auth: StandaloneConfig["auth"], now: Date): Promise<void> {
+export async function keepOwnKey(home: string, auth: StandaloneConfig["auth"], now: Date): Promise<void> {
   const [folder, clientFolder] = [apiKeysFolder(home, process.env), join(home, CLIENT_FOLDER)];
   const path = join(clientFolder, KEY_FILE);
   const account = auth === "off" ? null : (readAccountName(join(home, ACCESS_FOLDER)) ?? null);

@@ -23,6 +23,7 @@ test("FoundationDB has one version in the whole project", () => {
   const version = variables.get("FDB_VERSION");
   expect(version).toMatch(/^7\.3\.\d+$/);
   for (const path of [
+    "docker-compose.yml",
     "deploy/kubernetes/overlays/small/foundationdb.yaml",
     "deploy/kubernetes/overlays/production/foundationdb-cluster.yaml",
   ]) {
@@ -41,7 +42,7 @@ test("no processor is named, so the image can be built for several", () => {
 test("the image runs without root, has a health check and labels", () => {
   expect(last).toMatch(/^USER 1000:1000$/m);
   expect(last.indexOf("USER ")).toBeLessThan(last.indexOf("CMD ["));
-  const [, path = ""] = /^HEALTHCHECK .*CMD \["node", "\/app\/([^"]+)"\]$/m.exec(last) ?? [];
+  const [, path = ""] = /^HEALTHCHECK .*CMD \["bash", "\/app\/([^"]+)"\]$/m.exec(last) ?? [];
   expect(existsSync(join(projectRoot, path)), path).toBe(true);
   expect(last).toContain(`org.opencontainers.image.version="${manifest.version}"`);
   expect(last).toContain('fleet.sbom="/app/sbom.cdx.json"');

@@ -28,6 +28,8 @@ interface Ports {
   readonly monitor: number;
 }
 
+export type ServerFiles = Pick<BusServers, "access" | "keys" | "tls">;
+
 export interface BusServers {
   readonly folder: string;
   readonly ports: readonly Ports[];
@@ -39,12 +41,17 @@ export interface BusServers {
   readonly tls: string;
 }
 
-export async function startServers(count: number, clusterConf: string): Promise<BusServers> {
+/** `write`: makes the files of the servers in the folder. */
+export async function startServers(
+  count: number,
+  clusterConf: string,
+  write = writeFiles,
+): Promise<BusServers> {
   const found = findNatsServer({ root: projectRoot });
   if ("problem" in found) throw new Error(found.problem);
   const folder = mkdtempSync(join(tmpdir(), "fleet-kubernetes-nats-"));
   folders.push(folder);
-  const { access, keys, tls } = await writeFiles(folder);
+  const { access, keys, tls } = await write(folder);
   const ports = await Promise.all(
     Array.from({ length: count }, async () => ({
       client: await freePort(),
@@ -90,7 +97,7 @@ export async function monitor(port: number, path: string): Promise<Record<string
 }
 
 /** The contents of the Secrets. */
-async function writeFiles(folder: string): Promise<Pick<BusServers, "access" | "keys" | "tls">> {
+async function writeFiles(folder: string): Promise<ServerFiles> {
   const access = join(folder, "access");
   const keys = join(folder, "keys");
   const tls = join(folder, "tls");

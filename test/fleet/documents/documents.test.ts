@@ -50,7 +50,7 @@ const PRINTED: Readonly<Record<string, readonly RegExp[]>> = {
 /** Lines that another test runs, because they need a set-up, a container engine or a certificate. */
 const TRIED_BY: Readonly<Record<string, string>> = {
   "npm run demo": "test/fleet/demo.test.ts",
-  "docker compose up --build --wait": "test/fleet/compose.test.ts",
+  "docker compose --profile single up --build --wait fleet": "test/fleet/compose.test.ts",
   "docker compose cp fleet:/data/client .fleet": "test/fleet/compose.test.ts",
   "docker compose exec -T fleet node deploy/local/fleet.mjs access issue --agent coder-7 > coder-7.creds":
     "test/fleet/compose.test.ts",

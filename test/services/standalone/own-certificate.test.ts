@@ -49,6 +49,24 @@ describe("the certificate", () => {
     expect(certificate("server.pem").ca).toBe(false);
     expect(certificate("ca.pem").ca).toBe(true);
   });
+  test("is also that of a client for the routes of a cluster, and is replaced when that changes", () => {
+    const purpose = (name: string) =>
+      execFileSync(
+        "openssl",
+        ["verify", "-purpose", name, "-CAfile", join(home, "ca.pem"), join(home, "server.pem")],
+        {
+          encoding: "utf8",
+          stdio: "pipe",
+        },
+      );
+    openOwnCertificate(home, HOSTS);
+    expect(() => purpose("sslclient")).toThrow(/verification failed/);
+    const routes = { forRoutes: true };
+    expect(openOwnCertificate(home, HOSTS, Date.now(), routes).isNew).toBe(true);
+    expect([purpose("sslclient"), purpose("sslserver")].join("")).toMatch(/OK[\s\S]*OK/);
+    expect(openOwnCertificate(home, HOSTS, Date.now(), routes).isNew).toBe(false);
+    expect(openOwnCertificate(home, HOSTS).isNew).toBe(true);
+  });
   test("has dates after 2049", () => {
     const time = Date.UTC(2055, 5, 1);
     const { caFile } = openOwnCertificate(home, HOSTS, time);

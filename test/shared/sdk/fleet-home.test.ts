@@ -3,6 +3,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writ
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { isBusOfHome } from "../../../shared/sdk/address.ts";
 import { copiedFrom, nearestHome, readRecord } from "../../../shared/sdk/fleet-home.ts";
 
 const root = mkdtempSync(join(tmpdir(), "fleet-home-"));
@@ -47,6 +48,26 @@ describe("the nearest home", () => {
   test("may be a link to a folder of the same user", () => {
     symlinkSync(record(project), join(deep, ".fleet"));
     expect(nearestHome(deep)).toBe(join(deep, ".fleet"));
+  });
+});
+
+describe("a record with several servers", () => {
+  const busUrl = "tls://localhost:4222, tls://localhost:4223";
+  const write = (url: string) =>
+    writeFileSync(join(record(project), "addresses.json"), JSON.stringify({ busUrl: url }));
+
+  test("names each of them", () => {
+    write(busUrl);
+    const env = { FLEET_HOME: join(project, ".fleet") };
+    expect(readRecord(env.FLEET_HOME)).toMatchObject({ url: busUrl });
+    expect(isBusOfHome("nats://127.0.0.1:4223", env)).toBe(true);
+    expect(isBusOfHome("tls://localhost:4223,tls://localhost:4222", env)).toBe(true);
+    expect(isBusOfHome("tls://localhost:4222,tls://localhost:9999", env)).toBe(false);
+  });
+
+  test("is refused if one of them is no address", () => {
+    write("tls://localhost:4222,nowhere");
+    expect(() => readRecord(join(project, ".fleet"))).toThrow(/no address/);
   });
 });
 
