@@ -52,7 +52,7 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
   }, 120_000);
 
   afterAll(async () => {
-    server?.control?.continue();
+    await server?.control?.continue();
     await Promise.all((clients ?? []).map((client) => client.close()));
     await Promise.all((services ?? []).map((service) => service.kill9()));
     await Promise.all([server?.stop(), nats?.stop()]);
@@ -130,13 +130,13 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
       const work = workload(tasks);
       await work.more(60);
       if (fault === "killed") await control.kill();
-      else control.pause();
+      else await control.pause();
       const startedAt = performance.now();
       const asked = clients[0]!.getLatestCheckpoint(tasks[0]!);
       await expect(asked).rejects.toMatchObject({ code: expect.stringMatching(/^(UNAVAILABLE|TIMEOUT)$/) });
       expect(performance.now() - startedAt).toBeLessThan(ANSWERED_MS);
       if (fault === "killed") await control.restart();
-      else control.continue();
+      else await control.continue();
       await work.more(60);
       await verify(tasks, await work.end());
     },
@@ -157,11 +157,11 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     const [writer, reader, ...others] = services as [TestService, TestService, ...TestService[]];
     const stop = async (some: TestService[]) => Promise.all(some.map((service) => service.terminate()));
     expect(await stop([writer, reader])).toEqual([0, 0]);
-    server.control?.pause();
+    await server.control?.pause();
     try {
       expect(await stop(others)).toEqual([0, 0]);
     } finally {
-      server.control?.continue();
+      await server.control?.continue();
     }
     services = [];
   }, 60_000);

@@ -7,8 +7,8 @@ export interface FoundationdbMachine {
   kill(): Promise<void>;
   /** Kills a running server and removes everything that `start` made outside its directory. */
   remove(): Promise<void>;
-  pause(): void;
-  continue(): void;
+  pause(): void | Promise<void>;
+  continue(): void | Promise<void>;
   /** Runs `fdbcli` with one command and returns its output. */
   cli(command: string): Promise<string>;
   version(): Promise<string>;

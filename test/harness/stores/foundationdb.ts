@@ -5,7 +5,7 @@
  * 1. FLEET_TEST_FDB_CLUSTER_FILE names a running cluster. The tests may erase all its keys; they never configure, stop or
  *    remove it. Test files must not share it at the same time (`--no-file-parallelism`).
  * 2. `fdbserver` and `fdbcli` on PATH.
- * 3. A Docker engine that answers.
+ * 3. A container engine that answers, with the image of FoundationDB.
  *
  * The client library libfdb_c is needed in every case. One test file names the missing parts in one line, and the others skip
  * in silence.
@@ -17,8 +17,9 @@ import { openFoundationdb } from "../../../shared/store/drivers/foundationdb.ts"
 import { loadClient } from "../../../shared/store/foundationdb/client.ts";
 import { KEY_SPACE } from "../../../shared/store/limits.ts";
 import { type Store, StoreError } from "../../../shared/store/store.ts";
+import { missingContainers } from "../containers/loopback-container.ts";
 import { freePort } from "../free-port.ts";
-import { containerMachine, missingDocker } from "./foundationdb-container.ts";
+import { containerMachine } from "./foundationdb-container.ts";
 import type { FoundationdbMachine } from "./foundationdb-machine.ts";
 import { missingPrograms, processMachine } from "./foundationdb-process.ts";
 import { type Zone, zonedMachine } from "./foundationdb-zones.ts";
@@ -44,8 +45,8 @@ export interface FoundationdbControl {
   /** Sends SIGKILL, which has the effect of a power cut; waits until the process has ended. */
   kill(): Promise<void>;
   /** Stops the process, which stays alive and never answers. */
-  pause(): void;
-  continue(): void;
+  pause(): void | Promise<void>;
+  continue(): void | Promise<void>;
   /** Kills a running server, starts it with the same data and waits until the database is available. */
   restart(): Promise<void>;
   /** The output of `fdbserver --version`. */
@@ -55,7 +56,7 @@ export interface FoundationdbControl {
 /** The reason why tests with a FoundationDB server cannot run here, in one line; undefined when they can. */
 export async function missingFoundationdb(): Promise<string | undefined> {
   const programs = clusterFileGiven() === undefined ? missingPrograms() : undefined;
-  const docker = programs === undefined ? undefined : await missingDocker();
+  const docker = programs === undefined ? undefined : await missingContainers();
   if (docker !== undefined) return `${programs}, ${docker}, FLEET_TEST_FDB_CLUSTER_FILE is not set`;
   return await missingClient();
 }

@@ -67,7 +67,7 @@ describe.skipIf(missing !== undefined)("a server that fails", () => {
     store = await open();
   });
   afterAll(async () => {
-    control?.continue();
+    await control?.continue();
     await store?.close({ drainMs: 1_000 });
     await server?.stop();
   });
@@ -213,12 +213,12 @@ describe.skipIf(missing !== undefined)("a process with open watches and reads", 
       'process.stdout.write("open"); process.stdin.once("data", async () => { await store.close({ drainMs: 200 }); process.stdin.destroy(); });';
     const ended = exits(paused);
     await event(ended.child.stdout!, "data");
-    control.pause();
+    await control.pause();
     try {
       ended.child.stdin!.write("close");
       await expect(ended).resolves.toMatchObject({ stderr: "" });
     } finally {
-      control.continue();
+      await control.continue();
     }
   }, 60_000);
 });

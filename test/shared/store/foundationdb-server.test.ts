@@ -92,21 +92,21 @@ describe.skipIf(missing !== undefined)("a server", () => {
   test("each attempt has its own timeout, so an operation survives a pause longer than that", async (context) => {
     const { control } = server;
     if (control === undefined) return context.skip("the cluster was not started here");
-    control.pause();
+    await control.pause();
     try {
       const paused = await failure(store.read(once("paused", 300), (reader) => reader.get(key("p"))));
       expect(paused?.kind).toBe("deadline");
       const outliving = store.transact(
         { ...once("outliving", 20_000), onUnknown: "safe", priority: "batch" },
         async (tx) => {
-          if (tx.attempt === 3) control.continue();
+          if (tx.attempt === 3) await control.continue();
           await tx.get(key("p"));
           tx.set(key("p"), Buffer.of(tx.attempt));
         },
       );
       expect((await outliving).attempts).toBeGreaterThanOrEqual(3);
     } finally {
-      control.continue();
+      await control.continue();
     }
   });
 

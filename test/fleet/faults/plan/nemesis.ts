@@ -193,8 +193,8 @@ const FAULTS: Readonly<Record<FaultKind, StartFault>> = {
     return () => down.then(() => fdbserver!.restart());
   },
   pause_fdbserver: ({ fdbserver }) => {
-    fdbserver!.pause();
-    return () => fdbserver!.continue();
+    const paused = Promise.resolve(fdbserver!.pause());
+    return () => paused.then(() => fdbserver!.continue());
   },
   kill_fdb_zone: ({ fdbCluster }, { target }) => {
     const zone = fdbCluster!.zones.get(target)!;
