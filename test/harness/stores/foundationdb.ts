@@ -30,7 +30,7 @@ export interface FoundationdbServer {
   readonly clusterFile: string;
   /** Absent for a cluster that the tests did not start. */
   readonly control?: FoundationdbControl;
-  /** Stops the server and removes its data; does nothing to a cluster that the tests did not start. */
+  /** Stops the server and removes its data; does nothing to a cluster that the tests did not start. Safe to call twice. */
   stop(): Promise<void>;
 }
 
@@ -113,9 +113,10 @@ async function startMachine<M extends FoundationdbMachine>(
   const clusterFile = join(directory, "fdb.cluster");
   const machine = await make(directory, clusterFile);
   await writeFile(clusterFile, `${machine.connection}\n`);
-  const stop = async () => {
-    await machine.remove();
-    await rm(directory, { recursive: true, force: true });
+  let stopped: Promise<void> | undefined;
+  const stop = () => {
+    stopped ??= machine.remove().then(() => rm(directory, { recursive: true, force: true }));
+    return stopped;
   };
   const restart = async () => {
     await machine.kill();

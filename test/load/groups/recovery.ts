@@ -62,13 +62,8 @@ async function measureHeartbeats(session: Session): Promise<Row[]> {
     (["writer", "watchdog"] as const).map((role) => startService(role, env)),
   );
   const [, watchdog] = services;
-  await session.keep(
-    Promise.resolve({
-      async stop() {
-        await Promise.all(services.map((service) => service.kill9()));
-      },
-    }),
-  );
+  const stop = async () => void (await Promise.all(services.map((service) => service.kill9())));
+  await session.keep(Promise.resolve({ stop }));
   const agents = session.program<FailingAgentsJobs>("failing-agents");
   await agents.run("connectAll", { url: nats.url, accepts: false });
   await agents.run("takeTasks", { name: "healthy", count: AGENTS, writes: false });
@@ -81,6 +76,10 @@ async function measureHeartbeats(session: Session): Promise<Row[]> {
   const percent = us === null ? null : (100 * us) / (seconds * US_PER_SECOND);
   await agents.run("disconnect", {});
   await agents.stop();
+  // The later groups are measured while nothing else runs.
+  await stop();
+  await store.stop();
+  await nats.stop();
   return [
     row(`heartbeats of ${AGENTS.toLocaleString("en-US")} agents`, heartbeats / seconds, "/s"),
     row("processor time of a watchdog for them", percent, "% of a core", TARGETS.heartbeats),
