@@ -5,6 +5,7 @@
  */
 import type { Bus } from "../../shared/bus/bus.ts";
 import { type Policies, policyOf } from "../../shared/protocol/policy.ts";
+import type { LeaderLeases } from "../../shared/records/leader/leader-lease.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
 import { type AgentRules, knownAgentTypes } from "../../shared/service-host/policy-file.ts";
 import { openRepository, type RepositoryContext } from "../../shared/service-host/repository.ts";
@@ -36,6 +37,7 @@ export interface WatchdogContext extends RepositoryContext {
   readonly bus: Bus;
   readonly backgroundBus: Bus;
   readonly instance: string;
+  readonly leases: LeaderLeases;
   readonly config: WatchdogRules;
 }
 

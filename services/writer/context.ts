@@ -1,5 +1,6 @@
 /** The context of a writer, and that of its parts. */
 import type { Bus } from "../../shared/bus/bus.ts";
+import type { LeaderLeases } from "../../shared/records/leader/leader-lease.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Breaker } from "../../shared/runtime/breaker.ts";
 import type { DiskSpace } from "../../shared/runtime/disk-space.ts";
@@ -11,8 +12,8 @@ import type { Backlog } from "./queue.ts";
 export interface WriterContext extends RepositoryContext {
   readonly bus: Bus;
   readonly backgroundBus: Bus;
-  /** The name of this instance in leases. */
   readonly instance: string;
+  readonly leases: LeaderLeases;
   readonly config: WriterConfig;
   readonly disk: DiskSpace;
 }

@@ -4,7 +4,7 @@
  * many more than arrive in that time, and few enough that a short error of the clock does no harm.
  */
 
-import { createLeaderLease } from "../../shared/records/leader/leader-lease.ts";
+import type { LeaderLeases } from "../../shared/records/leader/leader-lease.ts";
 import { requireLease } from "../../shared/records/leader/lease.ts";
 import { clearExpiredSessions } from "../../shared/records/session/sessions.ts";
 import { clearExpiredAcks } from "../../shared/records/task/alert-acks.ts";
@@ -24,10 +24,10 @@ const CLEARINGS = [
 ] as const;
 
 export function startExpiry(
-  context: ServiceContext & { readonly store: Store; readonly instance: string },
+  context: ServiceContext & { readonly store: Store; readonly leases: LeaderLeases },
 ): Stop {
   const { store, clock, log } = context;
-  const leader = createLeaderLease(store, "expiry", context.instance, () => clock.now());
+  const leader = context.leases.of("expiry");
   const stop = startTicker({
     name: "expiry",
     everyMs: EVERY_MS,

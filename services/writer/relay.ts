@@ -7,7 +7,7 @@
 import { type Bus, BusError, type OrderedMessage } from "../../shared/bus/bus.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../shared/protocol/subjects.ts";
-import { createLeaderLease, type LeaderLease } from "../../shared/records/leader/leader-lease.ts";
+import type { LeaderLease, LeaderLeases } from "../../shared/records/leader/leader-lease.ts";
 import { type Lease, requireLease } from "../../shared/records/leader/lease.ts";
 import {
   clearPublished,
@@ -46,8 +46,7 @@ export interface RelayContext extends ServiceContext {
   readonly store: Store;
   readonly bus: Bus;
   readonly disk: DiskSpace;
-  /** The name of this instance in leases. */
-  readonly instance: string;
+  readonly leases: LeaderLeases;
 }
 
 /** Stop finishes the current batch and releases the leases. */
@@ -75,10 +74,10 @@ interface Partition {
 }
 
 async function relay(context: RelayContext, signal: AbortSignal): Promise<void> {
-  const { store, clock, log, instance } = context;
+  const { store, clock, log, leases } = context;
   const partitions = Array.from({ length: LIMITS.outbox_partition_count }, (_, number) => ({
     number,
-    leader: createLeaderLease(store, `relay-${number}`, instance, () => clock.now()),
+    leader: leases.of(`relay-${number}`),
   }));
   const wake = createWake();
   let nextAt = Number.NEGATIVE_INFINITY;

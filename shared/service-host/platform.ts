@@ -11,6 +11,7 @@ import { fleetStreams } from "../bus/streams/streams.ts";
 import { tlsOf } from "../bus/tls-settings.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { type Format, openFormat } from "../records/kv/format.ts";
+import { createLeaderLeases, type LeaderLeases } from "../records/leader/leader-lease.ts";
 import { createDiskSpace, type DiskPlace, type DiskSpace } from "../runtime/disk-space.ts";
 import type { Logger } from "../runtime/observability/log.ts";
 import { type Health, type HealthCheck, serveOps } from "../runtime/observability/ops-server.ts";
@@ -67,6 +68,8 @@ export interface Platform extends ServiceContext {
   readonly format: Format;
   /** The name of this process, or this thread of it, in leases and audit entries. */
   readonly instance: string;
+  /** The leases of its background jobs. */
+  readonly leases: LeaderLeases;
   readonly opsPort: number;
   /** The checks that must pass for the services to work. */
   readonly checks: Readonly<Record<PlatformCheck, HealthCheck>>;
@@ -145,6 +148,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
       backgroundBus,
       format,
       instance,
+      leases: createLeaderLeases(store, instance, () => context.clock.now()),
       opsPort: ops.port,
       checks,
       disk,

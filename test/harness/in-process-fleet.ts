@@ -16,6 +16,7 @@ import {
   STREAMS,
   SUBJECTS,
 } from "../../shared/protocol/subjects.ts";
+import { createLeaderLeases } from "../../shared/records/leader/leader-lease.ts";
 import { systemClock } from "../../shared/runtime/clock.ts";
 import type { DiskSpace } from "../../shared/runtime/disk-space.ts";
 import { createMetrics, type Metrics } from "../../shared/runtime/observability/metrics.ts";
@@ -203,12 +204,14 @@ export class InProcessFleet {
       await connectTestBus(this.nats, instance),
     ];
     this.#buses.push(bus, backgroundBus);
+    const store = outageStore(this.records.store, () => this.outage);
     return {
-      store: outageStore(this.records.store, () => this.outage),
+      store,
       format: this.records.format,
       bus,
       backgroundBus,
       instance,
+      leases: createLeaderLeases(store, instance, Date.now),
       clock: systemClock,
       log: testLog,
       metrics: this.metrics,

@@ -10,7 +10,7 @@ import {
   isLeftOver,
   removeDue,
 } from "../../../shared/records/artifacts/sweep.ts";
-import { createLeaderLease, type LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
+import type { LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
 import { type Lease, requireLease } from "../../../shared/records/leader/lease.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
@@ -22,8 +22,8 @@ const EVERY_MS_MAX = 5 * 60_000;
 const READ_DEADLINE_MS = 2_000;
 
 export function startArtifactSweep(context: ReaderContext, artifacts: ArtifactHolding): Stop {
-  const { store, instance, clock, log } = context;
-  const leader = createLeaderLease(store, "artifacts", instance, () => clock.now());
+  const { leases, clock, log } = context;
+  const leader = leases.of("artifacts");
   const stop = startTicker({
     name: "artifact sweep",
     everyMs: Math.min(EVERY_MS_MAX, artifacts.graceMs / 4),

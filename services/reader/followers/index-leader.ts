@@ -2,7 +2,7 @@
  * Runs the indexer in one reader at a time, under a lease. The wake-up keys of the outbox, which every
  * transition changes, wake it. A missed wake-up costs one poll interval, never an entry.
  */
-import { createLeaderLease, type LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
+import type { LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
 import { requireLease } from "../../../shared/records/leader/lease.ts";
 import { wakeOnTransitions } from "../../../shared/records/outbox/outbox.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
@@ -34,7 +34,7 @@ export function startIndexer(context: ReaderContext, repository: CheckpointRepos
   const stopping = new AbortController();
   const { signal } = stopping;
   const wake = createWake();
-  const leader = createLeaderLease(store, "index", context.instance, () => clock.now());
+  const leader = context.leases.of("index");
   const throttle = createBackgroundThrottle(context.clock);
   const working = runWorker({
     name: "indexer",

@@ -11,7 +11,7 @@ import {
   stepMirror,
   storeIdentity,
 } from "../../../shared/mirror/follower.ts";
-import { createLeaderLease, type LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
+import type { LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
 import { wakeOnTransitions } from "../../../shared/records/outbox/outbox.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import { createWake } from "../../../shared/runtime/clock.ts";
@@ -36,7 +36,7 @@ export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
   const stopping = new AbortController();
   const { signal } = stopping;
   const wake = createWake();
-  const leader = createLeaderLease(store, "mirror", context.instance, () => clock.now());
+  const leader = context.leases.of("mirror");
   let pace: keyof typeof PAUSE_MS_MAX = "usual";
   const throttle = createBackgroundThrottle(clock, () => PAUSE_MS_MAX[pace]);
   const trouble = createTrouble(context, mirror);

@@ -3,7 +3,7 @@
  * them as candidates for a recovery. One instance at a time looks, under a lease that each of its transactions
  * checks. The marks are in the store, so a crash repeats a pass without effect.
  */
-import { createLeaderLease } from "../../../shared/records/leader/leader-lease.ts";
+import type { LeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
 import { LeaseLost, requireLease } from "../../../shared/records/leader/lease.ts";
 import {
   findSilent,
@@ -22,14 +22,13 @@ const LOOK_EVERY_MS_MIN = 250;
 const LOOK_EVERY_MS_MAX = 15_000;
 
 export interface SilentMissionsContext extends RepositoryContext {
-  /** The name of this instance in leases. */
-  readonly instance: string;
+  readonly leases: LeaderLeases;
 }
 
 export function startSilentMissions(context: SilentMissionsContext, silenceMs: number): Stop {
-  const { store, format, instance, clock, log } = context;
+  const { store, format, leases, clock, log } = context;
   const now = () => clock.now();
-  const leader = createLeaderLease(store, "missions", instance, now);
+  const leader = leases.of("silent-missions");
   const look = async (signal: AbortSignal): Promise<void> => {
     const lease = await leader.hold();
     if (lease === null) return;

@@ -12,7 +12,7 @@ import { FleetError } from "../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { ScrubTally } from "../../../shared/protocol/scrub.ts";
 import { STREAMS } from "../../../shared/protocol/subjects.ts";
-import { createLeaderLease } from "../../../shared/records/leader/leader-lease.ts";
+import type { LeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
 import { LeaseLost, requireLease } from "../../../shared/records/leader/lease.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { EventStream } from "../../../shared/records/scrub/events.ts";
@@ -35,8 +35,7 @@ const READ_DEADLINE_MS = 2_000;
 
 export interface ScrubberContext extends RepositoryContext {
   readonly backgroundBus: Bus;
-  /** The name of this instance in leases. */
-  readonly instance: string;
+  readonly leases: LeaderLeases;
   readonly artifacts?: ArtifactHolding | undefined;
 }
 
@@ -46,7 +45,7 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
   const stopping = new AbortController();
   const { signal } = stopping;
   const repository = openRepository(context, { finder: "watchdog" });
-  const leader = createLeaderLease(store, SCRUB_JOB, context.instance, () => clock.now());
+  const leader = context.leases.of(SCRUB_JOB);
   const throttle = createBackgroundThrottle(clock);
   const events = eventStream(context.backgroundBus);
   const rateLimit = createRateLimit(clock, settings.rateBytes);

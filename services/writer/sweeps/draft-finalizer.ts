@@ -9,7 +9,7 @@ const EVERY_MS_MAX = 30_000;
 
 export interface DraftFinalizerContext
   extends ServiceContext,
-    Pick<WriterContext, "store" | "format" | "instance"> {
+    Pick<WriterContext, "store" | "format" | "leases"> {
   readonly config: Pick<WriterConfig, "finalizeDraftsAfter">;
 }
 
@@ -19,7 +19,11 @@ export function startDraftFinalizer(context: DraftFinalizerContext): Stop {
   if (afterMs === null) return async () => {};
   const now = () => clock.now();
   const sweep: DraftSweep = { store, incarnation: format.incarnation, service: "writer", now, afterMs };
-  const parts = { name: "draft sweep", lease: "drafts", everyMs: Math.min(EVERY_MS_MAX, afterMs / 4) };
+  const parts = {
+    name: "draft sweep",
+    lease: "drafts",
+    everyMs: Math.min(EVERY_MS_MAX, afterMs / 4),
+  } as const;
   return startLedSweep(
     context,
     parts,

@@ -2,7 +2,7 @@
  * A sweep in small steps that rest while the thread is busy. One instance at a time makes them, under a lease, so
  * that instances do not repeat each other's work; the sweep itself is safe without it.
  */
-import { createLeaderLease } from "../../../shared/records/leader/leader-lease.ts";
+import type { LedJob } from "../../../shared/records/leader/lease.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
@@ -11,17 +11,17 @@ import type { WriterContext } from "../context.ts";
 interface LedSweepParts {
   readonly name: string;
   /** The name of its lease in the store. */
-  readonly lease: string;
+  readonly lease: LedJob;
   readonly everyMs: number;
 }
 
 export function startLedSweep<Step extends { readonly more: boolean }>(
-  { store, instance, clock, log }: ServiceContext & Pick<WriterContext, "store" | "instance">,
+  { leases, clock, log }: ServiceContext & Pick<WriterContext, "leases">,
   { name, lease, everyMs }: LedSweepParts,
   make: () => Promise<Step>,
   report: (step: Step) => void,
 ): Stop {
-  const leader = createLeaderLease(store, lease, instance, () => clock.now());
+  const leader = leases.of(lease);
   const throttle = createBackgroundThrottle(clock);
   const stop = startTicker({
     name,

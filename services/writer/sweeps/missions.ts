@@ -11,7 +11,7 @@ const EVERY_MS = 1_000;
 
 interface MissionSweepContext
   extends ServiceContext,
-    Pick<WriterContext, "store" | "format" | "instance" | "mirror"> {
+    Pick<WriterContext, "store" | "format" | "leases" | "mirror"> {
   readonly config: Pick<WriterConfig, "policies">;
 }
 
@@ -22,7 +22,7 @@ export function startMissionSweep(context: MissionSweepContext): Stop {
   const { incarnation } = format;
   const own = { service: "writer", policies, isMirrored: context.mirror !== undefined };
   const sweep: MissionSweep = { store, incarnation, ...own, now, newId: uuidv7 };
-  const parts = { name: "mission sweep", lease: "missions", everyMs: EVERY_MS };
+  const parts = { name: "mission sweep", lease: "locks", everyMs: EVERY_MS } as const;
   return startLedSweep(
     context,
     parts,

@@ -3,7 +3,6 @@
  * configured time. One instance at a time does this, under a lease that each of its transactions checks, in
  * small steps that rest while the thread is busy. The position is in the store, so another instance continues.
  */
-import { createLeaderLease } from "../../../shared/records/leader/leader-lease.ts";
 import { type Lease, requireLease } from "../../../shared/records/leader/lease.ts";
 import {
   isRetentionDue,
@@ -22,19 +21,17 @@ import type { WriterContext } from "../context.ts";
 const LOOK_EVERY_MS_MAX = 60_000;
 const READ_DEADLINE_MS = 2_000;
 
-export interface RetentionContext
-  extends ServiceContext,
-    Pick<WriterContext, "store" | "format" | "instance"> {
+export interface RetentionContext extends ServiceContext, Pick<WriterContext, "store" | "format" | "leases"> {
   readonly config: Pick<WriterConfig, "retentionEvery" | "policies">;
 }
 
 export function startRetention(context: RetentionContext): Stop {
-  const { store, format, instance, clock, log, config } = context;
+  const { store, format, leases, clock, log, config } = context;
   const { retentionEvery: everyMs, policies } = config;
   if (everyMs === null) return async () => {};
   const now = () => clock.now();
   const startedMs = now();
-  const leader = createLeaderLease(store, "retention", instance, now);
+  const leader = leases.of("retention");
   const throttle = createBackgroundThrottle(clock);
   const sweepUnder = (lease: Lease): RetentionSweep => ({
     ...{ store, incarnation: format.incarnation, service: "writer", policies, now },

@@ -7,8 +7,21 @@ import type { Reader, Store, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 
+/** The jobs of all services. Two jobs must not share a lease: the instance of the one would keep the other from its work. */
+export type LedJob =
+  | `relay-${number}`
+  | "expiry"
+  | "retention"
+  | "drafts"
+  | "locks"
+  | "index"
+  | "mirror"
+  | "artifacts"
+  | "silent-missions"
+  | "scrub";
+
 export interface Lease {
-  readonly job: string;
+  readonly job: LedJob;
   readonly holder: string;
   /** Rises by one each time the holder changes. */
   readonly fence: number;
@@ -36,8 +49,8 @@ export function isCredibleEnd(
 
 /** The instance no longer holds the lease. */
 export class LeaseLost extends Error {
-  readonly job: string;
-  constructor(job: string) {
+  readonly job: LedJob;
+  constructor(job: LedJob) {
     super("the lease of this job was lost");
     this.name = "LeaseLost";
     this.job = job;
@@ -50,7 +63,7 @@ export class LeaseLost extends Error {
  */
 export async function acquireLease(
   store: Store,
-  wanted: { job: string; holder: string; nowMs: number; leaseMs: number },
+  wanted: { job: LedJob; holder: string; nowMs: number; leaseMs: number },
 ): Promise<Lease | null> {
   const options = { label: "acquire_lease", deadlineMs: DEADLINE_MS, onUnknown: "safe" } as const;
   const { value } = await store.transact(options, async (tx) => {
@@ -67,8 +80,31 @@ export async function acquireLease(
   return value;
 }
 
+/** Renews leases of one holder in one transaction; returns the jobs whose leases it still holds. */
+export async function renewLeases(
+  store: Store,
+  leases: readonly Lease[],
+  { nowMs, leaseMs }: { readonly nowMs: number; readonly leaseMs: number },
+): Promise<ReadonlySet<LedJob>> {
+  const options = { label: "renew_leases", deadlineMs: DEADLINE_MS, onUnknown: "safe" } as const;
+  const { value } = await store.transact(options, async (tx) => {
+    const rows = await Promise.all(leases.map(({ job }) => tx.get(systemKeys.lease(job))));
+    const kept = leases.filter((lease, i) => isHeldBy(rows[i], lease));
+    for (const { job, holder, fence } of kept)
+      tx.set(systemKeys.lease(job), encode([holder, fence, nowMs + leaseMs] satisfies LeaseRow));
+    return new Set(kept.map(({ job }) => job));
+  });
+  return value;
+}
+
+/** Another holder has another fence; a released lease has no holder. */
+function isHeldBy(row: Uint8Array | undefined, lease: Lease): boolean {
+  const [holder, fence] = row ? decode<LeaseRow>(row) : ["", 0];
+  return holder === lease.holder && fence === lease.fence;
+}
+
 /** The current holder of a job's lease; null if there is none. */
-export async function readHolder(reader: Reader, job: string, nowMs: number): Promise<string | null> {
+export async function readHolder(reader: Reader, job: LedJob, nowMs: number): Promise<string | null> {
   const row = await reader.get(systemKeys.lease(job));
   const [holder, , endsAtMs] = row ? decode<LeaseRow>(row) : ["", 0, 0];
   return holder !== "" && endsAtMs > nowMs ? holder : null;
@@ -80,10 +116,7 @@ export async function releaseLease(store: Store, lease: Lease): Promise<void> {
   await store.transact(options, async (tx) => {
     const key = systemKeys.lease(lease.job);
     const row = await tx.get(key);
-    if (!row) return;
-    const [holder, fence] = decode<LeaseRow>(row);
-    if (holder === lease.holder && fence === lease.fence)
-      tx.set(key, encode(["", fence, 0] satisfies LeaseRow));
+    if (isHeldBy(row, lease)) tx.set(key, encode(["", lease.fence, 0] satisfies LeaseRow));
   });
 }
 
@@ -92,7 +125,5 @@ export async function releaseLease(store: Store, lease: Lease): Promise<void> {
  * makes the transaction conflict with a takeover.
  */
 export async function requireLease(tx: Tx, lease: Lease): Promise<void> {
-  const row = await tx.get(systemKeys.lease(lease.job));
-  const [holder, fence] = row ? decode<LeaseRow>(row) : ["", 0];
-  if (holder !== lease.holder || fence !== lease.fence) throw new LeaseLost(lease.job);
+  if (!isHeldBy(await tx.get(systemKeys.lease(lease.job)), lease)) throw new LeaseLost(lease.job);
 }

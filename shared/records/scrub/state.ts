@@ -7,13 +7,13 @@ import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import { readCheckpointCount, readCount } from "../kv/counters.ts";
 import { systemKeys } from "../kv/keyspace.ts";
-import { readHolder } from "../leader/lease.ts";
+import { type LedJob, readHolder } from "../leader/lease.ts";
 import type { SampleAt, SamplePlace } from "./artifact-sample.ts";
 import type { CountersAtStart } from "./counters.ts";
 import type { EventsAt } from "./events.ts";
 import type { WalkPlace } from "./walk.ts";
 
-export const SCRUB_JOB = "scrub";
+export const SCRUB_JOB = "scrub" satisfies LedJob;
 
 /**
  * The position in a pass: first the whole store is read, then the event stream, then a

@@ -42,6 +42,7 @@ export async function measureReads(session: Session): Promise<Group> {
     const loaded = await load(setup, sizes[i - 1] ?? 0, size);
     if (i > 0) rows.push(...loaded);
     const fleet = await session.fleetOn(store, home);
+    rows.push(row(`start of a fleet with ${formatNumber(size)} stored`, fleet.startMs, "ms", TARGETS.start));
     const agents = session.program<AgentsJobs>("agents");
     await agents.run("connect", { url: fleet.busUrl, agents: READERS });
     await agents.run("settle", {});

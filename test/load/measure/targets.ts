@@ -65,6 +65,8 @@ export const TARGETS = {
   mission_query: { required: { below: 50 }, aim: null },
   /** A search by agent and time, p99, ms. */
   search: { required: { below: 100 }, aim: { below: 20 } },
+  /** The start of a standalone fleet with a million stored checkpoints, ms. */
+  start: { required: { below: 2_000 }, aim: null },
   /** A continuation prompt from a loaded checkpoint, p50, ms. */
   prompt: { required: null, aim: { below: 2 } },
   /** The factor of the same search over ten times as many checkpoints, p50. */

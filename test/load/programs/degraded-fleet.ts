@@ -7,6 +7,7 @@ import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import { STREAMS } from "../../../shared/protocol/subjects.ts";
 import { openFormat } from "../../../shared/records/kv/format.ts";
+import { createLeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
@@ -44,6 +45,7 @@ async function start({ url, storeBytesMax, storeUrl }: Params): Promise<void> {
     bus,
     backgroundBus,
     instance: "degraded",
+    leases: createLeaderLeases(store, "degraded", Date.now),
     disk: unguardedDisk,
     config: { agentTypes: [], policies: DEFAULT_POLICIES, finalizeDraftsAfter: null, retentionEvery: null },
     clock: systemClock,

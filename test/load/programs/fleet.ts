@@ -13,6 +13,8 @@ export interface MeasuredFleet {
   readonly pid: number;
   /** Null: unknown. */
   readonly natsServerPid: number | null;
+  /** From the start of its process until clients can connect. */
+  readonly startMs: number;
   stop(): Promise<void>;
 }
 
@@ -45,6 +47,7 @@ export async function startMeasuredFleet({
   const log = join(home, "fleet.log");
   const output = openSync(log, "a");
   const flags = profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
+  const begun = performance.now();
   const child = spawn(process.execPath, [...flags, "services/standalone/main.ts"], {
     cwd: projectRoot,
     env: {
@@ -74,10 +77,13 @@ export async function startMeasuredFleet({
     await ended;
     clearTimeout(killTimer);
   };
-  const deadline = performance.now() + START_MS;
+  const deadline = begun + START_MS;
   while (!hasEnded && performance.now() < deadline) {
     const busUrl = readBusUrl(addresses);
-    if (busUrl !== null) return { busUrl, pid: child.pid!, natsServerPid: natsServerPid(home), stop };
+    if (busUrl !== null) {
+      const startMs = performance.now() - begun;
+      return { busUrl, pid: child.pid!, natsServerPid: natsServerPid(home), startMs, stop };
+    }
     await sleep(20);
   }
   const tail = readFileSync(log, "utf8").slice(-LOG_TAIL_CHARS);

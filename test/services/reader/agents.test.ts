@@ -12,6 +12,7 @@ import type { Heartbeat } from "../../../shared/protocol/heartbeat.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import { CONTENT_TYPES, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { createLeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
@@ -39,6 +40,7 @@ beforeAll(async () => {
     store,
     format,
     instance: "reader-1",
+    leases: createLeaderLeases(store, "reader-1", Date.now),
     disk: unguardedDisk,
     config: { agentTypes: [], policies: DEFAULT_POLICIES },
   });

@@ -15,6 +15,7 @@ import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import type { Severity } from "../../../shared/protocol/severity.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { createLeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
 import { clearExpiredAcks, readAcks } from "../../../shared/records/task/alert-acks.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
@@ -45,7 +46,8 @@ beforeAll(async () => {
   const { store, format } = bench;
   const config = { agentTypes: [], policies: DEFAULT_POLICIES };
   const parts = { log: testLog, metrics, clock: systemClock, bus, store, format, config };
-  stop = await start({ ...parts, instance: "reader-1", disk: unguardedDisk });
+  const leases = createLeaderLeases(store, "reader-1", Date.now);
+  stop = await start({ ...parts, instance: "reader-1", leases, disk: unguardedDisk });
 });
 afterAll(async () => {
   await Promise.all(clients.map((client) => client.close()));

@@ -21,6 +21,7 @@ import {
   SCRUB_OPS,
   SUBJECTS,
 } from "../../../shared/protocol/subjects.ts";
+import { createLeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
 import { readOutbox } from "../../../shared/records/outbox/outbox.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics, type Metrics } from "../../../shared/runtime/observability/metrics.ts";
@@ -54,8 +55,9 @@ let stops: Stop[];
 async function startReader(instance: string): Promise<Stop> {
   const { store, format } = bench;
   const config = { agentTypes: [], policies: DEFAULT_POLICIES };
-  const disk = unguardedDisk;
-  const parts = { log: testLog, metrics, clock: systemClock, bus, store, format, instance, config, disk };
+  const leases = createLeaderLeases(store, instance, Date.now);
+  const own = { instance, leases, config, disk: unguardedDisk };
+  const parts = { log: testLog, metrics, clock: systemClock, bus, store, format, ...own };
   const stop = await start(parts);
   stops.push(stop);
   return async () => {

@@ -11,6 +11,7 @@ import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { openFormat } from "../../../shared/records/kv/format.ts";
+import { createLeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import { openStore } from "../../../shared/store/open.ts";
@@ -37,9 +38,10 @@ describe("by the clock of the writer", () => {
     const metrics = createMetrics({ ofProcess: false });
     const { store, format } = records;
     const parts = { store, format, clock, log: testLog, metrics };
-    const started = ["writer-1", "writer-2"].map((instance) =>
-      startDraftFinalizer({ ...parts, instance, config: { finalizeDraftsAfter } }),
-    );
+    const started = ["writer-1", "writer-2"].map((instance) => {
+      const leases = createLeaderLeases(store, instance, () => clock.now());
+      return startDraftFinalizer({ ...parts, leases, config: { finalizeDraftsAfter } });
+    });
     const finalized = async () => (await metrics.draftsFinalizedTotal.get()).values[0]?.value ?? 0;
     try {
       await run({ records, pass: (ms) => clock.advance(ms), finalized });

@@ -10,6 +10,7 @@ import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { offerSchema } from "../../../shared/protocol/offer.ts";
 import { offerConsumer, STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { createLeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
 import { outboxBacklog } from "../../../shared/records/outbox/outbox.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
@@ -47,7 +48,7 @@ describe("the relay", () => {
     store: bench.store,
     bus,
     disk: unguardedDisk,
-    instance,
+    leases: createLeaderLeases(bench.store, instance, Date.now),
     log: testLog,
     metrics: createMetrics(),
     clock: systemClock,

@@ -9,6 +9,7 @@ import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import { openFormat } from "../../../shared/records/kv/format.ts";
+import { createLeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
@@ -57,9 +58,10 @@ describe("by the clock of the writer", { timeout: 120_000 }, () => {
     const log = createLogger({ service: "writer", pretty: false, destination });
     const parts = { store, format, clock, log, metrics };
     const config = { retentionEvery, policies: DEFAULT_POLICIES };
-    const started = ["writer-1", "writer-2"].map((instance) =>
-      startRetention({ ...parts, instance, config }),
-    );
+    const started = ["writer-1", "writer-2"].map((instance) => {
+      const leases = createLeaderLeases(store, instance, () => clock.now());
+      return startRetention({ ...parts, leases, config });
+    });
     const pass = async (ms: number) => {
       await clock.sleeping(started.length);
       await clock.advance(ms);

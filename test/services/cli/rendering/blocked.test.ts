@@ -14,6 +14,7 @@ import { connectBus } from "../../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../../shared/bus/streams/streams.ts";
 import { DEFAULT_POLICIES } from "../../../../shared/protocol/policy.ts";
 import type { Recovery } from "../../../../shared/protocol/recovery-record.ts";
+import { createLeaderLeases } from "../../../../shared/records/leader/leader-lease.ts";
 import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
 import type { RecoveryResult, Task } from "../../../../shared/sdk/sdk.ts";
@@ -41,6 +42,7 @@ beforeAll(async () => {
     ...parts,
     config: { agentTypes: [], policies: DEFAULT_POLICIES },
     instance: "reader-1",
+    leases: createLeaderLeases(store, "reader-1", Date.now),
     disk: unguardedDisk,
   });
 });

@@ -17,6 +17,7 @@ import type { EndedScrubPass, ScrubStatus } from "../../../../shared/protocol/sc
 import { STREAMS, SUBJECTS } from "../../../../shared/protocol/subjects.ts";
 import { openFormat } from "../../../../shared/records/kv/format.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { createLeaderLeases } from "../../../../shared/records/leader/leader-lease.ts";
 import { readOutbox } from "../../../../shared/records/outbox/outbox.ts";
 import { CheckpointRepository } from "../../../../shared/records/repository.ts";
 import type { ScrubSettings } from "../../../../shared/records/scrub/state.ts";
@@ -103,7 +104,7 @@ describe("in one process", () => {
         store,
         backgroundBus: bus,
         format: bench.format,
-        instance: `watchdog-${stops.length}`,
+        leases: createLeaderLeases(store, `watchdog-${stops.length}`, () => clock.now()),
         clock,
         log: testLog,
         metrics,
@@ -246,7 +247,7 @@ test("compares the event stream with the store, and alerts", async () => {
       store: bench.store,
       backgroundBus: ownBus,
       format: bench.format,
-      instance: "watchdog-0",
+      leases: createLeaderLeases(bench.store, "watchdog-0", Date.now),
       clock: systemClock,
       log: testLog,
       metrics: createMetrics(),

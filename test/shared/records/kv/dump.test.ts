@@ -121,7 +121,7 @@ async function publish(store: Store): Promise<void> {
 }
 
 async function backgroundJobs(store: Store, clock: ManualClock): Promise<void> {
-  const wanted = { job: "expiry", holder: "one", nowMs: clock.now(), leaseMs: 10_000 };
+  const wanted = { job: "expiry", holder: "one", nowMs: clock.now(), leaseMs: 10_000 } as const;
   const lease = await acquireLease(store, wanted);
   await clock.advance(HOURS_51);
   const expire = async (tx: Tx) => {
