@@ -8,6 +8,7 @@ import { LIMITS } from "../../shared/protocol/limits.ts";
 import { mergedMetrics } from "../../shared/runtime/observability/metrics.ts";
 import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import { packageRoot } from "../../shared/runtime/process/installation.ts";
+import { startMemoryRelease } from "../../shared/runtime/process/memory-release.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { type Closers, createClosers } from "../../shared/runtime/process/shutdown.ts";
 import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
@@ -198,6 +199,7 @@ async function startAll(
     clock,
   });
   closers.add("services", () => threads.stop());
+  closers.add("memory release", startMemoryRelease({ clock, log }));
   const ops = await serveOps({
     host: config.opsHost,
     port: config.opsPort,

@@ -7,6 +7,7 @@ import { systemClock } from "../../shared/runtime/clock.ts";
 import { createLogger } from "../../shared/runtime/observability/log.ts";
 import { createMetrics, type MetricsSnapshot } from "../../shared/runtime/observability/metrics.ts";
 import type { Health } from "../../shared/runtime/observability/ops-server.ts";
+import { startMemoryRelease } from "../../shared/runtime/process/memory-release.ts";
 import { StartupError } from "../../shared/runtime/process/startup.ts";
 import type { Platform, PlatformOptions } from "../../shared/service-host/platform.ts";
 import { type ServiceRules, startServices } from "./services.ts";
@@ -56,6 +57,8 @@ process.on("uncaughtException", (error: unknown) => {
 const log = createLogger({ service: "fleet", pretty });
 const metrics = createMetrics({ service: "fleet", ofProcess: false });
 
+const stopRelease = startMemoryRelease({ clock: systemClock, log });
+
 let platform: Platform | null = null;
 const problem = await serve();
 if (problem === null) {
@@ -101,7 +104,7 @@ async function answer(kind: ThreadRequestKind): Promise<ThreadAnswers[ThreadRequ
       await rest();
       return null;
     case "stop":
-      await rest();
+      await Promise.all([rest(), stopRelease()]);
       port.unref();
       return null;
   }
