@@ -17,7 +17,7 @@ import { runWorker } from "../../../shared/runtime/worker.ts";
 import type { Tx } from "../../../shared/store/store.ts";
 import type { ReaderContext } from "../context.ts";
 
-const POLL_MS = 500;
+const POLL_MS = 1_000;
 /** The wait after a step, longer under load: larger steps make fewer and longer postings. */
 const GATHER_MS = { few: 20, many: 400 };
 const MANY = 16;

@@ -20,7 +20,8 @@ import { runWorker } from "../../../shared/runtime/worker.ts";
 import type { Mirror } from "../../../shared/service-host/mirror.ts";
 import type { ReaderContext } from "../context.ts";
 
-const POLL_MS = 500;
+/** For a missed wake-up. */
+const POLL_MS = 1_000;
 /** The minimum interval between two wake-ups by one key: later commits join the step. */
 const REST_MS = 50;
 /**

@@ -13,8 +13,9 @@ import type { MonitoredOwner, MonitoredOwners } from "./monitored-owners.ts";
 import type { ObservedClock } from "./observed-clock.ts";
 import type { RecordFailure } from "./record-failure.ts";
 
-/** The longest sleep: a lease that was read meanwhile may have expired already. */
+/** The longest sleep while there are owners: a lease that was read meanwhile may have expired already. */
 const SEARCH_EVERY_MS = 250;
+const SEARCH_EVERY_MS_WITHOUT_OWNERS = 5_000;
 const CONCURRENCY = 32;
 /**
  * The pause for a task that is blocked, in a handoff or damaged: silence matters only when that has ended.
@@ -74,8 +75,10 @@ export function startFailureDetector(
     concurrency: CONCURRENCY,
     idle: {
       get ms() {
+        if (owners.size === 0) return SEARCH_EVERY_MS_WITHOUT_OWNERS;
         return Math.min(SEARCH_EVERY_MS, Math.max(1, owners.quietMs(observedClock.now())));
       },
+      wake: owners.occupied(),
     },
     signal: stopping.signal,
     clock,

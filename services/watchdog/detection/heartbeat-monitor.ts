@@ -20,7 +20,7 @@ import { type OwnershipClaim, OwnershipClaims } from "./ownership-claims.ts";
 
 /** How late a step may be: clocks and heartbeats are inexact. */
 const STEP_GRACE_MS = LIMITS.heartbeat_ms;
-const IDLE_MS = 250;
+const IDLE_MS = { withClaims: 250, withoutClaims: 5_000 };
 const CHECK_EVERY_MS = 5_000;
 /** An agent that has lost its task sends heartbeats until it notices. */
 const CHECKED_FOR_MS = 60_000;
@@ -112,17 +112,23 @@ export class HeartbeatMonitor {
 
   #confirmClaims(signal: AbortSignal): Promise<void> {
     const { observedClock, silenceOf, clock, log } = this.#parts;
+    const claims = this.#claims;
     return runWorker<OwnershipClaim[]>({
       name: "ownership claims",
       take: async () => {
-        const due = this.#claims.due(observedClock.now());
+        const due = claims.due(observedClock.now());
         return due.length === 0 ? [] : [due];
       },
       handle: async (due) => {
-        for (const claim of await this.#claims.check(this.#repository, due, observedClock.now()))
+        for (const claim of await claims.check(this.#repository, due, observedClock.now()))
           this.owners.add(ownerOf(claim, silenceOf(claim.tenant, claim.agentType)));
       },
-      idle: { ms: IDLE_MS, wake: this.#claims.wake },
+      idle: {
+        get ms() {
+          return claims.size === 0 ? IDLE_MS.withoutClaims : IDLE_MS.withClaims;
+        },
+        wake: claims.wake,
+      },
       signal,
       clock,
       log,

@@ -7,11 +7,12 @@ import type { AgentLease, LeaseKey, LeasePage } from "../../../shared/records/re
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
+import { runWorker } from "../../../shared/runtime/worker.ts";
 import type { MonitoredOwner, MonitoredOwners } from "./monitored-owners.ts";
 import type { ObservedClock } from "./observed-clock.ts";
 
 /** The pause between two searches for leases that end soon. */
-const RENEW_EVERY_MS = 250;
+const RENEW_EVERY_MS = { withOwners: 250, withoutOwners: 5_000 };
 const RENEW_PAGE = 400;
 const READ_EVERY_MS = 5_000;
 const READ_PAGE = 2_000;
@@ -28,29 +29,51 @@ export function startLeases(
   parts: LeasesParts,
   repository: Pick<CheckpointRepository, "recoveryActions">,
 ): Stop {
-  const { clock, log } = parts;
-  const tick = (name: string, everyMs: number, run: () => Promise<void>): Stop =>
-    startTicker({ name, everyMs, jitter: 0.1, run, clock, log });
-  const stops = [
-    tick("lease reader", READ_EVERY_MS, () => readAll(parts, repository)),
-    tick("lease renewal", RENEW_EVERY_MS, () => renew(parts, repository)),
-  ];
+  const { owners, clock, log } = parts;
+  const stopReading = startTicker({
+    name: "lease reader",
+    everyMs: READ_EVERY_MS,
+    jitter: 0.1,
+    run: () => readAll(parts, repository),
+    clock,
+    log,
+  });
+  const stopping = new AbortController();
+  const renewing = runWorker({
+    name: "lease renewal",
+    take: async () => pagesToRenew(parts),
+    handle: (page) => renew(page, repository),
+    idle: {
+      get ms() {
+        return owners.size === 0 ? RENEW_EVERY_MS.withoutOwners : RENEW_EVERY_MS.withOwners;
+      },
+      wake: owners.occupied(),
+    },
+    signal: stopping.signal,
+    clock,
+    log,
+  });
   return async () => {
-    await Promise.all(stops.map((stop) => stop()));
+    stopping.abort();
+    await Promise.all([stopReading(), renewing]);
   };
 }
 
-async function renew(
-  { owners, clock }: LeasesParts,
-  { recoveryActions }: Pick<CheckpointRepository, "recoveryActions">,
-): Promise<void> {
+function pagesToRenew({ owners, clock }: LeasesParts): MonitoredOwner[][] {
   const nowMs = clock.now();
   const due = [...owners.all()].filter((owner) => endsSoon(owner, nowMs));
-  for (let from = 0; from < due.length; from += RENEW_PAGE) {
-    const page = due.slice(from, from + RENEW_PAGE).map((owner) => ({ owner, lapsesAt: endOf(owner) }));
-    await recoveryActions.renewLeases(page.map(({ owner, lapsesAt }) => ({ ...owner, lapsesAt })));
-    for (const { owner, lapsesAt } of page) owner.leaseUntil = lapsesAt;
-  }
+  const pages: MonitoredOwner[][] = [];
+  for (let from = 0; from < due.length; from += RENEW_PAGE) pages.push(due.slice(from, from + RENEW_PAGE));
+  return pages;
+}
+
+async function renew(
+  page: readonly MonitoredOwner[],
+  { recoveryActions }: Pick<CheckpointRepository, "recoveryActions">,
+): Promise<void> {
+  const renewed = page.map((owner) => ({ owner, lapsesAt: endOf(owner) }));
+  await recoveryActions.renewLeases(renewed.map(({ owner, lapsesAt }) => ({ ...owner, lapsesAt })));
+  for (const { owner, lapsesAt } of renewed) owner.leaseUntil = lapsesAt;
 }
 
 const endOf = ({ lastSignAt, silenceMs }: MonitoredOwner): number => lastSignAt + silenceMs;

@@ -4,6 +4,7 @@
  * other watchdogs.
  */
 import type { LeaseKey } from "../../../shared/records/recovery/leases.ts";
+import { createWake, type Wake } from "../../../shared/runtime/clock.ts";
 
 export interface MonitoredOwner extends LeaseKey {
   readonly agentId: string;
@@ -28,6 +29,7 @@ export interface MonitoredOwner extends LeaseKey {
 export class MonitoredOwners {
   readonly #byName = new Map<string, MonitoredOwner>();
   readonly #owners = new Set<MonitoredOwner>();
+  readonly #wakes: Wake[] = [];
   /** A lower bound of the first silence timeout: heartbeats only postpone it. */
   #nextAt = Number.POSITIVE_INFINITY;
 
@@ -47,9 +49,17 @@ export class MonitoredOwners {
     return this.#byName.get(nameOf(key));
   }
 
+  /** A new wake, which is notified when the first owner is added. Each loop has its own, so that none misses it. */
+  occupied(): Wake {
+    const wake = createWake();
+    this.#wakes.push(wake);
+    return wake;
+  }
+
   /** Replaces an entry with the same key. */
   add(owner: MonitoredOwner): void {
     this.drop(owner);
+    if (this.size === 0) for (const wake of this.#wakes) wake.notify();
     this.#byName.set(nameOf(owner), owner);
     this.#owners.add(owner);
     this.#nextAt = Math.min(this.#nextAt, silentAt(owner, Number.NEGATIVE_INFINITY));

@@ -11,7 +11,7 @@ import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
 
 /** The pause between two readings. Of the time between them, at most this and the slack count. */
-const TICK_MS = 100;
+const TICK_MS = 250;
 const SLACK_MS = 100;
 /** How often the bus is asked, and how long it may take to answer before the clock stands still. */
 const ASK_EVERY_MS = 1_000;

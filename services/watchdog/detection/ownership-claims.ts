@@ -28,6 +28,10 @@ export class OwnershipClaims {
   /** Notified when there is a new claim. */
   readonly wake: Wake = createWake();
 
+  get size(): number {
+    return this.#claims.size;
+  }
+
   /** Keeps the claim of a heartbeat that its agent owns this task under this fence. */
   add(heard: LatestHeartbeat, task: string, fence: number, nowMs: number): void {
     const { tenant } = heard;
