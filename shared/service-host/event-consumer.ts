@@ -13,6 +13,10 @@ import type { ServiceContext, Stop } from "../runtime/process/service.ts";
 
 const ACK_WAIT_MS = 5_000;
 const PULL_MS = 60_000;
+/** An event of a newer version is given back for a minute, in which an instance of that version takes it, and then passed over. */
+const NEWER = { pauseMs: 1_000, deliveriesMax: 60 } as const;
+/** The place of the type in the subject of an event. */
+const TYPE_TOKEN = SUBJECTS.eventsOf("T").split(".").indexOf("T");
 
 export interface EventContext extends ServiceContext {
   readonly backgroundBus: Bus;
@@ -57,6 +61,11 @@ export function startEventConsumer<T extends EventType>(
     }
   };
   const handled = async (message: DurableMessage): Promise<void> => {
+    if (isOfNewer(message, types)) {
+      if (message.deliveries <= NEWER.deliveriesMax) return message.giveBack(NEWER.pauseMs);
+      const { subject, seq } = message;
+      return log.warn({ subject, seq, durable }, "an event of a newer version of Fleet was passed over");
+    }
     const event = read(message);
     // No transaction of the fleet has written it: it would be redelivered for ever.
     if (event === null) return message.dead("not an event of the fleet");
@@ -64,4 +73,13 @@ export function startEventConsumer<T extends EventType>(
     await withSpan(name, {}, () => handle(event, message), { parent, kind: "consumer" });
   };
   return startConsumers({ bus, clock, log }, [{ options, handle: handled }]);
+}
+
+/**
+ * During an upgrade, instances of a newer version may have widened the filters of the durable. Its further types are then delivered to older
+ * instances too. The subject has the type, and services alone may publish it.
+ */
+function isOfNewer({ subject }: DurableMessage, types: readonly EventType[]): boolean {
+  const type = subject.split(".")[TYPE_TOKEN];
+  return !types.some((own) => own === type);
 }
