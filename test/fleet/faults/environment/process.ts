@@ -39,7 +39,8 @@ const PAUSE_MS = { first: 100, last: 2_000 };
 /** The time until a process that requested its kill is restarted. */
 const RESTART_MS = 200;
 const STOP_MS = 30_000;
-const READY_MS = 60_000;
+/** On a busy machine a start takes a minute and more. */
+const READY_MS = 180_000;
 const READY_POLL_MS = 25;
 
 export class SupervisedProcess {

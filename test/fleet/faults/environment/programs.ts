@@ -194,7 +194,8 @@ export const dispatcherProcess =
   (o, its) =>
     groupProcess<DispatcherArguments>(o, its, {
       program: "test/fleet/faults/workers/dispatcher.ts",
-      further: { healthy: HEALTHY, open: 2 * WORKERS_EACH, ...has },
+      // An upgrade starts many processes, and its load may be smaller.
+      further: { healthy: HEALTHY, open: o.oldTree === null ? 2 * WORKERS_EACH : WORKERS_EACH, ...has },
       onMessage: (message) => started.add((message as TaskStarted).started),
     });
 
