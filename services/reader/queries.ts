@@ -14,7 +14,7 @@ import {
   type QueryParams,
   type QueryResults,
 } from "../../shared/protocol/queries.ts";
-import type { MISSION_QUERY_OPS } from "../../shared/protocol/subjects.ts";
+import type { MISSION_QUERY_OPS, QUEUE_OPS } from "../../shared/protocol/subjects.ts";
 import {
   type AnsweredOp,
   isAnsweredOp,
@@ -37,9 +37,12 @@ export interface Queries {
   handle(request: ServiceRequest): Promise<ServiceAnswer | ForwardedRequest>;
 }
 
+/** The queries that one reader answers. Every service answers `diagnose`, this one too, on a subscription of its own. */
+type ReaderOp = Exclude<AnsweredOp, "diagnose">;
+
 /** Complete by compilation: a missing handler, or a result that is not the protocol's, is a type error. */
 type Handlers = {
-  readonly [Op in AnsweredOp]: (
+  readonly [Op in ReaderOp]: (
     tenant: string,
     params: QueryParams<Op>,
     caller: string,
@@ -48,6 +51,10 @@ type Handlers = {
 
 export function isQueryOp(op: string): op is QueryOp {
   return (QUERY_OPS as readonly string[]).includes(op);
+}
+
+function requireQueryOp(op: string): asserts op is QueryOp {
+  if (!isQueryOp(op)) throw invalid("op", `one of ${QUERY_OPS.join(", ")}`, op);
 }
 
 /** Only these members: a search has more of them. */
@@ -69,6 +76,15 @@ function missionHandlers({
     mailbox: (tenant, query, caller) => missions.mailbox(tenant, caller, query),
     messages: (tenant, query, caller) => missions.messages(tenant, caller, query),
     resume_preview: (tenant, query, caller) => missions.previewResumption(tenant, caller, query),
+  };
+}
+
+function queueHandlers(queue: QueueQueries): Pick<Handlers, (typeof QUEUE_OPS)[number]> {
+  return {
+    queue_status: (tenant) => queue.status(tenant),
+    dead_list: (tenant, query) => queue.list(tenant, query),
+    dead_retry: (tenant, { seq }, caller) => queue.retry(tenant, caller, seq),
+    dead_drop: (tenant, { seq }, caller) => queue.drop(tenant, caller, seq),
   };
 }
 
@@ -109,16 +125,13 @@ export function createQueries(
     prunable: (tenant, query) => repository.prunable(tenant, query),
     mission_records: (tenant, query) => repository.missions.records(tenant, query),
     ...missionHandlers(repository),
-    queue_status: (tenant) => queue.status(tenant),
-    dead_list: (tenant, query) => queue.list(tenant, query),
-    dead_retry: (tenant, { seq }, caller) => queue.retry(tenant, caller, seq),
-    dead_drop: (tenant, { seq }, caller) => queue.drop(tenant, caller, seq),
+    ...queueHandlers(queue),
     alerts: (tenant, query) => alerts.list(tenant, query),
     alert: (tenant, { alert_id }) => alerts.show(tenant, alert_id),
     alert_ack: (tenant, query, caller) => alerts.acknowledge(tenant, caller, query),
     offer_settle: (tenant, query) => offers.settle(tenant, query),
   };
-  const answer = async <Op extends AnsweredOp>(
+  const answer = async <Op extends ReaderOp>(
     op: Op,
     { tenant, caller }: QueryAddress,
     body: unknown,
@@ -130,7 +143,8 @@ export function createQueries(
     async handle({ subject, body, replyTo }) {
       const address = parseQuerySubject(subject);
       const { tenant, caller, op } = address;
-      if (!isQueryOp(op)) throw invalid("op", `one of ${QUERY_OPS.join(", ")}`, op);
+      requireQueryOp(op);
+      if (op === "diagnose") return { forwarded: true };
       try {
         const done = isAnsweredOp(op)
           ? { value: { status: "ok", result: await answer(op, address, body) } }

@@ -1,12 +1,12 @@
 /** The state of the fleet in one answer: health, backlogs, counts. UNAVAILABLE if the store is unreadable. */
-import type { DiskStatus, FleetStatus } from "../../shared/protocol/queries.ts";
+import type { FleetStatus } from "../../shared/protocol/queries.ts";
 import { readCheckpointCount, readCount } from "../../shared/records/kv/counters.ts";
 import { asFleetError } from "../../shared/records/kv/store-errors.ts";
 import { outboxBacklog } from "../../shared/records/outbox/outbox.ts";
 import { readIndexStatus } from "../../shared/records/search/index-state.ts";
-import type { DiskState } from "../../shared/runtime/disk-space.ts";
 import { packageVersion } from "../../shared/runtime/process/installation.ts";
 import { recentResult } from "../../shared/runtime/recent-result.ts";
+import { diskStatus } from "../../shared/service-host/diagnosis.ts";
 import type { Reader } from "../../shared/store/store.ts";
 import type { ReaderContext } from "./context.ts";
 
@@ -15,14 +15,6 @@ const HEALTH_TIMEOUT_MS = 1_000;
 const INSPECTION_MS = 1_000;
 
 const version = packageVersion();
-
-const diskStatus = ({ uses, freeBytes, totalBytes, minFreeBytes, level }: DiskState): DiskStatus => ({
-  disk_of: uses,
-  free_bytes: freeBytes,
-  total_bytes: totalBytes,
-  min_free_bytes: minFreeBytes,
-  state: level,
-});
 
 export function createStatus({ store, bus, clock, disk }: ReaderContext): () => Promise<FleetStatus> {
   const begin = clock.monotonic();

@@ -2,7 +2,8 @@
  * The bus as the rest of Fleet sees it: requests, services, events and durable streams. Bodies are bytes that
  * the services interpret. Only shared/bus knows of NATS, so the client library can be replaced in one folder.
  */
-import type { StreamFinding } from "../protocol/queries.ts";
+import type { BusDiagnosis } from "../protocol/diagnosis.ts";
+import type { StreamFinding } from "../protocol/fleet-health.ts";
 import type { Stop } from "../runtime/process/service.ts";
 import type { StreamSpec } from "./streams/streams.ts";
 
@@ -205,11 +206,26 @@ export interface ObjectBucket {
   removeFragments(beforeMs: number): Promise<number>;
 }
 
+/** The facts of a connection and of the server at its other end. */
+export interface BusLink {
+  readonly serverName: string;
+  readonly serverVersion: string;
+  /** The address at which the server listens, such as `0.0.0.0`. */
+  readonly listenHost: string;
+  readonly encrypted: boolean;
+  /** Whether the connection stays on this machine. */
+  readonly loopback: boolean;
+  /** Whether the server refuses connections without TLS, and those without credentials. */
+  readonly requiresTls: boolean;
+  readonly requiresCredentials: boolean;
+}
+
 /** `other_fleet`: another fleet than the expected one answers; nothing is sent to it. */
 export type BusStatus = "connected" | "disconnected" | "reconnecting" | "lame_duck" | "other_fleet";
 
 export interface Bus {
   readonly serverVersion: string;
+  readonly link: BusLink;
   /** The identity of the fleet; undefined: its server announces none. */
   readonly fleet: string | undefined;
   /** Throws BusError. Only after `timeout` is it unknown whether the request was carried out. */
@@ -219,6 +235,16 @@ export interface Bus {
    * own. A message that arrives while the caller aborts or the time runs out is still the answer.
    */
   requestDirect(subject: string, out: Outgoing, o: RequestOptions): Promise<DirectAnswer>;
+  /**
+   * A request with several answers. Calls `onAnswer` with each until it returns true or the time is over. Throws BusError if no party is
+   * subscribed, or if the connection is lost.
+   */
+  gather(
+    subject: string,
+    out: Outgoing,
+    o: RequestOptions,
+    onAnswer: (answer: Message) => boolean,
+  ): Promise<void>;
   /** Resolves when the server knows the subscription. Stop ends it and awaits the open requests. */
   serve(
     subject: string,
@@ -260,6 +286,8 @@ export interface Bus {
    * restores what can be restored without losing a message. Throws BusError.
    */
   inspectStreams(o: { repair: boolean }): Promise<StreamFinding[]>;
+  /** The bus as this connection finds it. `now`: the clock that the server's is compared with. Throws BusError. */
+  diagnose(now: () => number): Promise<BusDiagnosis>;
   /** Whether the server syncs to disk before it acknowledges. "unknown": there is no monitoring address. */
   proveDurability(): Promise<{ version: string; syncAlways: boolean | "unknown" }>;
   health(o: { timeoutMs: number }): Promise<{ ok: boolean; detail: string }>;

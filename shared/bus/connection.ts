@@ -173,6 +173,7 @@ function authentication({
   };
 }
 
-function withoutPassword(url: string): string {
+/** One or several addresses as they may be shown. */
+export function withoutPassword(url: string): string {
   return url.replace(/\/\/[^/@]*@/g, "//…@");
 }

@@ -2,12 +2,14 @@
 import { type JetStreamClient, type JetStreamManager, jetstream } from "@nats-io/jetstream";
 import type { NatsConnection, Status } from "@nats-io/transport-node";
 import { errors } from "@nats-io/transport-node";
-import type { StreamFinding } from "../protocol/queries.ts";
+import type { BusDiagnosis } from "../protocol/diagnosis.ts";
+import type { StreamFinding } from "../protocol/fleet-health.ts";
 import type { Logger } from "../runtime/observability/log.ts";
 import type { Stop } from "../runtime/process/service.ts";
 import {
   type Bus,
   BusError,
+  type BusLink,
   type BusStatus,
   type ConsumeOptions,
   type DirectAnswer,
@@ -29,18 +31,21 @@ import { deliverNext, settleDelivery } from "./consume/delivery.ts";
 import { messageIds } from "./publish/message-ids.ts";
 import { type Publisher, publishDurable } from "./publish/publish.ts";
 import { publishOrdered } from "./publish/publish-batch.ts";
+import { Refusals } from "./refusals.ts";
 import { DirectRequests } from "./request/direct-request.ts";
 import { ReceivedMessage } from "./request/message.ts";
 import { Requests } from "./request/request.ts";
 import { openSubscription, serve, whenSubscribed } from "./request/serve.ts";
 import { knowsAtomicBatches, requireVersion, syncsAlways } from "./server-check.ts";
 import { type ExpectedFleet, otherFleet, parseServerName } from "./server-name.ts";
+import { diagnoseBus } from "./streams/diagnosis.ts";
 import { inspectStreams } from "./streams/inspection.ts";
 import { objectBucket } from "./streams/object-bucket.ts";
 import { type ReconcileAccess, reconcileStream } from "./streams/reconcile.ts";
 import { StreamDirectory } from "./streams/stream-directory.ts";
 import { streamView } from "./streams/stream-view.ts";
 import type { StreamSpec } from "./streams/streams.ts";
+import { linkOf } from "./transport.ts";
 
 const DRAIN_MS = 5_000;
 /** The pause before the next look at an address where another fleet answers. */
@@ -73,6 +78,7 @@ export class NatsBus implements Bus {
   readonly #specs = new Map<string, StreamSpec>();
   readonly #consumers = new Set<ConsumeOptions>();
   readonly #watchers = new Set<(status: BusStatus) => void>();
+  readonly #refusals = new Refusals();
   #version: string;
   #closing: Promise<void> | undefined;
 
@@ -96,6 +102,10 @@ export class NatsBus implements Bus {
     return this.#version;
   }
 
+  get link(): BusLink {
+    return linkOf(this.#connection);
+  }
+
   get fleet(): string | undefined {
     return parseServerName(this.#connection.info?.server_name).fleet;
   }
@@ -106,6 +116,15 @@ export class NatsBus implements Bus {
 
   requestDirect(subject: string, out: Outgoing, o: RequestOptions): Promise<DirectAnswer> {
     return this.#directRequests.send(subject, out, o);
+  }
+
+  gather(
+    subject: string,
+    out: Outgoing,
+    o: RequestOptions,
+    onAnswer: (answer: Message) => boolean,
+  ): Promise<void> {
+    return this.#directRequests.gather(subject, out, o, onAnswer);
   }
 
   async serve(
@@ -196,6 +215,14 @@ export class NatsBus implements Bus {
     if (findings.some(({ kind, consumer }) => kind === "missing" && consumer === null))
       this.#directory.forget();
     return findings;
+  }
+
+  async diagnose(now: () => number): Promise<BusDiagnosis> {
+    const { info } = this.#connection;
+    if (info === undefined) throw new BusError("unavailable");
+    const facts = { info, link: this.link, monitorUrl: this.#monitorUrl(), now };
+    const found = await diagnoseBus(await this.#streamAccess(), [...this.#specs.values()], facts);
+    return { ...found, refused: this.#refusals.list() };
   }
 
   async #streamAccess(): Promise<ReconcileAccess> {
@@ -325,6 +352,7 @@ export class NatsBus implements Bus {
     }
     const { operation, subject } = error;
     this.#log.warn({ operation, subject }, "the bus does not permit this");
+    this.#refusals.add(operation, subject);
     if (operation !== "publish") return;
     this.#requests.denied(error.subject, error.message);
     this.#directRequests.denied(error.subject, error.message);

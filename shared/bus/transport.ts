@@ -16,6 +16,7 @@ import {
   setTransportFactory,
 } from "@nats-io/transport-node";
 import { NodeTransport, nodeResolveHost } from "@nats-io/transport-node/lib/node_transport.js";
+import type { BusLink } from "./bus.ts";
 
 export class BatchedTransport extends NodeTransport {
   override setupHandlers(): void {
@@ -45,6 +46,26 @@ export class BatchedTransport extends NodeTransport {
     }
     super.send(frame);
   }
+}
+
+/** A machine's own addresses that no other machine reaches. */
+export const isLoopbackHost = (host: string): boolean =>
+  /^(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)$/i.test(host);
+
+/** The facts of an open connection. After a reconnect to another server of a cluster they are those of that server. */
+export function linkOf(connection: NatsConnection): BusLink {
+  const { info } = connection;
+  const { protocol } = connection as NatsConnectionImpl;
+  const server = connection.getServer();
+  return {
+    serverName: info?.server_name ?? "",
+    serverVersion: info?.version ?? "",
+    listenHost: info?.host ?? "",
+    encrypted: protocol.transport?.isEncrypted() ?? false,
+    loopback: isLoopbackHost(server.slice(0, server.lastIndexOf(":"))),
+    requiresTls: info?.tls_required === true,
+    requiresCredentials: info?.auth_required === true,
+  };
 }
 
 /** `connect` of the library with {@link BatchedTransport}. */

@@ -4,6 +4,7 @@
  *
  * Names end in their unit: `_bytes`, `_ms`, `_count` or `_chars` before `_max` or `_min`.
  */
+import { DIAGNOSIS_LIMITS } from "./diagnosis-limits.ts";
 import { MISSION_LIMITS } from "./mission-limits.ts";
 
 export const LIMITS = {
@@ -93,6 +94,7 @@ export const LIMITS = {
   /** The time within which a caller has an answer of any kind. */
   command_answer_ms_max: 1_800,
   query_deadline_ms: 3_000,
+  ...DIAGNOSIS_LIMITS,
   /**
    * Requests that one service holds at once. Further ones are answered UNAVAILABLE with a retry time. No more
    * than the service can answer within one attempt, or it would work for callers that have already asked
@@ -380,6 +382,14 @@ const relations: [holds: boolean, why: string][] = [
       200_000 <=
       LIMITS.checkpoint_bytes_max,
     "the snapshot of a mission must fit into a checkpoint",
+  ],
+  [
+    LIMITS.diagnosis_part_ms + 1_000 <= LIMITS.diagnosis_ms,
+    "a service whose store does not answer must still report that in time",
+  ],
+  [
+    LIMITS.clock_skew_ms_max < LIMITS.id_ahead_ms_max,
+    "clocks must be reported as wrong before ids are refused for it",
   ],
   [LIMITS.leader_renew_ms * 3 <= LIMITS.leader_lease_ms, "a lease must survive two lost renewals"],
 ];

@@ -12,8 +12,10 @@ import {
 } from "./alert-queries.ts";
 import { ARTIFACT_QUERY_SCHEMAS, type ArtifactQueryResults } from "./artifacts.ts";
 import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from "./checkpoint.ts";
+import type { Diagnosis } from "./diagnosis.ts";
 import type { ErrorBody } from "./errors.ts";
 import { type EventsPage, eventsQuerySchema } from "./event-queries.ts";
+import type { DiskStatus, StreamFinding } from "./fleet-health.ts";
 import type { Handoff } from "./handoff-record.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
 import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
@@ -184,6 +186,7 @@ export const QUERY_SCHEMAS = {
   recovery_point: recoveryPointQuerySchema,
   recoveries: recoveriesQuerySchema,
   status: emptyQuerySchema,
+  diagnose: emptyQuerySchema,
   index_rebuild: emptyQuerySchema,
   index_status: emptyQuerySchema,
   scrub_status: emptyQuerySchema,
@@ -321,32 +324,6 @@ export interface IndexStatus {
   readonly total: number;
 }
 
-export const FINDING_KINDS = ["missing", "altered", "paused", "sealed", "nearly_full", "full"] as const;
-
-/** A stream or durable consumer of the bus that is not as Fleet needs it. */
-export interface StreamFinding {
-  readonly stream: string;
-  /** null: the stream itself. */
-  readonly consumer: string | null;
-  readonly kind: (typeof FINDING_KINDS)[number];
-  /** The settings that differ, or the size. */
-  readonly detail: string;
-  readonly repaired: boolean;
-  /** Whether services cannot do their work until it is repaired. */
-  readonly blocks: boolean;
-}
-
-/** A disk of the machine on which the answering service runs. */
-export interface DiskStatus {
-  /** `store`: the records; `bus`: the streams of the fleet's own bus. */
-  readonly disk_of: readonly ("store" | "bus")[];
-  readonly free_bytes: number;
-  readonly total_bytes: number;
-  /** Below it the disk is full and commands are refused; below twice as much it is low. 0: not guarded. */
-  readonly min_free_bytes: number;
-  readonly state: "ok" | "low" | "full";
-}
-
 export interface FleetStatus {
   readonly version: string;
   readonly store: { readonly engine: string; readonly ok: boolean; readonly detail: string };
@@ -375,6 +352,7 @@ export interface QueryResults extends MissionQueryResults, ArtifactQueryResults 
   recovery_point: RecoveryPreview;
   recoveries: RecoveryPage;
   status: FleetStatus;
+  diagnose: Diagnosis;
   index_rebuild: IndexStatus;
   index_status: IndexStatus;
   scrub_status: ScrubStatus;

@@ -114,6 +114,7 @@ export const QUERY_OPS = [
   "recovery_point",
   "recoveries",
   "status",
+  "diagnose",
   "index_rebuild",
   "index_status",
   "agents",
@@ -132,7 +133,7 @@ export const QUERY_OPS = [
 ] as const;
 export type QueryOp = (typeof QUERY_OPS)[number];
 
-/** The queries that the reader itself answers. The stream of offers answers the other one. */
+/** The queries that services answer. The stream of offers answers the other one. */
 export type AnsweredOp = Exclude<QueryOp, "offer_next">;
 
 export function isAnsweredOp(op: QueryOp): op is AnsweredOp {
@@ -164,9 +165,7 @@ export const SUBJECTS = {
   command: (tenant: string, agent: string, task: string, op: CommandOp): string =>
     `fleet.cmd.${token("tenant", tenant)}.${principal("agent_id", agent)}.${token("task_id", task)}.${op}`,
   everyCommand: "fleet.cmd.*.*.*.*",
-  /**
-   * Fire and forget: a command that the stream has acknowledged is applied once, or becomes a dead letter.
-   */
+  /** Fire and forget: a command that the stream has acknowledged is applied once, or becomes a dead letter. */
   queue: (tenant: string, agent: string, task: string, op: QueuedOp): string =>
     `fleet.queue.${token("tenant", tenant)}.${principal("agent_id", agent)}.${token("task_id", task)}.${op}`,
   everyQueue: "fleet.queue.*.*.*.*",
@@ -191,6 +190,7 @@ export const SUBJECTS = {
   query: (tenant: string, caller: string, op: QueryOp): string =>
     `fleet.query.${token("tenant", tenant)}.${principal("caller_id", caller)}.${op}`,
   everyQuery: "fleet.query.*.*.*",
+  everyDiagnosis: "fleet.query.*.*.diagnose",
   /** A runner asks a signing service for the credentials of an agent. */
   agentCredentials: (tenant: string, runner: string): string =>
     `fleet.access.${token("tenant", tenant)}.${principal("runner", runner)}.agent_credentials`,

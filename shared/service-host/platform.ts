@@ -23,6 +23,7 @@ import type { ConfigOf } from "../runtime/settings/config.ts";
 import { openStore } from "../store/open.ts";
 import { type Store, StoreError } from "../store/store.ts";
 import { type ArtifactHolding, artifactStreams, openArtifacts } from "./artifacts.ts";
+import { serveDiagnosis } from "./diagnosis.ts";
 import { type Mirror, openMirror } from "./mirror.ts";
 import {
   absoluteStoreUrl,
@@ -118,10 +119,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     await proveBus(bus, options, log);
     const inspection = startStreamInspection({ ...context, buses: [bus, backgroundBus] });
     closers.add("stream inspection", inspection.stop);
-    const disk = createDiskSpace(diskPlaces(options), {
-      minFreeBytes: options.diskMinFree,
-      clock: context.clock,
-    });
+    const disk = openDisks(options, context);
     const checks = {
       store: () => store.health({ timeoutMs: CHECK_MS }),
       bus: () => bus.health({ timeoutMs: CHECK_MS }),
@@ -138,10 +136,11 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
       identity: { service: options.service, pid: process.pid, home: options.home },
     });
     closers.add("operations port", () => ops.stop());
-    const mirror = openMirror(options, context.clock);
+    const own = { service: options.service, instance, findings: inspection.findings };
+    closers.add("diagnosis", await serveDiagnosis({ ...context, ...own, bus, store, format, disk }));
     return {
       ...context,
-      mirror,
+      mirror: openMirror(options, context.clock),
       artifacts: openArtifacts(options, { format, bus, clock: context.clock }),
       store,
       bus,
@@ -195,6 +194,10 @@ function requireCredentials({ auth, busCredentials, service }: PlatformOptions, 
     details: { setting: "FLEET_NATS_CREDS", service },
     hint: "run `fleet access init DIR` and set FLEET_NATS_CREDS to the file of the service in DIR; FLEET_AUTH=off is for closed test networks",
   });
+}
+
+function openDisks(options: PlatformOptions, { clock }: ServiceContext): DiskSpace {
+  return createDiskSpace(diskPlaces(options), { minFreeBytes: options.diskMinFree, clock });
 }
 
 /** The folders on this machine. The store is open, so its folder exists. */

@@ -3,7 +3,7 @@
  * logged and counted once, and again only after it was gone.
  */
 import type { Bus } from "../bus/bus.ts";
-import type { StreamFinding } from "../protocol/queries.ts";
+import type { StreamFinding } from "../protocol/fleet-health.ts";
 import type { Health, HealthCheck } from "../runtime/observability/ops-server.ts";
 import type { ServiceContext, Stop } from "../runtime/process/service.ts";
 import { recentResult } from "../runtime/recent-result.ts";
@@ -20,6 +20,8 @@ export function startStreamInspection({
   metrics,
 }: ServiceContext & { readonly buses: readonly Pick<Bus, "inspectStreams">[] }): {
   readonly check: HealthCheck;
+  /** What the last inspection found. It is repeated after a second. */
+  readonly findings: () => Promise<StreamFinding[]>;
   readonly stop: Stop;
 } {
   let known = new Set<string>();
@@ -46,7 +48,7 @@ export function startStreamInspection({
     clock,
     log,
   });
-  return { check: async () => healthOf(await shared()), stop };
+  return { check: async () => healthOf(await shared()), findings: shared, stop };
 }
 
 /** Two connections may report the same consumer: its owner, which repairs it, and another one. */

@@ -11,6 +11,8 @@
  *
  * Deliberately absent: key selectors, unbounded ranges, write-conflict ranges, directories, tenants.
  */
+import type { StoreCluster } from "../protocol/diagnosis.ts";
+
 export type Bytes = Uint8Array;
 
 /** Half-open: `begin` is in the range, `end` is not. */
@@ -175,6 +177,8 @@ export interface Store {
   ): Promise<void>;
   /** Answers within `timeoutMs`, even when the engine does not. */
   health(options: { timeoutMs: number }): Promise<StoreHealth>;
+  /** The engine's view of its machines, within about `timeoutMs`. Absent: it has none. Throws StoreError. */
+  readonly clusterStatus?: (options: { timeoutMs: number }) => Promise<StoreCluster>;
   /** Refuses new operations, waits up to `drainMs` for the running ones, ends every `changed`, and closes. */
   close(options: { drainMs: number }): Promise<void>;
 }

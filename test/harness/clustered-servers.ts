@@ -26,8 +26,12 @@ interface Ports {
   readonly monitor: number;
 }
 
-/** Chooses the ports and folders of `size` servers. No server runs yet. */
-export async function prepareServers(size: number, folder: string): Promise<readonly ClusterServer[]> {
+/** Chooses the ports and folders of `size` servers. No server runs yet. `storeBytes`: services alone create streams of full size. */
+export async function prepareServers(
+  size: number,
+  folder: string,
+  storeBytes = CLUSTER_STORE_BYTES,
+): Promise<readonly ClusterServer[]> {
   const found = findNatsServer({ root: projectRoot });
   if ("problem" in found) throw new Error(found.problem);
   const ports = await Promise.all(
@@ -51,7 +55,7 @@ export async function prepareServers(size: number, folder: string): Promise<read
       start(servers) {
         mkdirSync(dir, { recursive: true });
         const path = join(dir, "nats.conf");
-        writeFileSync(path, configOf({ name, dir, own, known: ports.slice(0, servers) }));
+        writeFileSync(path, configOf({ name, dir, own, known: ports.slice(0, servers), storeBytes }));
         return spawn(found.path, ["-c", path], { stdio: process.env.FLEET_TEST_LOG ? "inherit" : "ignore" });
       },
     };
@@ -63,11 +67,13 @@ function configOf({
   dir,
   own: { client, route, monitor },
   known,
+  storeBytes,
 }: {
   readonly name: string;
   readonly dir: string;
   readonly own: Ports;
   readonly known: readonly Ports[];
+  readonly storeBytes: number;
 }): string {
   const routes = known.map((one) => `"nats://127.0.0.1:${one.route}"`).join(", ");
   return [
@@ -76,7 +82,7 @@ function configOf({
     `http: "127.0.0.1:${monitor}"`,
     `max_payload: ${LIMITS.message_bytes_max}`,
     `server_tags: ["sync:always"]`,
-    `jetstream { store_dir: "${dir}", max_file_store: ${CLUSTER_STORE_BYTES}, sync_interval: always }`,
+    `jetstream { store_dir: "${dir}", max_file_store: ${storeBytes}, sync_interval: always }`,
     // Clients use the addresses that they were given, which may be those of proxies.
     `cluster { name: "test", listen: "127.0.0.1:${route}", no_advertise: true, routes: [${routes}] }\n`,
   ].join("\n");

@@ -6,7 +6,12 @@ const SUBJECTS = "shared/protocol/subjects.ts";
 /** The rights of roles are patterns of subjects, with places for a tenant and a name. */
 const PERMISSIONS = "shared/protocol/permissions.ts";
 const KEYSPACE = "shared/records/kv/keyspace.ts";
-const LIMITS = ["shared/protocol/limits.ts", "shared/protocol/mission-limits.ts", "shared/store/store.ts"];
+const LIMITS = [
+  "shared/protocol/limits.ts",
+  "shared/protocol/mission-limits.ts",
+  "shared/protocol/diagnosis-limits.ts",
+  "shared/store/store.ts",
+];
 
 export const subjects: Rule = {
   name: `subjects are written only in ${SUBJECTS} and ${PERMISSIONS}`,

@@ -1,6 +1,6 @@
 /**
- * Requests that a stream may answer. A stored message keeps its subject, which does not name the request, so
- * each request has a subscription of its own. There are few of them and they wait long.
+ * Requests that a stream may answer, and requests with several answers. A stored message keeps its subject, which does not name the
+ * request, so each request has a subscription of its own. There are few of them and they wait long.
  *
  * A request that ends unsubscribes first, and a message that the server had sent until then is its answer. A
  * lost connection ends every open request at once with `timeout`.
@@ -10,6 +10,7 @@ import {
   BusError,
   type BusErrorKind,
   type DirectAnswer,
+  type Message,
   type Outgoing,
   type RequestOptions,
 } from "../bus.ts";
@@ -20,6 +21,15 @@ import { ReceivedMessage, statusCode, wireHeaders } from "./message.ts";
 interface OpenRequest {
   readonly subject: string;
   readonly fail: (kind: BusErrorKind, details: Readonly<Record<string, unknown>>) => void;
+}
+
+interface Exchange<T> {
+  /** The number of answers after which the server ends the subscription. Absent: there is no number. */
+  readonly max?: number;
+  /** undefined: more answers are awaited. */
+  readonly arrived: (raw: Msg) => { readonly result: T } | undefined;
+  /** The result when the time is over. undefined: the request has failed. */
+  readonly overdue: () => { readonly result: T } | undefined;
 }
 
 export class DirectRequests {
@@ -35,8 +45,35 @@ export class DirectRequests {
     this.#inboxPrefix = inboxPrefix;
   }
 
-  send(subject: string, out: Outgoing, { timeoutMs, signal }: RequestOptions): Promise<DirectAnswer> {
-    return new Promise<DirectAnswer>((resolve, reject) => {
+  send(subject: string, out: Outgoing, options: RequestOptions): Promise<DirectAnswer> {
+    return this.#exchange(subject, out, options, {
+      max: 1,
+      arrived: (raw) => ({ result: directAnswer(raw) }),
+      overdue: () => undefined,
+    });
+  }
+
+  /** Calls `onAnswer` with each answer until it returns true, or until the time is over. */
+  gather(
+    subject: string,
+    out: Outgoing,
+    options: RequestOptions,
+    onAnswer: (answer: Message) => boolean,
+  ): Promise<void> {
+    const ended = { result: undefined };
+    return this.#exchange<void>(subject, out, options, {
+      arrived: (raw) => (onAnswer(new ReceivedMessage(raw)) ? ended : undefined),
+      overdue: () => ended,
+    });
+  }
+
+  #exchange<T>(
+    subject: string,
+    out: Outgoing,
+    { timeoutMs, signal }: RequestOptions,
+    { max, arrived, overdue }: Exchange<T>,
+  ): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
       signal?.throwIfAborted();
       if (this.#obstacle !== undefined) throw new BusError(this.#obstacle, { subject });
       const settle = (report: () => void): void => {
@@ -46,17 +83,23 @@ export class DirectRequests {
         if (!subscription.isClosed()) subscription.unsubscribe();
         report();
       };
+      const end = (outcome: { readonly result: T } | undefined): void => {
+        if (outcome !== undefined) settle(() => resolve(outcome.result));
+      };
       const fail: OpenRequest["fail"] = (kind, details) =>
         settle(() => reject(new BusError(kind, { subject, ...details })));
       const request: OpenRequest = { subject, fail };
-      const { inbox, subscription } = this.#subscribe(subject, (error, raw) => {
+      const { inbox, subscription } = this.#subscribe(subject, max, (error, raw) => {
         if (error !== null) return fail("permission", { reason: error.message });
         if (statusCode(raw) === 503) return fail("no_responders", {});
-        settle(() => resolve(directAnswer(raw)));
+        end(arrived(raw));
       });
       const onAbort = (): void => void drained(subscription).then(() => settle(() => reject(signal?.reason)));
       const onTimeout = (): void =>
-        void drained(subscription).then(() => fail("timeout", { timeout_ms: timeoutMs }));
+        void drained(subscription).then(() => {
+          end(overdue());
+          fail("timeout", { timeout_ms: timeoutMs });
+        });
       const timer = setTimeout(onTimeout, timeoutMs);
       signal?.addEventListener("abort", onAbort, { once: true });
       this.#open.add(request);
@@ -93,11 +136,13 @@ export class DirectRequests {
 
   #subscribe(
     subject: string,
+    max: number | undefined,
     callback: (error: Error | null, raw: Msg) => void,
   ): { inbox: string; subscription: Subscription } {
     const inbox = createInbox(inboxPrefixFor(subject, this.#inboxPrefix));
     try {
-      return { inbox, subscription: this.#connection.subscribe(inbox, { max: 1, callback }) };
+      const options = { callback, ...(max !== undefined && { max }) };
+      return { inbox, subscription: this.#connection.subscribe(inbox, options) };
     } catch (error) {
       throw busError(error, { subject });
     }

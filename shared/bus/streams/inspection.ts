@@ -4,7 +4,7 @@
  * removes a message. A recreated consumer delivers all messages again, which handlers must tolerate.
  */
 import { type ConsumerInfo, JetStreamApiCodes, JetStreamApiError, type StreamInfo } from "@nats-io/jetstream";
-import type { StreamFinding } from "../../protocol/queries.ts";
+import type { StreamFinding } from "../../protocol/fleet-health.ts";
 import { isNearlyFull } from "../../protocol/stream-fill.ts";
 import type { ConsumeOptions } from "../bus.ts";
 import { busError } from "../bus-errors.ts";

@@ -39,7 +39,7 @@ const FREE = [
 const DENIALS = ["deny_delete", "deny_purge"] as const;
 
 /** The copies of a stream on a bus that has so many servers. */
-const CLUSTER_COPIES = 3;
+export const CLUSTER_COPIES = 3;
 
 export interface ReconcileAccess {
   readonly manager: JetStreamManager;

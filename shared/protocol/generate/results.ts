@@ -6,8 +6,10 @@ import { acknowledgedAlertsSchema, alertPageSchema, alertStateSchema } from "../
 import { errorBodySchema } from "../answers.ts";
 import { ARTIFACT_RESULT_SCHEMAS } from "../artifacts.ts";
 import { checkpointSchema } from "../checkpoint.ts";
+import { diagnosisSchema } from "../diagnosis.ts";
 import { ERROR_CODES } from "../errors.ts";
 import { eventPageSchema } from "../event-queries.ts";
+import { streamFindingSchema } from "../fleet-health.ts";
 import { handoffSchema } from "../handoff-record.ts";
 import { resumePreviewSchema } from "../mission-commands.ts";
 import { lockListSchema } from "../mission-locks.ts";
@@ -20,7 +22,7 @@ import {
   sortiePageSchema,
 } from "../mission-queries.ts";
 import { settledOfferSchema } from "../offer-queries.ts";
-import { FINDING_KINDS, type QueryResults } from "../queries.ts";
+import type { QueryResults } from "../queries.ts";
 import { POINT_FAILURES } from "../recovery-states.ts";
 import { removedSchema } from "../retention.ts";
 import { prunablePageSchema } from "../retention-queries.ts";
@@ -59,16 +61,7 @@ const statusSchema = z.looseObject({
   version: z.string(),
   store: z.looseObject({ engine: z.string(), ok: z.boolean(), detail: z.string() }),
   bus: z.looseObject({ ok: z.boolean(), detail: z.string(), server_version: z.string() }),
-  findings: z.array(
-    z.looseObject({
-      stream: z.string(),
-      consumer: z.string().nullable(),
-      kind: z.enum(FINDING_KINDS),
-      detail: z.string(),
-      repaired: z.boolean(),
-      blocks: z.boolean(),
-    }),
-  ),
+  findings: z.array(streamFindingSchema),
   index: indexSchema,
   outbox: z.looseObject({ depth: z.int(), oldest_ms: z.number() }),
   counts: z.looseObject({ tasks: z.int(), checkpoints: z.int(), events: z.int() }),
@@ -192,6 +185,7 @@ export const RESULT_SCHEMAS = {
   }),
   recoveries: z.looseObject({ tasks: z.array(taskSchema), cursor: z.string().exactOptional() }),
   status: statusSchema,
+  diagnose: diagnosisSchema,
   index_rebuild: indexSchema,
   index_status: indexSchema,
   scrub_status: scrubSchema,

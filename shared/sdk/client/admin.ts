@@ -1,5 +1,6 @@
 /** `fleet.admin`: the operations of operators and their tools. Status, recoveries, alerts, dead letters, search index, scrub. */
 
+import type { BusLink } from "../../bus/bus.ts";
 import { CHAIN_START, type ChainReport, createChainVerifier } from "../../integrity/chain.ts";
 import type { GrantAct } from "../../protocol/access-grant.ts";
 import type { AgentPage } from "../../protocol/agents.ts";
@@ -35,11 +36,13 @@ import type {
 import type { ScrubFindingPage, ScrubStatus } from "../../protocol/scrub.ts";
 import { type AgentRequestOp, SUBJECTS } from "../../protocol/subjects.ts";
 import type { TenantAuditPage } from "../../protocol/tenant-audit.ts";
+import type { Clock } from "../../runtime/clock.ts";
 import type { Stop } from "../../runtime/process/service.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import type { ClientConnection } from "../request/connection.ts";
 import type { CallOptions } from "../request/request.ts";
 import { requestOfAgent } from "./agent-request.ts";
+import { askForDiagnoses, type ServiceDiagnosis } from "./diagnosis.ts";
 import { resultOf } from "./outcome.ts";
 import { RetentionAdmin } from "./retention.ts";
 import type { TaskParts } from "./task.ts";
@@ -47,6 +50,7 @@ import { warnOfCorrupt, warnOfRestored } from "./warnings.ts";
 
 export interface AdminParts extends TaskParts {
   readonly connection: ClientConnection;
+  readonly clock: Clock;
   readonly tenant: string;
   readonly agentId: string;
 }
@@ -87,6 +91,16 @@ export class FleetAdmin {
 
   status({ deadlineMs, signal }: CallOptions = {}): Promise<FleetStatus> {
     return this.#parts.queries.send("status", { deadlineMs, signal });
+  }
+
+  /** Asks every instance of every service about itself, its store and its bus; in the order of the answers. */
+  diagnose(options: CallOptions = {}): Promise<ServiceDiagnosis[]> {
+    return askForDiagnoses(this.#parts, options);
+  }
+
+  /** The connection to the bus. Throws UNAVAILABLE if there is none. */
+  get link(): BusLink {
+    return this.#parts.connection.bus.link;
   }
 
   /** Agents that send heartbeats, then owners of tasks that do not; in pages. */

@@ -12,9 +12,11 @@
  * handles. TLS is configured with the library's own FDB_TLS_* environment variables. The cluster file must be
  * writable, because the library rewrites it when the coordinators change.
  */
+import type { StoreCluster } from "../../protocol/diagnosis.ts";
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { FoundationdbAttempt } from "../foundationdb/attempt.ts";
 import { type Connection, type EngineOptions, loadClient, openDatabase } from "../foundationdb/client.ts";
+import { readClusterStatus } from "../foundationdb/cluster-status.ts";
 import { storeErrorOf } from "../foundationdb/errors.ts";
 import { KeyWatches } from "../foundationdb/watches.ts";
 import { KEY_SPACE } from "../limits.ts";
@@ -122,6 +124,11 @@ class FoundationdbStore implements Store {
     } catch (error) {
       return { ok: false, detail: problemOf(error) };
     }
+  }
+
+  async clusterStatus({ timeoutMs }: { timeoutMs: number }): Promise<StoreCluster> {
+    if (this.#closing !== undefined) throw closed();
+    return readClusterStatus(this.#connection, timeoutMs);
   }
 
   close({ drainMs }: { drainMs: number }): Promise<void> {

@@ -163,9 +163,11 @@ test("the first shell commands work", async () => {
  * for a scrub covers them: test/fleet/cli/scrub.test.ts. A fork begins another task, and the page prints the counts of one task:
  * test/fleet/cli/fork.test.ts covers it. A removal needs old checkpoints: test/fleet/cli/prune.test.ts. A mission is another task, too:
  * the tests of the program and of test/shared/records/mission.
- * The commands of an import need a task of their own: test/fleet/transfer/import.test.ts.
+ * The commands of an import need a task of their own: test/fleet/transfer/import.test.ts. The answer to `diagnose` depends on the machine:
+ * test/fleet/doctor.
  */
 const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
+  "diagnose",
   "acknowledge",
   "fork",
   "offer_next",

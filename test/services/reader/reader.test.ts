@@ -113,6 +113,7 @@ const idsOf = (page: QueryResults["search"] | QueryResults["history"]) =>
   page.checkpoints.map(({ metadata }) => metadata.checkpoint_id);
 
 const OTHERS = [
+  "diagnose",
   "events",
   ...SCRUB_OPS,
   ...QUEUE_OPS,

@@ -22,9 +22,9 @@ export interface NatsCluster {
 }
 
 /** No server runs yet. */
-export async function prepareCluster(size: number): Promise<NatsCluster> {
+export async function prepareCluster(size: number, storeBytes?: number): Promise<NatsCluster> {
   const folder = mkdtempSync(join(tmpdir(), "fleet-nats-cluster-"));
-  const servers = await prepareServers(size, folder);
+  const servers = await prepareServers(size, folder, storeBytes);
   const running = new Map<number, ChildProcess>();
   const cluster: NatsCluster = {
     url: (index) => servers[index]!.url,

@@ -1,13 +1,16 @@
 // TLS of the bus on a real server, with certificates made for the test.
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
 import { connectBus } from "../../../shared/bus/connection.ts";
+import { readsPlainText } from "../../../shared/bus/server-greeting.ts";
 import { tlsOf } from "../../../shared/bus/tls-settings.ts";
 import { makeAuthority, makeCertificate } from "../../harness/certificates.ts";
 import { testLog } from "../../harness/processes/nats.ts";
@@ -80,6 +83,25 @@ test("a bus that asks for certificates refuses a program without one", async () 
   const client = { tlsCert: file("client.pem"), tlsKey: file("client.key") };
   await (await open(url, { tlsCa: file("ca.pem"), ...client })).close();
   await expect(open(url, { tlsCa: file("ca.pem") })).rejects.toThrow();
+});
+
+test("a bus with TLS does not read a message in clear text, one without TLS does, and a silent program is not known", async () => {
+  const { nats: secured } = await startServer("secured", TLS());
+  expect(await readsPlainText(secured, 5_000)).toBe(false);
+  const { nats: plain } = await startServer("open", []);
+  expect(await readsPlainText(plain, 5_000)).toBe(true);
+  const { nats: guarded } = await startServer("guarded", ["--user", "a", "--pass", "secret"]);
+  expect(await readsPlainText(guarded, 5_000)).toBe(true);
+  const silent = createServer(() => {}).listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  expect(await readsPlainText(`nats://127.0.0.1:${(silent.address() as AddressInfo).port}`, 200)).toBe(
+    "unknown",
+  );
+  silent.close();
+  expect(await readsPlainText("nats://127.0.0.1:1", 5_000)).toBe("unknown");
+  const bus = await open(secured, { tlsCa: file("ca.pem") });
+  expect(bus.link).toMatchObject({ encrypted: true, requiresTls: true, loopback: true });
+  await bus.close();
 });
 
 test("messages that arrive together in several TLS records are handled together", async () => {

@@ -1,0 +1,113 @@
+/**
+ * The answer of one service to `diagnose`: its versions, its clock, its disks, its store and its connection to the bus. Every service
+ * answers, and `fleet doctor` compares the answers. It contains no content of tasks, and no secrets.
+ */
+import { z } from "zod";
+import { diskStatusSchema, streamFindingSchema } from "./fleet-health.ts";
+
+/** The members that a schema names: a newer service may answer with more. */
+type Named<T> = { readonly [Member in keyof T as string extends Member ? never : Member]: T[Member] };
+
+/** FoundationDB's own view of its cluster. null: its status does not contain the fact. */
+export const storeClusterSchema = z.looseObject({
+  available: z.boolean(),
+  quorum_reachable: z.boolean(),
+  coordinators: z.int(),
+  coordinators_unreachable: z.int(),
+  /** Coordinators on other machines whose addresses have no TLS. */
+  coordinators_plain: z.int(),
+  cluster_file_current: z.boolean().nullable(),
+  redundancy: z.string().nullable(),
+  /** The state of the data, such as `healthy` or `healing`. */
+  data_state: z.string().nullable(),
+  data_healthy: z.boolean().nullable(),
+  /** Zones that may fail before data is lost, and before the database is unavailable. */
+  failures_without_loss: z.int().nullable(),
+  failures_available: z.int().nullable(),
+  processes: z.int(),
+  processes_excluded: z.int(),
+  processes_degraded: z.int(),
+  versions: z.array(z.string()),
+  locked: z.boolean(),
+  /** What slows the database down. null: the workload alone. */
+  limited_by: z.string().nullable(),
+  /** Of the fullest disk, from 0 to 1. */
+  disk_free_ratio: z.number().nullable(),
+  /** The names of its messages. */
+  messages: z.array(z.string()),
+});
+export type StoreCluster = Named<z.infer<typeof storeClusterSchema>>;
+
+const streamSchema = z.looseObject({
+  name: z.string(),
+  copies: z.int(),
+  copies_wanted: z.int(),
+  /** null: the stream has no leader. Absent: its server belongs to no cluster. */
+  leader: z.string().nullable().exactOptional(),
+  followers: z.array(
+    z.looseObject({ server: z.string(), current: z.boolean(), offline: z.boolean(), behind: z.int() }),
+  ),
+  bytes: z.number(),
+  bytes_max: z.number(),
+});
+
+const consumerSchema = z.looseObject({
+  stream: z.string(),
+  name: z.string(),
+  /** Messages that were not delivered yet, and those that were delivered and not acknowledged. */
+  pending: z.int(),
+  unacknowledged: z.int(),
+});
+
+/** The bus from the connection of one service. */
+export const busDiagnosisSchema = z.looseObject({
+  server: z.string(),
+  server_version: z.string(),
+  /** null: the server belongs to no cluster. */
+  cluster: z.string().nullable(),
+  encrypted: z.boolean(),
+  /** Whether the connection stays on the machine of the service. */
+  loopback: z.boolean(),
+  /** Whether the server syncs to disk before it acknowledges. null: its monitoring address is not known, or does not answer. */
+  sync_always: z.boolean().nullable(),
+  /** The names of the services' connections to the server. null: as `sync_always`. */
+  connections: z.array(z.string()).nullable(),
+  /** The clock of the bus minus that of the service. null: no stream answers. */
+  clock: z.looseObject({ offset_ms: z.number(), uncertainty_ms: z.number() }).nullable(),
+  /** `bytes_max` null: the account has no limit of its own. */
+  storage: z.looseObject({ bytes: z.number(), bytes_max: z.number().nullable() }).nullable(),
+  streams: z.array(streamSchema),
+  /** Those with messages to deliver or to acknowledge, without the consumers of offers, the largest backlog first. */
+  consumers: z.array(consumerSchema),
+  /** The rights that the server refused to the service since its start, such as `publish fleet.alert`. */
+  refused: z.array(z.string()),
+});
+export type BusDiagnosis = Named<z.infer<typeof busDiagnosisSchema>>;
+
+export const diagnosisSchema = z.looseObject({
+  /** `writer`, `reader`, `coordinator`, `watchdog`, or `standalone` for all of them in one process. */
+  service: z.string(),
+  instance: z.string(),
+  version: z.string(),
+  node: z.string(),
+  uptime_ms: z.number(),
+  /** The clock of the service when the question arrived and when it answered, in milliseconds since the epoch. */
+  received_ms: z.number(),
+  answered_ms: z.number(),
+  /** The layout of the records, and the version of the schema of new checkpoints. */
+  layout: z.int(),
+  schema_version: z.string(),
+  store: z.looseObject({
+    engine: z.string(),
+    ok: z.boolean(),
+    detail: z.string(),
+    /** null: the engine has no cluster, or its status cannot be read; then `cluster_problem` says why. */
+    cluster: storeClusterSchema.nullable(),
+    cluster_problem: z.string().nullable(),
+  }),
+  /** null: the bus did not answer the service in time. */
+  bus: busDiagnosisSchema.nullable(),
+  findings: z.array(streamFindingSchema),
+  disks: z.array(diskStatusSchema),
+});
+export type Diagnosis = Named<z.infer<typeof diagnosisSchema>>;

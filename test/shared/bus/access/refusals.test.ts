@@ -1,0 +1,53 @@
+// The rights that a real server refuses to a service are known to its connection, without the ids in the subjects.
+
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { connectBus } from "../../../../shared/bus/connection.ts";
+import { type GuardedNats, serviceGrant, startGuardedNats } from "../../../harness/guarded-nats.ts";
+import { testLog } from "../../../harness/processes/nats.ts";
+
+let nats: GuardedNats;
+beforeAll(async () => {
+  nats = await startGuardedNats();
+});
+afterAll(() => nats?.stop());
+
+test("a service that may not publish an event reports the kind of the subject, and no tenant", async () => {
+  const { text } = await nats.issue(serviceGrant("reader"));
+  const bus = await connectBus({
+    url: nats.url,
+    name: "reader/test",
+    service: "reader",
+    identity: "test",
+    log: testLog,
+    credentials: { creds: text },
+  });
+  expect((await bus.diagnose(Date.now)).refused).toEqual([]);
+  bus.publish("fleet.event.wombat.CHECKPOINT_CREATED.task-1", { body: new Uint8Array() });
+  bus.publish("$JS.API.STREAM.DELETE.FLEET_EVENTS", { body: new Uint8Array() });
+  await expect
+    .poll(async () => (await bus.diagnose(Date.now)).refused, { timeout: 20_000 })
+    .toEqual(["publish fleet.event", "publish $JS.API.STREAM.DELETE"]);
+  await bus.close();
+});
+
+test("the clock of the bus and its storage are read with the rights of a service", async () => {
+  const { text } = await nats.issue(serviceGrant("writer"));
+  const bus = await connectBus({
+    url: nats.url,
+    name: "writer/test",
+    service: "writer",
+    identity: "test",
+    log: testLog,
+    credentials: { creds: text },
+    monitorUrl: () => nats.monitorUrl,
+  });
+  const { storage, sync_always, connections, encrypted, loopback } = await bus.diagnose(Date.now);
+  expect({ sync_always, encrypted, loopback }).toEqual({
+    sync_always: true,
+    encrypted: false,
+    loopback: true,
+  });
+  expect(connections).toContain("writer/test");
+  expect(storage).toMatchObject({ bytes: 0 });
+  await bus.close();
+});
