@@ -15,6 +15,7 @@ import { type Role, startService, type TestService } from "../harness/processes/
 import { projectRoot } from "../harness/project-root.ts";
 import { input } from "../harness/records/records.ts";
 import { callCli } from "../services/cli/call.ts";
+import { BRIEF, examine, problemsOf } from "./doctor/examination.ts";
 
 const PROCESSES_MS = 90_000;
 const ROLES = ["writer", "reader", "coordinator", "watchdog"] as const;
@@ -61,6 +62,24 @@ test("only their user can read the files, and a repetition keeps the credentials
   // A seed would give the server's administrator the power to issue credentials.
   expect(readFileSync(join(dir, "access.conf"), "utf8")).not.toMatch(/\bS[AOU][A-Z2-7]{56}\b/);
 });
+
+test(
+  "the doctor finds no problem: the credentials of the services and of the operator have all rights that they need",
+  async () => {
+    const file = join(folder, "operator.creds");
+    expect((await fleet(`access issue --role operator --agent ada --out ${file}`)).exit).toBe(0);
+    const operator = { FLEET_NATS_CREDS: file, FLEET_PERSON: "ada" };
+    const env = { FLEET_URL: url, FLEET_HOME: folder, XDG_STATE_HOME: join(folder, "state"), ...operator };
+    const report = await examine(env, BRIEF);
+    expect(problemsOf(report)).toEqual([]);
+    expect(report.services.map(({ service }) => service).sort()).toEqual([...ROLES].sort());
+    // No service has the monitoring address of the bus.
+    const open = report.checks.filter(({ state }) => state === "not_checked").map(({ code }) => code);
+    expect(open).toEqual(["bus.sync", "services.answers"]);
+    expect(report).toMatchObject({ exit: 0, healthy: false });
+  },
+  PROCESSES_MS,
+);
 
 test("the files of a signing service are written on request", async () => {
   const made = await fleet(`access init ${folder}/signed --signer --json`);

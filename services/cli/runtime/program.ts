@@ -10,6 +10,7 @@ import { addArtifacts } from "../commands/artifacts/artifact.ts";
 import { addBackup, addRestore } from "../commands/backup/backup.ts";
 import { addCheckpoints } from "../commands/checkpoints/checkpoints.ts";
 import { addResume } from "../commands/checkpoints/resume.ts";
+import { addDoctor } from "../commands/doctor/doctor.ts";
 import { addFence } from "../commands/handoff/fence.ts";
 import { addHandoffs } from "../commands/handoff/handoffs.ts";
 import { addHook } from "../commands/hooks/hook.ts";
@@ -46,13 +47,13 @@ import { type ActionFactory, createActionFactory } from "./action.ts";
 import type { ProcessContext } from "./process-context.ts";
 import { programNameOf } from "./program-name.ts";
 import { Session } from "./session.ts";
-import { USAGE_EXIT, UsageError } from "./usage.ts";
+import { FINDINGS_EXIT, USAGE_EXIT, UsageError } from "./usage.ts";
 
 type AddCommand = (program: Command, action: ActionFactory) => void;
 
 /** The commands, by their headings in the help. The first is the default heading, which the help command has too. */
 const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
-  Commands: [addUp, addProjectInit, addStatus, addWatch, addVersion, addCompletion],
+  Commands: [addUp, addProjectInit, addStatus, addDoctor, addWatch, addVersion, addCompletion],
   Checkpoints: [addCheckpoints, addResume, addArtifacts],
   "Tasks, agents and handoffs": [
     addTask,
@@ -136,6 +137,7 @@ const argumentTerm = (argument: Argument): string =>
 function helpEnd(fleet: string): string {
   const meanings: [number, string][] = [
     [0, "Done."],
+    [FINDINGS_EXIT, "FINDINGS: A check has found a problem."],
     [USAGE_EXIT, "USAGE: The call is wrong. The fleet was not asked."],
     [exitCodes.cannotCreate, "OUTPUT: The output could not be written."],
     [exitCodes.config, "SETTINGS: A variable of the environment is wrong."],

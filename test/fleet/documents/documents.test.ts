@@ -62,6 +62,9 @@ const TRIED_BY: Readonly<Record<string, string>> = {
     "test/fleet/listener.test.ts",
   "FLEET_URL=tls://fleet.example.org:4222 FLEET_NATS_CA=ca.pem FLEET_NATS_CREDS=coder-7.creds node agent.js":
     "test/fleet/listener.test.ts",
+  // What it finds depends on the machine.
+  "fleet doctor": "test/fleet/doctor/doctor.test.ts",
+  "fleet doctor --json": "test/fleet/doctor/doctor.test.ts",
   "fleet agents restart AGENT": "test/fleet/sessions/tmux.test.ts",
   "fleet agents ask AGENT": "test/fleet/sessions/tmux.test.ts",
   "fleet mcp": "test/services/mcp/mcp.test.ts",

@@ -5,9 +5,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { expect, test } from "vitest";
+import { CHECKS } from "../../../services/cli/commands/doctor/check-outcome.ts";
 import { fullCall } from "../../../services/cli/input/spelling.ts";
 import { createProgram } from "../../../services/cli/runtime/program.ts";
-import { USAGE_EXIT } from "../../../services/cli/runtime/usage.ts";
+import { FINDINGS_EXIT, USAGE_EXIT } from "../../../services/cli/runtime/usage.ts";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import { exitCodes } from "../../../shared/runtime/process/startup.ts";
 import { projectRoot } from "../../harness/project-root.ts";
@@ -55,6 +56,11 @@ test.each(examples.map((words) => [words.join(" "), words] as const))("fleet %s"
   expect(operands.length).toBeGreaterThanOrEqual(required.length);
 });
 
+test("every check of the doctor is listed", () => {
+  const listed = [...manual.matchAll(/^\| `(\w+\.\w+)` +\|/gm)].map(([, code]) => code);
+  expect(listed).toEqual(Object.keys(CHECKS));
+});
+
 test("every exit code is listed with the names of its errors", () => {
   const rows = new Map(
     [...manual.matchAll(/^\| (\d+) +\| (.*?) *\|$/gm)].map(([, code, text]) => [Number(code), text]),
@@ -64,6 +70,7 @@ test("every exit code is listed with the names of its errors", () => {
     ["USAGE", USAGE_EXIT] as const,
     ["SETTINGS", exitCodes.config] as const,
     ["OUTPUT", exitCodes.cannotCreate] as const,
+    ["FINDINGS", FINDINGS_EXIT] as const,
   ];
   for (const [name, exit] of known) expect(rows.get(exit), name).toContain(name);
   expect([...rows.keys()].filter((code) => !known.some(([, exit]) => exit === code))).toEqual([0]);

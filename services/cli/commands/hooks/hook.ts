@@ -5,6 +5,7 @@ import { Argument, type Command } from "commander";
 import { HOOK_VENDOR_NAMES, type HookVendorName } from "../../../../shared/sdk/hooks/vendors.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
+import { FINDINGS_EXIT } from "../../runtime/usage.ts";
 import type { HookChange, HookCheck } from "./settings-files.ts";
 
 interface Flags {
@@ -129,7 +130,7 @@ async function doctor(session: Session, vendor: HookVendorName, flags: Flags): P
         ].join("\n");
     return [check.path, ...states, "", next].join("\n");
   });
-  if (!isSound) session.exitCode = 1;
+  if (!isSound) session.exitCode = FINDINGS_EXIT;
 }
 
 async function showMessage(session: Session): Promise<void> {

@@ -1,11 +1,7 @@
 // The state of the fleet on one screen.
 
-import type {
-  DiskStatus,
-  FleetStatus,
-  IndexStatus,
-  StreamFinding,
-} from "../../../../shared/protocol/queries.ts";
+import type { DiskStatus, StreamFinding } from "../../../../shared/protocol/fleet-health.ts";
+import type { FleetStatus, IndexStatus } from "../../../../shared/protocol/queries.ts";
 import { tableLines } from "../terminal/table.ts";
 import { bytesText, count, counted, plain } from "../terminal/text.ts";
 import { span } from "../terminal/time.ts";
@@ -60,7 +56,7 @@ export function renderStatus(
 }
 
 /** The next step for the operator, by kind. */
-const FINDING_STEPS: Readonly<Record<StreamFinding["kind"], string>> = {
+export const FINDING_STEPS: Readonly<Record<StreamFinding["kind"], string>> = {
   missing: "the services create it again; if it stays, see their log",
   altered: "the services restore it; if it stays, back up the stream and remove it",
   paused: "the services resume it; if it stays, run: nats consumer resume",

@@ -1,0 +1,25 @@
+// All checks of `fleet doctor`, in the order in which an operator fixes their problems: first what the others depend on.
+
+import { CHECKS, type CheckCode, type CheckOutcome, notChecked } from "./check-outcome.ts";
+import { checkBus, checkConnection } from "./checks/bus.ts";
+import { checkEncryption } from "./checks/encryption.ts";
+import { checkMachine } from "./checks/machine.ts";
+import { checkServices, unreachedServices } from "./checks/services.ts";
+import { checkStore } from "./checks/store.ts";
+import { type DoctorFacts, isReached } from "./facts.ts";
+
+/** Without a bus, all that depends on it is not checked. */
+export function runChecks(facts: DoctorFacts): readonly CheckOutcome[] {
+  const { bus, version } = facts;
+  const reached = isReached(bus)
+    ? [...checkBus(bus), ...checkEncryption(bus), ...checkServices(bus, version), ...checkStore(bus)]
+    : [...unreachedServices(facts), ...unreachedBus(bus.problem)];
+  return [...checkConnection(facts), ...reached, ...checkMachine(facts)];
+}
+
+function unreachedBus(problem: string): readonly CheckOutcome[] {
+  const codes = (Object.keys(CHECKS) as CheckCode[]).filter((code) =>
+    /^(?:bus\.(?!connection)|encryption\.(?!store)|store\.(?!cluster))/.test(code),
+  );
+  return codes.map((code) => notChecked(code, problem));
+}

@@ -1,0 +1,139 @@
+// The facts that `fleet doctor` judges: of this machine, of the connection to the bus, and of all services.
+
+import type { BusLink } from "../../../../shared/bus/bus.ts";
+import { readsPlainText } from "../../../../shared/bus/server-greeting.ts";
+import { FleetError } from "../../../../shared/protocol/errors.ts";
+import { systemClock } from "../../../../shared/runtime/clock.ts";
+import { createDiskSpace, type DiskState } from "../../../../shared/runtime/disk-space.ts";
+import { packageVersion } from "../../../../shared/runtime/process/installation.ts";
+import { StartupError } from "../../../../shared/runtime/process/startup.ts";
+import {
+  connectionName,
+  type ServiceDiagnosis,
+  silentServices,
+} from "../../../../shared/sdk/client/diagnosis.ts";
+import { findRecord, trustedHome } from "../../../../shared/sdk/fleet-home.ts";
+import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
+import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
+import { callFailureOf } from "../../runtime/failure.ts";
+import type { Session } from "../../runtime/session.ts";
+import { spoolsOf } from "../spool/spool.ts";
+import { findOpenFiles, type OpenFile } from "./open-files.ts";
+
+/** A question without an answer, and the next step. */
+export interface Obstacle {
+  readonly problem: string;
+  readonly fix: string;
+}
+
+export interface BusFacts {
+  readonly link: BusLink;
+  /** The identity of the fleet; undefined: the bus announces none. */
+  readonly fleet: string | undefined;
+  /** Whether each address of the bus accepts messages without TLS. */
+  readonly plainText: boolean | "unknown";
+  /** Of one tenant and caller: why the services could not be asked. */
+  readonly unasked: Obstacle | null;
+  readonly services: readonly ServiceDiagnosis[];
+  /** Connected services without an answer; null: the connections of the bus are not known. */
+  readonly silent: readonly string[] | null;
+}
+
+export interface DoctorFacts {
+  /** The name of the program in commands. */
+  readonly program: string;
+  readonly version: string;
+  readonly url: string;
+  readonly bus: BusFacts | Obstacle;
+  readonly machine: {
+    /** The folder of the fleet's data; null: there is none on this machine. */
+    readonly home: string | null;
+    readonly openFiles: readonly OpenFile[];
+    /** undefined: its disk cannot be read. */
+    readonly disk: DiskState | undefined;
+    readonly spools: readonly ListedSpool[];
+  };
+}
+
+const PROBE_MS = 2_000;
+
+export const isReached = (bus: DoctorFacts["bus"]): bus is BusFacts => "link" in bus;
+
+/** Throws only for a wrong call or wrong settings: everything else is a finding. */
+export async function collectFacts(session: Session): Promise<DoctorFacts> {
+  const { context, programName } = session;
+  const bus = await askBus(session);
+  const home = trustedHome(context.env);
+  const hasHome = home !== undefined && findRecord(home) !== undefined;
+  return {
+    program: programName,
+    version: packageVersion(),
+    url: session.url ?? "",
+    bus,
+    machine: {
+      home: hasHome ? home : null,
+      openFiles: findOpenFiles(hasHome ? home : undefined, context.env),
+      disk: diskOf(hasHome ? home : "."),
+      spools: await spoolsOf(session),
+    },
+  };
+}
+
+async function askBus(session: Session): Promise<BusFacts | Obstacle> {
+  try {
+    const client = await session.client();
+    const { link } = client.admin;
+    const [asked, plainText] = await Promise.all([
+      askServices(client, session),
+      anyReadsPlainText(session.url ?? ""),
+    ]);
+    return { link, fleet: client.fleetId, plainText, ...asked };
+  } catch (error) {
+    return obstacleOf(error, session);
+  }
+}
+
+async function askServices(
+  client: FleetClient,
+  session: Session,
+): Promise<Pick<BusFacts, "unasked" | "services" | "silent">> {
+  try {
+    const first = await client.admin.diagnose(session.deadline);
+    // A service that has just started is connected before it listens for questions.
+    const again =
+      (silentServices(first) ?? []).length > 0 ? await client.admin.diagnose(session.deadline) : first;
+    const services = latestOf([...first, ...again]);
+    return { unasked: null, services, silent: silentServices(services) };
+  } catch (error) {
+    return { unasked: obstacleOf(error, session), services: [], silent: null };
+  }
+}
+
+/** One answer of each instance. */
+const latestOf = (all: readonly ServiceDiagnosis[]): ServiceDiagnosis[] => [
+  ...new Map(all.map((one) => [connectionName(one.diagnosis), one])).values(),
+];
+
+function obstacleOf(error: unknown, session: Session): Obstacle {
+  // Such as a key that other users can read: programs refuse to use it.
+  if (error instanceof StartupError) return { problem: error.message, fix: sentence(error.hint ?? "") };
+  if (!(error instanceof FleetError)) throw error;
+  const { body, hint } = callFailureOf(error, { url: session.url, fleet: session.programName });
+  return { problem: body.message, fix: hint };
+}
+
+const sentence = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+
+/** True if one of several servers does. */
+async function anyReadsPlainText(urls: string): Promise<boolean | "unknown"> {
+  const found = await Promise.all(urls.split(",").map((url) => readsPlainText(url.trim(), PROBE_MS)));
+  return found.find((one) => one === true) ?? found.find((one) => one === "unknown") ?? false;
+}
+
+function diskOf(folder: string): DiskState | undefined {
+  try {
+    return createDiskSpace([{ use: "store", path: folder }], { clock: systemClock }).disks()[0];
+  } catch {
+    return undefined;
+  }
+}
