@@ -49,6 +49,8 @@ export function startLeases(
       },
       wake: owners.occupied(),
     },
+    // After an outage of the store, leases of short silence timeouts are about to end.
+    backoff: { baseMs: 100, maxMs: 1_000 },
     signal: stopping.signal,
     clock,
     log,

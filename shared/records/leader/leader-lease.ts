@@ -50,9 +50,12 @@ export function createLeaderLeases(store: Store, holder: string, now: () => numb
     return lease;
   };
   const renewed = async (job: LedJob): Promise<Lease | null> => {
-    renewing ??= renew().finally(() => {
-      renewing = undefined;
-    });
+    renewing ??= renew()
+      // A row that cannot be read must stop its own job only: each job then tries to renew its lease alone.
+      .catch(() => {})
+      .finally(() => {
+        renewing = undefined;
+      });
     await renewing;
     const one = held.get(job);
     // A renewal in progress may have begun without this job.

@@ -36,6 +36,8 @@ export function startMemoryRelease(
     everyMs: LOOK_EVERY_MS,
     run: async () => {
       const before = memory.heapBytes();
+      // The heap may also have shrunk by itself.
+      leftBytes = Math.min(leftBytes, before);
       if (memory.utilization() > IDLE || before - leftBytes < GROWTH_BYTES_MIN) return;
       memory.collect();
       leftBytes = memory.heapBytes();

@@ -1,6 +1,7 @@
 /** The leases of background jobs: one instance does a job, one commit renews all leases of an instance, and a job that hangs loses its lease. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { systemKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { createLeaderLeases, type LeaderLeases } from "../../../../shared/records/leader/leader-lease.ts";
 import { LeaseLost, requireLease } from "../../../../shared/records/leader/lease.ts";
 import type { Store } from "../../../../shared/store/store.ts";
@@ -112,6 +113,19 @@ describe("the leases of one instance", () => {
     nowMs += renewMs;
     await mirror.hold();
     expect(await instance("two").of("index").hold()).not.toBeNull();
+  });
+
+  test("a lease that cannot be read stops its own job only", async () => {
+    const leases = instance("one");
+    const [index, mirror] = [leases.of("index"), leases.of("mirror")];
+    await Promise.all([index.hold(), mirror.hold()]);
+    await records.store.transact(options, async (tx) =>
+      tx.set(systemKeys.lease("index"), Buffer.from([0xc1])),
+    );
+    nowMs += renewMs;
+    const [damaged, other] = await Promise.allSettled([index.hold(), mirror.hold()]);
+    expect(damaged.status).toBe("rejected");
+    expect(other).toMatchObject({ status: "fulfilled", value: { fence: 1 } });
   });
 
   test("a failed renewal is an error of the job that asked, and the next one tries again", async () => {
