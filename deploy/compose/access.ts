@@ -2,7 +2,7 @@
 import { chmodSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { writeClientFolder } from "../../services/standalone/remote/client-folder.ts";
-import { openOwnCertificate } from "../../services/standalone/remote/own-certificate.ts";
+import { type OwnCertificate, openOwnCertificate } from "../../services/standalone/remote/own-certificate.ts";
 import { keepOwnKey } from "../../services/standalone/remote/own-gateway.ts";
 import { writeClusterFiles } from "../../shared/bus/access/cluster.ts";
 import { ACCESS_FOLDER } from "../../shared/bus/access/local-credentials.ts";
@@ -13,6 +13,7 @@ import { CLIENT_FOLDER } from "../../shared/sdk/fleet-home.ts";
 const SERVER_CONFIG = new URL("../nats/nats.conf", import.meta.url);
 /** The names of the servers in deploy/kubernetes/overlays/production/cluster.conf, by which they find each other. */
 const ROUTES = "*.nats-headless.fleet.svc.cluster.local";
+const SERVER_NAME = /^nats-\d+$/;
 const SERVICES = ["writer", "reader", "coordinator", "watchdog"] as const;
 const FOLDER_MODE = 0o700;
 
@@ -51,8 +52,15 @@ export async function writeAccess({
   const hosts = [...busUrls, apiUrl].map((url) => new URL(url).hostname.replace(/^\[(.*)\]$/, "$1"));
   const covered = [...new Set([...names, ROUTES, ...hosts])];
   const tls = openOwnCertificate(join(home, "tls"), covered, now.getTime(), { forRoutes: true });
+  // The key of the servers would let the gateway join them as a server.
+  const ofApi = [...new Set([...names.filter((name) => !SERVER_NAME.test(name)), ...hosts])];
+  const api = openOwnCertificate(join(home, "tls"), ofApi, now.getTime(), { file: "gateway" });
   const authority = { "ca.crt": tls.caFile };
-  const server = { ...authority, "tls.crt": tls.certFile, "tls.key": tls.keyFile };
+  const pair = ({ certFile, keyFile }: OwnCertificate) => ({
+    ...authority,
+    "tls.crt": certFile,
+    "tls.key": keyFile,
+  });
   const place = (name: string, files: Readonly<Record<string, string>>): string => {
     const folder = join(to, name);
     mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
@@ -61,7 +69,10 @@ export async function writeAccess({
     return folder;
   };
   const config = ["nats.conf", "access.conf"].map((name) => [name, join(cluster, name)] as const);
-  const folders = [place("nats", { ...Object.fromEntries(config), ...server }), place("gateway", server)];
+  const folders = [
+    place("nats", { ...Object.fromEntries(config), ...pair(tls) }),
+    place("gateway", pair(api)),
+  ];
   for (const service of SERVICES) {
     const folder = place(service, { ...authority, "bus.creds": join(cluster, `${service}.creds`) });
     writeWhole(join(folder, "fdb.cluster"), `${store}\n`);
@@ -76,7 +87,7 @@ export async function writeAccess({
     caFile: tls.caFile,
     keys,
   });
-  return { folders, isNewCertificate: tls.isNew };
+  return { folders, isNewCertificate: tls.isNew || api.isNew };
 }
 
 /** Every server announces it, and clients compare it. */

@@ -23,6 +23,8 @@ export interface OwnCertificate {
 export interface CertificateUse {
   /** True: for the servers of a cluster, which show it to each other. */
   readonly forRoutes?: boolean;
+  /** The name of its files. Default: `server`. */
+  readonly file?: string;
 }
 
 const DAY_MS = 86_400_000;
@@ -40,13 +42,13 @@ export function openOwnCertificate(
   folder: string,
   hosts: readonly string[],
   now = Date.now(),
-  { forRoutes = false }: CertificateUse = {},
+  { forRoutes = false, file = "server" }: CertificateUse = {},
 ): OwnCertificate & { readonly isNew: boolean } {
   mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
   const paths = {
     caFile: join(folder, "ca.pem"),
-    certFile: join(folder, "server.pem"),
-    keyFile: join(folder, "server.key"),
+    certFile: join(folder, `${file}.pem`),
+    keyFile: join(folder, `${file}.key`),
   };
   const authority = openAuthority(paths.caFile, join(folder, "ca.key"), now);
   const isNew = !isUsable(paths, { hosts, forRoutes }, authority.certificate, now);

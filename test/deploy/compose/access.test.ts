@@ -2,6 +2,7 @@
 // the host are clients.
 
 import { spawn } from "node:child_process";
+import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -76,6 +77,14 @@ test("each service gets its own part, readable for its user only", async () => {
     (name) => access[`${name}/bus.creds`],
   );
   expect(new Set(credentials).size).toBe(4);
+  // With the key of the servers, the gateway could join them.
+  expect(access["gateway/tls.key"]).not.toBe(access["nats/tls.key"]);
+  const [gateway, servers] = ["gateway", "nats"].map(
+    (name) => new X509Certificate(access[`${name}/tls.crt`] ?? ""),
+  );
+  expect(servers?.subjectAltName).toContain("nats-0");
+  expect(gateway?.subjectAltName).toContain("DNS:gateway");
+  expect(gateway?.subjectAltName).not.toContain("nats");
   expect(access["writer/fdb.cluster"]).toBe("fleet:fleet@foundationdb:4500\n");
   expect(access["nats/nats.conf"]).toMatch(/^ {2}sync_interval: always$/m);
   // A seed would give the server's administrator the power to issue credentials.
