@@ -22,7 +22,7 @@ interface AccessSecretParts {
 
 export class AccessSecret {
   readonly #parts: AccessSecretParts;
-  /** The credentials that the cluster has, as far as is known. */
+  /** The credentials and the authority that the cluster has, as far as is known. */
   #written: Buffer | undefined;
   #nextAt = Number.NEGATIVE_INFINITY;
 
@@ -34,10 +34,11 @@ export class AccessSecret {
   async put(): Promise<void> {
     const { cluster, access, job } = this.#parts;
     const credentials = readFileSync(access.credentials);
-    if (this.#written?.equals(credentials)) return;
     const ca = access.ca === undefined ? undefined : readFileSync(access.ca);
+    const content = Buffer.concat([credentials, ca ?? Buffer.alloc(0)]);
+    if (this.#written?.equals(content)) return;
     await cluster.putSecret(accessSecret(job, credentials, ca));
-    this.#written = credentials;
+    this.#written = content;
   }
 
   /** Writes renewed credentials. Never rejects: after a failure the pod has the earlier ones, and the next call after a pause tries again. */

@@ -74,6 +74,12 @@ export interface JobReference {
 
 export const accessName = ({ name }: Pick<JobReference, "name">): string => `${name}-access`;
 
+/** Whether the Job's pod waits for the Secret with its credentials. */
+export const needsAccess = ({ metadata, spec }: V1Job): boolean =>
+  (spec?.template.spec?.volumes ?? []).some(
+    ({ secret }) => secret?.secretName === accessName({ name: metadata?.name ?? "" }),
+  );
+
 /** It can be changed, unlike the prompt: the credentials are renewed. */
 export function accessSecret(
   job: JobReference,

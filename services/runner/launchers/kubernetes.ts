@@ -7,7 +7,7 @@ import { AccessSecret } from "./access-secret.ts";
 import { agentFiles, readExit } from "./agent-folder.ts";
 import { type Cluster, openCluster } from "./cluster.ts";
 import { jobExit } from "./job-exit.ts";
-import { type JobOptions, jobManifest, jobName, promptSecret } from "./job-manifest.ts";
+import { type JobOptions, jobManifest, jobName, needsAccess, promptSecret } from "./job-manifest.ts";
 import type { Exit, LaunchedAgent, Launcher, LaunchSpec } from "./launcher.ts";
 
 const POLL_MS = 2_000;
@@ -66,6 +66,9 @@ export class KubernetesLauncher implements Launcher {
     // The pod waits for its Secrets. If the runner is killed here, the next one finds the Job and creates them; if the Job is deleted,
     // the cluster deletes every Secret that names it as owner, also one that is created later.
     const prompt = readFileSync(spec.prompt.path);
+    // The Job of an earlier attempt waits for credentials that this attempt does not have: the launch is tried again later.
+    if (spec.access === undefined && needsAccess(job))
+      throw new Error("the agent's Job waits for credentials");
     await cluster.createSecret(promptSecret(spec, prompt, options.kubernetes, uid));
     await this.#accessOf(cluster, spec, note)?.put();
     writeWhole(agentFiles(spec.folder).job, JSON.stringify(note));

@@ -2,7 +2,12 @@
 import type { V1Job, V1Pod } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
 import { jobExit } from "../../../services/runner/launchers/job-exit.ts";
-import { jobManifest, jobName, promptSecret } from "../../../services/runner/launchers/job-manifest.ts";
+import {
+  jobManifest,
+  jobName,
+  needsAccess,
+  promptSecret,
+} from "../../../services/runner/launchers/job-manifest.ts";
 import type { LaunchSpec } from "../../../services/runner/launchers/launcher.ts";
 import { kubernetesSettingsSchema } from "../../../shared/protocol/runner-settings.ts";
 
@@ -35,6 +40,12 @@ const KUBERNETES = kubernetesSettingsSchema.parse({
 });
 const NAME = jobName(SPEC.name);
 const LABELS = { team: "a", "app.kubernetes.io/name": "fleet-agent", "fleet/agent": NAME };
+
+test("a Job with credentials waits for their Secret, which a runner that finds the Job can see", () => {
+  const job = (spec: LaunchSpec) => jobManifest(spec, { kubernetes: KUBERNETES, runMs: 1, graceMs: 1 });
+  expect(needsAccess(job(SPEC))).toBe(false);
+  expect(needsAccess(job({ ...SPEC, access: { credentials: "/agents/bus.creds" } }))).toBe(true);
+});
 
 test("a Job has one pod, never restarts, and has no access to the cluster", () => {
   expect(jobManifest(SPEC, { kubernetes: KUBERNETES, runMs: 3_600_000, graceMs: 20_500 })).toEqual({
