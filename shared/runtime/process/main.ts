@@ -8,6 +8,7 @@ import { createDeferred } from "../deferred.ts";
 import { createLogger, type Logger, type LogLevel, logLevels } from "../observability/log.ts";
 import { createMetrics, type Metrics } from "../observability/metrics.ts";
 import type { Environment } from "../settings/config.ts";
+import { parseDuration } from "../settings/duration.ts";
 import { unknownSettings } from "../settings/known-settings.ts";
 import type { ServiceContext, Stop } from "./service.ts";
 import { exitCodes, startupProblemOf } from "./startup.ts";
@@ -21,12 +22,15 @@ const sameKeyPressMs = 500;
  * After a clean stop nothing should keep the process alive. After this time it warns and exits all the same.
  */
 const lingerMs = 1_000;
+/** The default of FLEET_STOP_TIMEOUT. */
+const STOP_MS = 10_000;
+const STOP_MARGIN_MS = 5_000;
 
 export interface MainOptions {
   service: string;
   /** Called once. `signal` is aborted when the process is asked to stop, also while starting. */
   start: (context: ServiceContext, signal: AbortSignal) => Promise<Stop>;
-  /** From the first signal to the end of `stop`. Default 15 s. */
+  /** From the first signal to the end of `stop`. Default: FLEET_STOP_TIMEOUT and a little more. */
   stopTimeoutMs?: number;
   log?: Logger;
   metrics?: Metrics;
@@ -35,7 +39,7 @@ export interface MainOptions {
 
 /** Resolves when started; the process runs until a signal or a defect ends it. */
 export async function runMain(options: MainOptions): Promise<void> {
-  const { service, start, stopTimeoutMs = 15_000, clock = systemClock } = options;
+  const { service, start, stopTimeoutMs = stopLimit(process.env), clock = systemClock } = options;
   const log = options.log ?? createLogger({ service, ...levelOf(process.env) });
   const stopping = new AbortController();
   endOnDefects(log);
@@ -52,6 +56,11 @@ export async function runMain(options: MainOptions): Promise<void> {
     if (!stopping.signal.aborted) endOnFailedStart(service, log, error);
     started.reject(error);
   }
+}
+
+/** The levels of the stop share the time of the setting; this limit is for one that hangs. `start` reports a wrong setting. */
+function stopLimit({ FLEET_STOP_TIMEOUT: text = "" }: Environment): number {
+  return (parseDuration(text.trim()) ?? STOP_MS) + STOP_MARGIN_MS;
 }
 
 /** The level of the settings also holds before `start` has read them, which reports a wrong one. */
