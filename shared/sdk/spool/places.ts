@@ -59,6 +59,16 @@ export function readNote(path: string): SpoolNote | undefined {
   }
 }
 
+/** Without the note of a newer version, which concerns its own fleet only: for a look at the spools of all fleets. */
+export function readableNote(path: string): SpoolNote | undefined {
+  try {
+    return readNote(path);
+  } catch (error) {
+    if (error instanceof NewerFile) return undefined;
+    throw error;
+  }
+}
+
 /** Throws the errors of the disk. */
 export function writeNote({ path, note }: SpoolPlace): void {
   const known = readNote(path);
@@ -117,7 +127,7 @@ function folderOfAddress(root: string, name: string, url: string): string | unde
   return namesIn(root)
     .map((folder) => join(root, folder))
     .find((folder) => {
-      const note = readNote(join(folder, name));
+      const note = readableNote(join(folder, name));
       return note !== undefined && isSamePlace(note.url, url);
     });
 }

@@ -4,7 +4,7 @@ import type { Environment } from "../../runtime/settings/config.ts";
 import { trustedHome } from "../fleet-home.ts";
 import { SpoolFolder } from "./folder.ts";
 import type { Aside } from "./line.ts";
-import { namesIn, readNote, type SpoolNote, spoolRoot } from "./places.ts";
+import { namesIn, readableNote, type SpoolNote, spoolRoot } from "./places.ts";
 import { type PendingCommands, pendingIn } from "./spool.ts";
 
 export interface ListedSpool extends PendingCommands {
@@ -48,5 +48,5 @@ async function readSpool(folder: string, name: string): Promise<ListedSpool | un
   const pending = await pendingIn(files);
   if (pending.commands === 0 && pending.aside === 0) return undefined;
   const reasons = [...new Set((await files.aside()).map(({ reason }) => reason))];
-  return { tenant, agentId, path, folder, note: readNote(path), ...pending, reasons };
+  return { tenant, agentId, path, folder, note: readableNote(path), ...pending, reasons };
 }
