@@ -59,11 +59,13 @@ export async function reconcileStream(access: ReconcileAccess, spec: StreamSpec)
  * the first server of a cluster may start alone. Throws BusError if the server does not answer.
  */
 export async function growCopies(
-  { manager, log, clustered }: ReconcileAccess,
+  { manager, log, clustered, atomic }: ReconcileAccess,
   spec: StreamSpec,
   config: StreamConfig,
 ): Promise<StreamConfig> {
   if (spec.replicas !== "auto" || !clustered || config.num_replicas >= CLUSTER_COPIES) return config;
+  // The number of copies may be its choice.
+  if (isNewer(config, streamConfig(spec, atomic))) return config;
   const facts = { stream: spec.name, copies: config.num_replicas, wanted: CLUSTER_COPIES };
   try {
     await manager.streams.update(spec.name, { ...config, num_replicas: CLUSTER_COPIES });
