@@ -1,5 +1,8 @@
 // Containers of testcontainers whose ports only this machine reaches. The library is loaded only where an engine may answer, because it takes
 // longer than most tests.
+import { existsSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
 import type { GenericContainer } from "testcontainers";
 
 const LOOPBACK = "127.0.0.1";
@@ -12,11 +15,24 @@ async function library(): Promise<typeof import("testcontainers")> {
 
 /** The reason why no container can be started, in a few words. */
 export async function missingContainers(): Promise<string | undefined> {
+  if (!mayHaveEngine()) return "no container engine";
   const { getContainerRuntimeClient } = await library();
   return getContainerRuntimeClient().then(
     () => undefined,
     () => "no container engine",
   );
+}
+
+/** The places where an engine is found; without any, the library is not loaded. */
+function mayHaveEngine(): boolean {
+  const { DOCKER_HOST, XDG_RUNTIME_DIR } = process.env;
+  const places = [
+    "/var/run/docker.sock",
+    join(homedir(), ".testcontainers.properties"),
+    join(homedir(), ".docker/run/docker.sock"),
+    ...(XDG_RUNTIME_DIR === undefined ? [] : [join(XDG_RUNTIME_DIR, "docker.sock")]),
+  ];
+  return DOCKER_HOST !== undefined || places.some((path) => existsSync(path));
 }
 
 /** A container of the image. Its ports are the same inside and outside, so that a restart keeps them. */
