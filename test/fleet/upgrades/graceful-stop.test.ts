@@ -29,7 +29,11 @@ const services: TestService[] = [];
 
 const start = async (role: "writer" | "reader"): Promise<TestService> => {
   const urls = { busUrl: nats.url, storeUrl: `lmdb:${folder}/store?shared` };
-  const service = await startService(role, { ...environmentOf(urls), FLEET_RETENTION_EVERY: "off" });
+  const service = await startService(role, {
+    ...environmentOf(urls),
+    FLEET_RETENTION_EVERY: "off",
+    FLEET_STOP_TIMEOUT: "60s",
+  });
   services.push(service);
   return service;
 };
@@ -98,7 +102,7 @@ test.each([
     const load = sendRequests(request);
     await load.more(ANSWERED);
     for (let pass = 0; pass < 2; pass += 1) {
-      expect(await stopped.terminate()).toBe(0);
+      expect(await stopped.terminate(), stopped.output()).toBe(0);
       await load.more(ANSWERED);
       [stopped, other] = [other, await start(role)];
       await load.more(ANSWERED);

@@ -29,7 +29,7 @@ import { testLog } from "../../harness/processes/nats.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 
 const REFUSED = ERROR_TABLE.UNSUPPORTED_VERSION.exit;
-const PROCESS_MS = 60_000;
+const PROCESS_MS = 100_000;
 const folder = mkdtempSync(join(tmpdir(), "fleet-newer-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -2,21 +2,23 @@
  * A short rolling upgrade, and the way back: every process of the previous release is replaced by one of this tree while agents with the SDK
  * of both trees work. `npm run faults -- --rounds upgrade --minutes 5` replaces one process at a time, again and again.
  */
-import { spawn } from "node:child_process";
+import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import { projectRoot } from "../../harness/project-root.ts";
 import type { RoundResult } from "../faults/round.ts";
 
 test("no command is lost, and no agent sees an error, while every process is upgraded and downgraded", async () => {
   const folder = mkdtempSync(join(tmpdir(), "fleet-upgrade-"));
+  let child: ChildProcessByStdio<null, Readable, Readable> | undefined;
   try {
     const json = join(folder, "report.json");
     const args = ["test/fleet/faults/main.ts", "--rounds", "upgrade", "--minutes", "0.1", "--seed", "31"];
-    const child = spawn(process.execPath, [...args, "--json", json], {
+    child = spawn(process.execPath, [...args, "--json", json], {
       cwd: projectRoot,
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -39,6 +41,8 @@ test("no command is lost, and no agent sees an error, while every process is upg
     expect(round.handoffs.ends.confirmed ?? 0).toBeGreaterThan(0);
     expect(round.recoveries.failed).toBe(0);
   } finally {
+    // At the second signal it ends at once, with its fleet.
+    for (let n = 0; n < 2 && child?.exitCode === null; n += 1) child.kill("SIGTERM");
     rmSync(folder, { recursive: true, force: true });
   }
 }, 600_000);

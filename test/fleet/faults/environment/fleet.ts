@@ -72,7 +72,7 @@ export interface KillAtPoint {
 
 /** The time until a killed process is restarted. */
 const RESTART_MS = 200;
-const READY_MS = 60_000;
+const READY_MS = 100_000;
 
 /** Whether other processes can open the store; one broken build needs it for the damage. */
 export const isShared = ({ shape, broken }: Pick<FleetOptions, "shape" | "broken">): boolean =>

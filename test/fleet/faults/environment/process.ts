@@ -113,7 +113,8 @@ export class SupervisedProcess {
     const { promise } = this.#isReady;
     const killTimer = setTimeout(() => child?.kill("SIGKILL"), STOP_MS);
     child?.kill("SIGTERM");
-    while (promise === this.#isReady.promise) await sleep(READY_POLL_MS);
+    // A child that had ended by itself is replaced already, or after its pause.
+    while (promise === this.#isReady.promise && child === this.#child) await sleep(READY_POLL_MS);
     clearTimeout(killTimer);
     if (!(await this.ready(READY_MS)))
       throw new Error(`${this.name} did not start again:\n${this.logTail()}`);

@@ -12,6 +12,9 @@ import { projectRoot } from "../../../harness/project-root.ts";
 /** The last commit of the previous release. To be set at each release. */
 export const PREVIOUS_RELEASE = "3841bc1cce97da37d5ba36539bf9a1909ada5d6c";
 
+/** No script of a package runs, as in the image. */
+const INSTALL = ["ci", "--omit=dev", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"];
+const INSTALL_MS = 180_000;
 const ARCHIVE_BYTES_MAX = 1024 ** 3;
 
 export interface PreviousTree {
@@ -32,7 +35,7 @@ export function openPreviousTree(commit = PREVIOUS_RELEASE): PreviousTree {
     execFileSync("tar", ["-x", "-C", folder], { input });
     const other = otherPackage(folder);
     if (other === undefined) symlinkSync(join(projectRoot, "node_modules"), join(folder, "node_modules"));
-    else execFileSync("npm", ["ci", "--no-audit", "--no-fund"], { cwd: folder, stdio: "pipe" });
+    else execFileSync("npm", INSTALL, { cwd: folder, stdio: "pipe", timeout: INSTALL_MS });
     return { folder, remove };
   } catch (error) {
     remove();
