@@ -1,6 +1,6 @@
 /**
  * The bytes of an artifact as the body of an answer. The hash is verified before the last part is sent: of a damaged artifact the
- * client gets less than the `Content-Length` states, and never a whole body.
+ * client gets an error, or less than the `Content-Length` states, and never a whole body.
  */
 import { createHash } from "node:crypto";
 import { partSize, partsOf } from "../../../shared/protocol/artifacts.ts";
@@ -27,7 +27,13 @@ interface Wanted {
   readonly range: ByteRange | undefined;
 }
 
-/** Throws before the first byte, if the first part cannot be read. `ended` is called when the body has ended. */
+/**
+ * The parts that are read before the answer begins. The HTTP server reads up to two pieces of a body before it sends the head, and answers
+ * an error among them with a plain text of its own.
+ */
+const PARTS_AHEAD = 2;
+
+/** Throws before the first byte, if one of the first two parts cannot be read. `ended` is called when the body has ended. */
 export async function artifactContent(
   fleet: FleetRequests,
   { sha256, headers }: { readonly sha256: string; readonly headers: Headers },
@@ -42,7 +48,8 @@ export async function artifactContent(
   }
   const range = rangeOf(headers, size, etag);
   const content = read(fleet, { sha256, size, range });
-  const first = await content.next();
+  const ahead: IteratorResult<Uint8Array, void>[] = [];
+  while (ahead.length < PARTS_AHEAD && ahead.at(-1)?.done !== true) ahead.push(await content.next());
   const { begin, end } = range ?? { begin: 0, end: size };
   return {
     status: range === undefined ? 200 : 206,
@@ -55,18 +62,20 @@ export async function artifactContent(
       "content-type": "application/octet-stream",
       ...(range !== undefined && { "content-range": `bytes ${begin}-${end - 1}/${size}` }),
     },
-    body: ReadableStream.from(all(first, content, ended)),
+    body: ReadableStream.from(all(ahead, content, ended)),
   };
 }
 
 async function* all(
-  first: IteratorResult<Uint8Array, void>,
+  ahead: readonly IteratorResult<Uint8Array, void>[],
   rest: AsyncGenerator<Uint8Array, void>,
   ended: () => void,
 ): AsyncGenerator<Uint8Array, void> {
   try {
-    if (first.done) return;
-    yield first.value;
+    for (const part of ahead) {
+      if (part.done) return;
+      yield part.value;
+    }
     yield* rest;
   } finally {
     ended();

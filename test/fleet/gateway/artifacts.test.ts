@@ -154,17 +154,24 @@ describe("artifacts over HTTP", { timeout: CALLS_MS }, () => {
     expect((await download(hash, {}, tasks)).status).toBe(403);
   });
 
-  test("a damaged artifact never arrives whole", async () => {
-    const size = MIB + 4_321;
-    const bytes = randomBytes(size);
-    const hash = sha256(bytes);
-    await upload(bytes);
-    const path = partsOfSize(fleet.home, size)[1]!;
-    const part = readFileSync(path);
-    part[3]! ^= 1;
-    writeFileSync(path, part);
-    await expect(download(hash)).rejects.toThrow();
-    writeFileSync(path, part.subarray(1));
-    await expect(download(hash)).rejects.toThrow();
+  test("a damaged artifact never arrives whole: a short one is an error, a long one ends early", async () => {
+    const damage = async (size: number, index: number): Promise<{ hash: string; shorten: () => void }> => {
+      const bytes = randomBytes(size);
+      await upload(bytes);
+      const path = partsOfSize(fleet.home, size)[index]!;
+      const part = readFileSync(path);
+      part[3]! ^= 1;
+      writeFileSync(path, part);
+      return { hash: sha256(bytes), shorten: () => writeFileSync(path, part.subarray(1)) };
+    };
+    const short = await damage(MIB + 4_321, 1);
+    const answer = await agent.get(`/artifacts/${short.hash}/content`);
+    expect(answer).toMatchObject({ status: 500, body: { code: "CORRUPT" } });
+    short.shorten();
+    expect((await agent.get(`/artifacts/${short.hash}/content`)).status).toBe(500);
+    const long = await damage(2 * MIB + 4_322, 2);
+    await expect(download(long.hash)).rejects.toThrow();
+    long.shorten();
+    await expect(download(long.hash)).rejects.toThrow();
   });
 });
