@@ -43,7 +43,11 @@ export function asFleetError(error: unknown): FleetError {
     const isFull = !unknown && error.details.code === "ENOSPC";
     const message = isFull ? "the disk is full" : "the store could not do this";
     return new FleetError(unknown ? "TIMEOUT" : CODES[error.kind], message, {
-      details: { kind: error.kind, ...(isFull && { free_bytes: error.details.free_bytes }) },
+      details: {
+        kind: error.kind,
+        ...(isFull && { free_bytes: error.details.free_bytes }),
+        ...(!isFull && error.details.code !== undefined && { engine_code: error.details.code }),
+      },
       cause: error,
     });
   }

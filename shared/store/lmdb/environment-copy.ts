@@ -4,8 +4,8 @@
  */
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
-import { loadOptional } from "../../runtime/process/optional-package.ts";
 import { StoreError } from "../store.ts";
+import { openForReading } from "./environment.ts";
 
 /** The file with the content of an environment. The other files beside it are locks. */
 export const DATA_FILE = "data.mdb";
@@ -14,15 +14,7 @@ export const DATA_FILE = "data.mdb";
 export async function copyEnvironment(path: string, folder: string): Promise<void> {
   if (!existsSync(join(path, DATA_FILE)))
     throw new StoreError("unavailable", "there is no store to copy", { details: { path } });
-  const { open } = await loadOptional("the embedded store", ["lmdb"], () => import("lmdb"));
-  const environment = open({
-    path,
-    noSubdir: false,
-    readOnly: true,
-    keyEncoding: "binary",
-    encoding: "binary",
-    overlappingSync: false,
-  });
+  const environment = await openForReading(path);
   try {
     mkdirSync(folder, { mode: 0o700 });
     await environment.backup(folder, false).catch((cause: unknown) => {

@@ -2,9 +2,11 @@
  * The LMDB environment, opened with the same options in every thread: LMDB keeps the options with the
  * environment, and a second opening with other options fails or silently changes the durability.
  */
-import type { RootDatabase, Transaction } from "lmdb";
+import { mkdirSync } from "node:fs";
+import type { RootDatabase, RootDatabaseOptionsWithPath, Transaction } from "lmdb";
 import { loadOptional } from "../../runtime/process/optional-package.ts";
 import type { KeyRange, KeyValue } from "../store.ts";
+import { OpeningLock } from "./opening-lock.ts";
 
 export type LmdbEnvironment = RootDatabase<Buffer, Buffer>;
 
@@ -20,21 +22,42 @@ export interface EnvironmentOptions {
  */
 const READERS_MAX = 4_096;
 
+const FOLDER_MODE = 0o700;
+
 let lastRead: (() => number) | undefined;
 
 export async function openEnvironment({ path, mapSizeBytes }: EnvironmentOptions): Promise<LmdbEnvironment> {
+  return openPath(path, { mapSize: mapSizeBytes, maxReaders: READERS_MAX });
+}
+
+/** Throws when there is no environment. */
+export async function openForReading(path: string): Promise<LmdbEnvironment> {
+  return openPath(path, { readOnly: true });
+}
+
+async function openPath(
+  path: string,
+  options: Omit<RootDatabaseOptionsWithPath, "path">,
+): Promise<LmdbEnvironment> {
   const { open, ...library } = await loadOptional("the embedded store", ["lmdb"], () => import("lmdb"));
   lastRead = (library as unknown as { getLastTxnId: () => number }).getLastTxnId;
-  return open({
-    path,
-    noSubdir: false, // always a directory, even when its name looks like that of a file
-    mapSize: mapSizeBytes,
-    maxReaders: READERS_MAX,
-    keyEncoding: "binary",
-    encoding: "binary",
-    // The flush comes before the commit is visible, so that no client acts on data that a power cut erases.
-    overlappingSync: false,
-  });
+  mkdirSync(path, { recursive: true, mode: FOLDER_MODE });
+  const lock = new OpeningLock(path);
+  try {
+    return lock.open(() =>
+      open({
+        path,
+        noSubdir: false, // always a directory, even when its name looks like that of a file
+        keyEncoding: "binary",
+        encoding: "binary",
+        // The flush comes before the commit is visible, so that no client acts on data that a power cut erases.
+        overlappingSync: false,
+        ...options,
+      }),
+    );
+  } finally {
+    lock.close();
+  }
 }
 
 /** Reads a half-open range, in either direction, as copies. */

@@ -1,5 +1,5 @@
 /**
- * The committing thread of the LMDB driver: one engine transaction, one lock and one disk flush per batch.
+ * The committing thread of the LMDB driver: one engine transaction, the engine's lock and one disk flush per batch.
  * The flush blocks this thread only; the serving thread never waits for a disk.
  *
  * It answers each {@link WorkerRequest} with one {@link WorkerAnswer}, in order.
@@ -9,9 +9,10 @@ import { constants } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import { type BatchResult, commitSlabs, type Slab, type Writable } from "../optimistic/commit.ts";
 import { keyAfter, SEQUENCE_KEY } from "../optimistic/keys.ts";
-import type { Bytes, KeyRange } from "../store.ts";
+import { type Bytes, type KeyRange, StoreError } from "../store.ts";
 import { type EnvironmentOptions, type LmdbEnvironment, openEnvironment, rowsOf } from "./environment.ts";
 import { processGate } from "./gate.ts";
+import { OpeningLock } from "./opening-lock.ts";
 
 export type WorkerRequest = { readonly kind: "commit"; readonly slabs: Slab[] } | { readonly kind: "close" };
 
@@ -41,12 +42,14 @@ const STANDARD_ERROR = 2;
 const options = workerData as EnvironmentOptions;
 const gate = processGate();
 const environment = await openEnvironment(options);
+const lock = new OpeningLock(options.path);
 const port = parentPort!;
 const newest = writable(environment);
 
 port.on("message", async (request: WorkerRequest) => {
-  if (request.kind === "commit") return answer(gate.pass(() => commit(request.slabs)));
+  if (request.kind === "commit") return answer(gate.pass(() => commitLocked(request.slabs)));
   port.close();
+  lock.close();
   await environment.close();
 });
 answer({ kind: "ready" });
@@ -55,6 +58,15 @@ function answer(message: WorkerAnswer): void {
   const moved =
     message.kind === "committed" ? [message.result.outcomes.buffer, ...message.result.buffers] : [];
   port.postMessage(message, moved);
+}
+
+function commitLocked(slabs: Slab[]): WorkerAnswer {
+  try {
+    return lock.commit(() => commit(slabs));
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    return { kind: "failed", unknown: false, details: { engine_message: error.message } };
+  }
 }
 
 function commit(slabs: Slab[]): WorkerAnswer {
