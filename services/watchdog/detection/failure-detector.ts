@@ -13,9 +13,6 @@ import type { MonitoredOwner, MonitoredOwners } from "./monitored-owners.ts";
 import type { ObservedClock } from "./observed-clock.ts";
 import type { RecordFailure } from "./record-failure.ts";
 
-/** The longest sleep while there are owners: a lease that was read meanwhile may have expired already. */
-const SEARCH_EVERY_MS = 250;
-const SEARCH_EVERY_MS_WITHOUT_OWNERS = 5_000;
 const CONCURRENCY = 32;
 /**
  * The pause for a task that is blocked, in a handoff or damaged: silence matters only when that has ended.
@@ -73,13 +70,8 @@ export function startFailureDetector(
     },
     handle,
     concurrency: CONCURRENCY,
-    idle: {
-      get ms() {
-        if (owners.size === 0) return SEARCH_EVERY_MS_WITHOUT_OWNERS;
-        return Math.min(SEARCH_EVERY_MS, Math.max(1, owners.quietMs(observedClock.now())));
-      },
-      wake: owners.occupied(),
-    },
+    // It never sleeps until the next silence: a lease that is read meanwhile may have expired already.
+    idle: owners.pause(() => owners.quietMs(observedClock.now())),
     signal: stopping.signal,
     clock,
     log,

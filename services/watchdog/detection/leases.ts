@@ -11,8 +11,6 @@ import { runWorker } from "../../../shared/runtime/worker.ts";
 import type { MonitoredOwner, MonitoredOwners } from "./monitored-owners.ts";
 import type { ObservedClock } from "./observed-clock.ts";
 
-/** The pause between two searches for leases that end soon. */
-const RENEW_EVERY_MS = { withOwners: 250, withoutOwners: 5_000 };
 const RENEW_PAGE = 400;
 const READ_EVERY_MS = 5_000;
 const READ_PAGE = 2_000;
@@ -43,12 +41,7 @@ export function startLeases(
     name: "lease renewal",
     take: async () => pagesToRenew(parts),
     handle: (page) => renew(page, repository),
-    idle: {
-      get ms() {
-        return owners.size === 0 ? RENEW_EVERY_MS.withoutOwners : RENEW_EVERY_MS.withOwners;
-      },
-      wake: owners.occupied(),
-    },
+    idle: owners.pause(),
     // After an outage of the store, leases of short silence timeouts are about to end.
     backoff: { baseMs: 100, maxMs: 1_000 },
     signal: stopping.signal,

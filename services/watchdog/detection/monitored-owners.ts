@@ -6,6 +6,9 @@
 import type { LeaseKey } from "../../../shared/records/recovery/leases.ts";
 import { createWake, type Wake } from "../../../shared/runtime/clock.ts";
 
+/** The pause between two rounds of a loop over the owners. */
+const PAUSE_MS = { withOwners: 250, withoutOwners: 5_000 };
+
 export interface MonitoredOwner extends LeaseKey {
   readonly agentId: string;
   readonly agentType: string;
@@ -49,11 +52,21 @@ export class MonitoredOwners {
     return this.#byName.get(nameOf(key));
   }
 
-  /** A new wake, which is notified when the first owner is added. Each loop has its own, so that none misses it. */
-  occupied(): Wake {
+  /**
+   * The pause of one loop: short while there are owners, of which `soonestMs` may make it shorter, and long without. The first owner ends it.
+   * Each loop has its own, so that none misses that.
+   */
+  pause(soonestMs: () => number = () => PAUSE_MS.withOwners): { readonly ms: number; readonly wake: Wake } {
     const wake = createWake();
     this.#wakes.push(wake);
-    return wake;
+    const ms = (): number =>
+      this.size === 0 ? PAUSE_MS.withoutOwners : Math.min(PAUSE_MS.withOwners, Math.max(1, soonestMs()));
+    return {
+      get ms() {
+        return ms();
+      },
+      wake,
+    };
   }
 
   /** Replaces an entry with the same key. */

@@ -7,6 +7,7 @@ import {
   MonitoredOwners,
   silentAt,
 } from "../../../../services/watchdog/detection/monitored-owners.ts";
+import { manualClock } from "../../../harness/clock.ts";
 
 const owner = (task: string, changes: Partial<MonitoredOwner> = {}): MonitoredOwner => ({
   tenant: "default",
@@ -72,6 +73,32 @@ describe("silence", () => {
     owners.drop({ tenant: "default", task: "a", fence: 1 });
     expect(owners.get({ tenant: "default", task: "a", fence: 2 })).toMatchObject({ heardAt: 5_000 });
     expect(owners.get({ tenant: "default", task: "a", fence: 1 })).toBeUndefined();
+  });
+});
+
+describe("the pause of a loop", () => {
+  test("is long without owners, short with them, and shorter if the loop says so", () => {
+    const owners = new MonitoredOwners();
+    let soonestMs = 40;
+    const [usual, own] = [owners.pause(), owners.pause(() => soonestMs)];
+    expect([usual.ms, own.ms]).toEqual([5_000, 5_000]);
+    owners.add(owner("a"));
+    expect([usual.ms, own.ms]).toEqual([250, 40]);
+    soonestMs = 0;
+    expect(own.ms).toBe(1);
+    soonestMs = Number.POSITIVE_INFINITY;
+    expect(own.ms).toBe(250);
+  });
+
+  test("ends in each loop when the first owner is added", async () => {
+    const owners = new MonitoredOwners();
+    const pauses = [owners.pause(), owners.pause()];
+    const clock = manualClock(0);
+    const waits = pauses.map(({ ms, wake }) => clock.wait(ms, wake, new AbortController().signal));
+    await clock.sleeping(2);
+    owners.add(owner("a"));
+    await Promise.all(waits);
+    expect(clock.now()).toBe(0);
   });
 });
 
