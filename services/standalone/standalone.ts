@@ -95,7 +95,7 @@ export async function start(
       busCredentials: access?.credentialsFile,
       // A setting for another bus does not concern a bus without TLS.
       tlsCa: listener.tls?.caFile,
-      busMonitorUrl: server.current().monitorUrl,
+      busMonitorUrls: server.current().monitorUrl,
       streamBytes: server.current().storeBytesMax,
     });
     const { tls } = listener;
@@ -168,8 +168,8 @@ function recordAddresses(
 }
 
 type Options = StandaloneConfig &
-  Omit<PlatformOptions, "busMonitorUrl"> & {
-    readonly busMonitorUrl?: string | undefined;
+  Omit<PlatformOptions, "busMonitorUrls"> & {
+    readonly busMonitorUrls?: string | undefined;
     readonly inThreads: boolean;
   };
 

@@ -13,7 +13,9 @@ import type { Platform, PlatformOptions } from "../../shared/service-host/platfo
 import { type ServiceRules, startServices } from "./services.ts";
 
 export interface ThreadData {
-  readonly options: Omit<PlatformOptions, "busMonitorUrl"> & { readonly busMonitorUrl?: string | undefined };
+  readonly options: Omit<PlatformOptions, "busMonitorUrls"> & {
+    readonly busMonitorUrls?: string | undefined;
+  };
   readonly config: ServiceRules;
   /** True if a coordinator and a watchdog are among its services. */
   readonly coordinates: boolean;

@@ -7,6 +7,18 @@ import type { StreamFinding } from "../protocol/fleet-health.ts";
 import type { Stop } from "../runtime/process/service.ts";
 import type { StreamSpec } from "./streams/streams.ts";
 
+/** Whether the servers of the bus sync to disk before they acknowledge, as their monitoring addresses report. */
+export interface Durability {
+  /** Of the connected server. */
+  readonly version: string;
+  /** "unknown": none of the addresses is that of the connected server, or it does not answer. */
+  readonly syncAlways: boolean | "unknown";
+  /** The names of the servers that do not, connected or not. */
+  readonly unsafe: readonly string[];
+  /** The addresses at which no server of this bus answers. */
+  readonly silent: readonly string[];
+}
+
 export interface Headers {
   get(name: string): string | undefined;
   keys(): string[];
@@ -288,8 +300,8 @@ export interface Bus {
   inspectStreams(o: { repair: boolean }): Promise<StreamFinding[]>;
   /** The bus as this connection finds it. `now`: the clock that the server's is compared with. Throws BusError. */
   diagnose(now: () => number): Promise<BusDiagnosis>;
-  /** Whether the server syncs to disk before it acknowledges. "unknown": there is no monitoring address. */
-  proveDurability(): Promise<{ version: string; syncAlways: boolean | "unknown" }>;
+  /** Throws StartupError for a server that is too old. */
+  proveDurability(): Promise<Durability>;
   health(o: { timeoutMs: number }): Promise<{ ok: boolean; detail: string }>;
   /**
    * `connected` follows a reconnect, once the server knows our subscriptions again. Returns a function that

@@ -62,8 +62,8 @@ export interface ConnectBusOptions {
   readonly waitOnFirstConnect?: boolean;
   /** The key of the ids of durable messages, in hex. Absent: the ids are published as they are. */
   readonly messageKey?: string;
-  /** The server's monitoring address, for proveDurability. A function if it can change. */
-  readonly monitorUrl?: string | (() => string | undefined);
+  /** The monitoring addresses of the servers, separated by commas. A function if they can change. */
+  readonly monitorUrls?: string | (() => string | undefined);
 }
 
 const CONNECT_MS = 2_000;
@@ -89,14 +89,14 @@ export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
     await connection.close();
     throw error;
   }
-  const { monitorUrl, messageKey, expected } = o;
+  const { monitorUrls, messageKey, expected } = o;
   return new NatsBus({
     connection,
     inboxPrefix,
     log: o.log,
     messageKey,
     expected,
-    monitorUrl: typeof monitorUrl === "function" ? monitorUrl : () => monitorUrl,
+    monitorUrls: typeof monitorUrls === "function" ? monitorUrls : () => monitorUrls,
   });
 }
 

@@ -13,6 +13,7 @@ import {
   type BusStatus,
   type ConsumeOptions,
   type DirectAnswer,
+  type Durability,
   type DurableMessage,
   type DurableOptions,
   type Message,
@@ -36,7 +37,7 @@ import { DirectRequests } from "./request/direct-request.ts";
 import { ReceivedMessage } from "./request/message.ts";
 import { Requests } from "./request/request.ts";
 import { openSubscription, serve, whenSubscribed } from "./request/serve.ts";
-import { knowsAtomicBatches, requireVersion, syncsAlways } from "./server-check.ts";
+import { knowsAtomicBatches, monitoredServers, requireVersion } from "./server-check.ts";
 import { type ExpectedFleet, otherFleet, parseServerName } from "./server-name.ts";
 import { diagnoseBus } from "./streams/diagnosis.ts";
 import { inspectStreams } from "./streams/inspection.ts";
@@ -59,13 +60,13 @@ export interface NatsBusParts {
   readonly log: Logger;
   readonly messageKey: string | undefined;
   readonly expected?: ExpectedFleet | undefined;
-  readonly monitorUrl: () => string | undefined;
+  readonly monitorUrls: () => string | undefined;
 }
 
 export class NatsBus implements Bus {
   readonly #connection: NatsConnection;
   readonly #log: Logger;
-  readonly #monitorUrl: () => string | undefined;
+  readonly #monitorUrls: () => string | undefined;
   readonly #expected: ExpectedFleet | undefined;
   readonly #requests: Requests;
   readonly #directRequests: DirectRequests;
@@ -82,12 +83,12 @@ export class NatsBus implements Bus {
   #version: string;
   #closing: Promise<void> | undefined;
 
-  constructor({ connection, inboxPrefix, log, messageKey, expected, monitorUrl }: NatsBusParts) {
+  constructor({ connection, inboxPrefix, log, messageKey, expected, monitorUrls }: NatsBusParts) {
     this.#connection = connection;
     // A fleet that has answered once is not replaced by another one in the life of a connection.
     this.#expected = expected ?? firstFleet(connection.info?.server_name);
     this.#log = log;
-    this.#monitorUrl = monitorUrl;
+    this.#monitorUrls = monitorUrls;
     this.#version = connection.info?.version ?? "";
     this.#requests = new Requests(connection, inboxPrefix);
     this.#directRequests = new DirectRequests(connection, inboxPrefix);
@@ -220,7 +221,7 @@ export class NatsBus implements Bus {
   async diagnose(now: () => number): Promise<BusDiagnosis> {
     const { info } = this.#connection;
     if (info === undefined) throw new BusError("unavailable");
-    const facts = { info, link: this.link, monitorUrl: this.#monitorUrl(), now };
+    const facts = { info, link: this.link, monitorUrls: this.#monitorUrls(), now };
     const found = await diagnoseBus(await this.#streamAccess(), [...this.#specs.values()], facts);
     return { ...found, refused: this.#refusals.list() };
   }
@@ -235,11 +236,18 @@ export class NatsBus implements Bus {
     };
   }
 
-  async proveDurability(): Promise<{ version: string; syncAlways: boolean | "unknown" }> {
+  async proveDurability(): Promise<Durability> {
     const { info } = this.#connection;
     if (info === undefined) throw new BusError("unavailable");
     requireVersion(info.version);
-    return { version: info.version, syncAlways: await syncsAlways(info, this.#monitorUrl()) };
+    const servers = await monitoredServers(info, this.#monitorUrls());
+    const known = servers.flatMap(({ facts }) => facts ?? []);
+    return {
+      version: info.version,
+      syncAlways: known.find(({ isOwn }) => isOwn)?.syncAlways ?? "unknown",
+      unsafe: known.filter(({ syncAlways }) => syncAlways === false).map(({ name }) => name),
+      silent: servers.filter(({ facts }) => facts === null).map(({ address }) => address),
+    };
   }
 
   async health(o: { timeoutMs: number }): Promise<{ ok: boolean; detail: string }> {

@@ -1,11 +1,12 @@
 /**
- * Checks the server: a version with the necessary fixes and, if the monitoring address is known, that it
+ * Checks the servers of the bus: a version with the necessary fixes and, where the monitoring address is known, that a server
  * syncs to disk before it acknowledges. An old server accepts our streams and ignores half of their settings.
  */
 import type { ServerInfo } from "@nats-io/transport-node";
 import { ERROR_TABLE } from "../protocol/errors.ts";
 import { SERVICE_ROLES } from "../protocol/permissions.ts";
 import { StartupError } from "../runtime/process/startup.ts";
+import { parseServerName } from "./server-name.ts";
 
 export const OLDEST_SERVER = "2.10.27";
 /** Since this version the known losses of streams after a crash are fixed. */
@@ -39,48 +40,78 @@ export function requireVersion(found: string): void {
   });
 }
 
-/** Whether this server syncs before it acknowledges. "unknown": its monitoring address does not answer. */
-export async function syncsAlways(
+/** What a server of the bus reports about itself. */
+interface ServerFacts {
+  /** Whether this connection leads to it. */
+  readonly isOwn: boolean;
+  readonly name: string;
+  readonly version: string;
+  /** Whether it syncs before it acknowledges. null: it keeps no streams. */
+  readonly syncAlways: boolean | null;
+  /** The names of the services' connections to it. */
+  readonly connections: readonly string[];
+}
+
+export interface MonitoredServer {
+  readonly address: string;
+  /** null: nothing answers there, or a server of another bus, which proves nothing about this one. */
+  readonly facts: ServerFacts | null;
+}
+
+/** Asks each monitoring address of the bus. `monitorUrls`: one or several, separated by commas. */
+export function monitoredServers(
   info: ServerInfo,
-  monitorUrl: string | undefined,
-): Promise<boolean | "unknown"> {
-  const varz = await monitored<{ jetstream?: { config?: { sync_always?: boolean } } }>(
-    "/varz",
-    info,
-    monitorUrl,
+  monitorUrls: string | undefined,
+): Promise<MonitoredServer[]> {
+  const addresses = (monitorUrls ?? "").split(",").map((one) => one.trim());
+  return Promise.all(
+    [...new Set(addresses)]
+      .filter((address) => address !== "")
+      .map(async (address) => ({ address, facts: await factsOf(info, address) })),
   );
-  return varz === undefined ? "unknown" : varz.jetstream?.config?.sync_always === true;
 }
 
 /** `<service>/<host>-<pid>`, in a thread with its number. The names of clients may be those of any tenant. */
 const SERVICE_CONNECTION = new RegExp(`^(?:${SERVICE_ROLES.join("|")})/[A-Za-z0-9_-]+$`);
 
-/** The names of the services' connections to this server. null: its monitoring address does not answer. */
-export async function serviceConnections(
-  info: ServerInfo,
-  monitorUrl: string | undefined,
-): Promise<string[] | null> {
-  const page = await monitored<{ connections?: { name?: string }[] }>(
-    `/connz?limit=${CONNECTIONS_MAX}`,
-    info,
-    monitorUrl,
-  );
-  if (page === undefined) return null;
-  const names = (page.connections ?? []).flatMap(({ name }) => name ?? []);
-  return [...new Set(names)].filter((name) => SERVICE_CONNECTION.test(name));
+interface Varz {
+  readonly server_id?: string;
+  readonly server_name?: string;
+  readonly version?: string;
+  readonly cluster?: { readonly name?: string };
+  readonly jetstream?: { readonly config?: { readonly sync_always?: boolean } };
 }
 
-/** undefined: no answer, or that of another server, which proves nothing about this one. */
-async function monitored<T>(
-  path: string,
-  info: ServerInfo,
-  monitorUrl: string | undefined,
-): Promise<T | undefined> {
-  if (monitorUrl === undefined) return undefined;
+async function factsOf(info: ServerInfo, address: string): Promise<ServerFacts | null> {
+  const [varz, connz] = await Promise.all([
+    answerOf<Varz>(address, "/varz"),
+    answerOf<{ connections?: { name?: string }[] }>(address, `/connz?limit=${CONNECTIONS_MAX}`),
+  ]);
+  if (varz === undefined || connz === undefined || !isOfBus(varz, info)) return null;
+  const { server_id, server_name = "", version = "", jetstream } = varz;
+  const names = new Set((connz.connections ?? []).flatMap(({ name }) => name ?? []));
+  const config = jetstream?.config;
+  return {
+    isOwn: server_id === info.server_id,
+    name: server_name,
+    version,
+    syncAlways: config === undefined ? null : config.sync_always === true,
+    connections: [...names].filter((name) => SERVICE_CONNECTION.test(name)),
+  };
+}
+
+/** The same server, or another one of its cluster and its fleet. */
+function isOfBus({ server_id, server_name, cluster }: Varz, info: ServerInfo): boolean {
+  if (server_id === undefined) return false;
+  if (server_id === info.server_id) return true;
+  const isSameFleet = parseServerName(server_name).fleet === parseServerName(info.server_name).fleet;
+  return info.cluster !== undefined && cluster?.name === info.cluster && isSameFleet;
+}
+
+async function answerOf<T>(address: string, path: string): Promise<T | undefined> {
   try {
-    const answer = await fetch(new URL(path, monitorUrl), { signal: AbortSignal.timeout(PROBE_MS) });
-    const found = (await answer.json()) as T & { server_id?: string };
-    return found.server_id === info.server_id ? found : undefined;
+    const answer = await fetch(new URL(path, address), { signal: AbortSignal.timeout(PROBE_MS) });
+    return (await answer.json()) as T;
   } catch {
     return undefined;
   }

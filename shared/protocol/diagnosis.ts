@@ -59,6 +59,14 @@ const consumerSchema = z.looseObject({
   unacknowledged: z.int(),
 });
 
+/** `server` null: nothing answers at the address, or a server of another bus. `sync_always` null: so, or the server keeps no streams. */
+const monitoredServerSchema = z.looseObject({
+  address: z.string(),
+  server: z.string().nullable(),
+  server_version: z.string().nullable(),
+  sync_always: z.boolean().nullable(),
+});
+
 /** The bus from the connection of one service. */
 export const busDiagnosisSchema = z.looseObject({
   server: z.string(),
@@ -70,8 +78,10 @@ export const busDiagnosisSchema = z.looseObject({
   loopback: z.boolean(),
   /** Whether the server syncs to disk before it acknowledges. null: its monitoring address is not known, or does not answer. */
   sync_always: z.boolean().nullable(),
-  /** The names of the services' connections to the server. null: as `sync_always`. */
+  /** The names of the services' connections to the servers whose monitoring address answers. null: there is none. */
   connections: z.array(z.string()).nullable(),
+  /** One for each monitoring address that the service has. Absent: the service is of an older version. */
+  servers: z.array(monitoredServerSchema).exactOptional(),
   /** The clock of the bus minus that of the service. null: no stream answers. */
   clock: z.looseObject({ offset_ms: z.number(), uncertainty_ms: z.number() }).nullable(),
   /** `bytes_max` null: the account has no limit of its own. */

@@ -43,7 +43,7 @@ export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "
   readonly home?: string;
   readonly storeUrl: string;
   readonly busUrl: string;
-  readonly busMonitorUrl?: string | (() => string | undefined) | undefined;
+  readonly busMonitorUrls?: string | (() => string | undefined) | undefined;
   readonly busCredentials?: string | undefined;
   readonly tlsCa?: string | undefined;
   readonly tlsCert?: string | undefined;
@@ -266,7 +266,7 @@ async function connectedBus(
       log,
       messageKey: format.message_key,
       ...tlsOf(options),
-      ...(options.busMonitorUrl !== undefined && { monitorUrl: options.busMonitorUrl }),
+      ...(options.busMonitorUrls !== undefined && { monitorUrls: options.busMonitorUrls }),
       ...(options.busCredentials !== undefined && { credentials: { credsFile: options.busCredentials } }),
     });
   } catch (error) {
@@ -290,16 +290,19 @@ async function proveBus(bus: Bus, options: PlatformOptions, log: Logger): Promis
     ...(replicas !== undefined && { replicas }),
   };
   await bus.reconcileStreams([...fleetStreams(limits), ...artifactStreams(options, limits)]);
-  const { version, syncAlways } = await bus.proveDurability();
-  if (syncAlways === false) {
+  const { version, syncAlways, unsafe, silent } = await bus.proveDurability();
+  // Also one that this connection does not lead to: it has copies of the streams, and the next connection may lead there.
+  if (unsafe.length > 0) {
     throw new StartupError("the bus acknowledges before it has written to disk", {
       exitCode: 78,
-      details: { version },
-      hint: "set `sync_interval: always` in the server's jetstream block",
+      details: { version, servers: unsafe },
+      hint: "set `sync_interval: always` in the jetstream block of each server",
     });
   }
   if (syncAlways === "unknown") {
     log.warn({ version }, "the bus's durability is not proven: no monitoring address is known");
   }
+  if (silent.length > 0)
+    log.warn({ addresses: silent }, "no server of the bus answers at a monitoring address");
   log.info({ version, sync_always: syncAlways }, "bus connected");
 }

@@ -75,10 +75,12 @@ export const clusterFields = {
     description: "Address of the bus: nats://host:port, or those of several servers of one cluster",
     several: true,
   }),
-  busMonitorUrl: optional(
+  busMonitorUrls: optional(
     url("FLEET_NATS_MONITOR_URL", {
       description:
-        "Monitoring address of the bus; the durability settings of the bus are checked there at start",
+        "Monitoring addresses of all servers of the bus; a service starts only if none of those that answer acknowledges before it syncs to disk",
+      several: true,
+      schemes: ["http", "https"],
     }),
   ),
   busCredentials: optional(

@@ -13,8 +13,11 @@ export interface ClusterServer {
   readonly port: number;
   readonly url: string;
   readonly monitorUrl: string;
-  /** Starts the process, which is not ready yet. `size`: how many servers the cluster has then, the first ones. */
-  start(size: number): ChildProcess;
+  /**
+   * Starts the process, which is not ready yet. `size`: how many servers the cluster has then, the first ones. `syncAlways` false: it
+   * acknowledges before it syncs to disk.
+   */
+  start(size: number, settings?: { readonly syncAlways: boolean }): ChildProcess;
 }
 
 /** The limit of the streams of each server. */
@@ -52,10 +55,13 @@ export async function prepareServers(
       port: own.client,
       url: `nats://127.0.0.1:${own.client}`,
       monitorUrl: `http://127.0.0.1:${own.monitor}`,
-      start(servers) {
+      start(servers, { syncAlways } = { syncAlways: true }) {
         mkdirSync(dir, { recursive: true });
         const path = join(dir, "nats.conf");
-        writeFileSync(path, configOf({ name, dir, own, known: ports.slice(0, servers), storeBytes }));
+        writeFileSync(
+          path,
+          configOf({ name, dir, own, known: ports.slice(0, servers), storeBytes, syncAlways }),
+        );
         return spawn(found.path, ["-c", path], { stdio: process.env.FLEET_TEST_LOG ? "inherit" : "ignore" });
       },
     };
@@ -68,12 +74,14 @@ function configOf({
   own: { client, route, monitor },
   known,
   storeBytes,
+  syncAlways,
 }: {
   readonly name: string;
   readonly dir: string;
   readonly own: Ports;
   readonly known: readonly Ports[];
   readonly storeBytes: number;
+  readonly syncAlways: boolean;
 }): string {
   const routes = known.map((one) => `"nats://127.0.0.1:${one.route}"`).join(", ");
   return [
@@ -82,7 +90,7 @@ function configOf({
     `http: "127.0.0.1:${monitor}"`,
     `max_payload: ${LIMITS.message_bytes_max}`,
     `server_tags: ["sync:always"]`,
-    `jetstream { store_dir: "${dir}", max_file_store: ${storeBytes}, sync_interval: always }`,
+    `jetstream { store_dir: "${dir}", max_file_store: ${storeBytes}${syncAlways ? ", sync_interval: always" : ""} }`,
     // Clients use the addresses that they were given, which may be those of proxies.
     `cluster { name: "test", listen: "127.0.0.1:${route}", no_advertise: true, routes: [${routes}] }\n`,
   ].join("\n");

@@ -6,8 +6,8 @@ import { LIMITS } from "../../protocol/limits.ts";
 import { STREAMS } from "../../protocol/subjects.ts";
 import type { BusLink } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
-import { serviceConnections, syncsAlways } from "../server-check.ts";
-import { CLUSTER_COPIES, type ReconcileAccess } from "./reconcile.ts";
+import { type MonitoredServer, monitoredServers } from "../server-check.ts";
+import { type ReconcileAccess, wantedCopies } from "./reconcile.ts";
 import type { StreamSpec } from "./streams.ts";
 
 type StreamDiagnosis = Pick<BusDiagnosis, "streams" | "consumers" | "clock" | "storage">;
@@ -17,7 +17,7 @@ type ClockOffset = NonNullable<BusDiagnosis["clock"]>;
 interface ConnectionFacts {
   readonly info: ServerInfo;
   readonly link: BusLink;
-  readonly monitorUrl: string | undefined;
+  readonly monitorUrls: string | undefined;
   /** The clock that the server's is compared with. */
   readonly now: () => number;
 }
@@ -26,25 +26,33 @@ interface ConnectionFacts {
 export async function diagnoseBus(
   access: ReconcileAccess,
   specs: readonly StreamSpec[],
-  { info, link, monitorUrl, now }: ConnectionFacts,
+  { info, link, monitorUrls, now }: ConnectionFacts,
 ): Promise<Omit<BusDiagnosis, "refused">> {
   const { encrypted, loopback, serverName, serverVersion } = link;
-  const [streams, syncAlways, connections] = await Promise.all([
+  const [streams, servers] = await Promise.all([
     diagnoseStreams(access, specs, now),
-    syncsAlways(info, monitorUrl),
-    serviceConnections(info, monitorUrl),
+    monitoredServers(info, monitorUrls),
   ]);
+  const known = servers.flatMap(({ facts }) => facts ?? []);
   return {
     server: serverName,
     server_version: serverVersion,
     cluster: info.cluster ?? null,
     encrypted,
     loopback,
-    sync_always: syncAlways === "unknown" ? null : syncAlways,
-    connections,
+    sync_always: known.find(({ isOwn }) => isOwn)?.syncAlways ?? null,
+    connections: known.length === 0 ? null : [...new Set(known.flatMap(({ connections }) => connections))],
+    servers: servers.map(reported),
     ...streams,
   };
 }
+
+const reported = ({ address, facts }: MonitoredServer) => ({
+  address,
+  server: facts?.name ?? null,
+  server_version: facts?.version ?? null,
+  sync_always: facts?.syncAlways ?? null,
+});
 
 /** A stream that does not exist is left out: an inspection reports it. */
 async function diagnoseStreams(
@@ -70,14 +78,14 @@ async function diagnoseStreams(
   }
 }
 
-async function readStream({ manager, clustered }: ReconcileAccess, spec: StreamSpec, now: () => number) {
+async function readStream(access: ReconcileAccess, spec: StreamSpec, now: () => number) {
+  const { manager } = access;
   try {
     const sent = now();
     const info = await manager.streams.info(spec.name);
     const received = now();
-    const wanted = spec.replicas === "auto" ? (clustered ? CLUSTER_COPIES : 1) : spec.replicas;
     return {
-      stream: streamOf(info, wanted),
+      stream: streamOf(info, wantedCopies(spec, access)),
       clock: offsetOf(info, sent, received),
       consumers: await consumersOf(manager, spec.name),
     };

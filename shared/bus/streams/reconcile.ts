@@ -39,7 +39,7 @@ const FREE = [
 const DENIALS = ["deny_delete", "deny_purge"] as const;
 
 /** The copies of a stream on a bus that has so many servers. */
-export const CLUSTER_COPIES = 3;
+const CLUSTER_COPIES = 3;
 
 export interface ReconcileAccess {
   readonly manager: JetStreamManager;
@@ -50,6 +50,10 @@ export interface ReconcileAccess {
   readonly clustered: boolean;
 }
 
+/** The copies that a stream should have on this bus. */
+export const wantedCopies = ({ replicas }: StreamSpec, { clustered }: ReconcileAccess): number =>
+  replicas !== "auto" ? replicas : clustered ? CLUSTER_COPIES : 1;
+
 export async function reconcileStream(access: ReconcileAccess, spec: StreamSpec): Promise<StreamConfig> {
   return growCopies(access, spec, await reconcileLimits(access, spec));
 }
@@ -59,16 +63,18 @@ export async function reconcileStream(access: ReconcileAccess, spec: StreamSpec)
  * the first server of a cluster may start alone. Throws BusError if the server does not answer.
  */
 export async function growCopies(
-  { manager, log, clustered, atomic }: ReconcileAccess,
+  access: ReconcileAccess,
   spec: StreamSpec,
   config: StreamConfig,
 ): Promise<StreamConfig> {
-  if (spec.replicas !== "auto" || !clustered || config.num_replicas >= CLUSTER_COPIES) return config;
+  const { manager, log, atomic } = access;
+  const wanted = wantedCopies(spec, access);
+  if (spec.replicas !== "auto" || config.num_replicas >= wanted) return config;
   // The number of copies may be its choice.
   if (isNewer(config, streamConfig(spec, atomic))) return config;
-  const facts = { stream: spec.name, copies: config.num_replicas, wanted: CLUSTER_COPIES };
+  const facts = { stream: spec.name, copies: config.num_replicas, wanted };
   try {
-    await manager.streams.update(spec.name, { ...config, num_replicas: CLUSTER_COPIES });
+    await manager.streams.update(spec.name, { ...config, num_replicas: wanted });
   } catch (error) {
     if (!(error instanceof JetStreamApiError)) throw busError(error, { stream: spec.name });
     log.warn({ ...facts, problem: error.message }, "stream has fewer copies than a cluster should keep");

@@ -90,6 +90,16 @@ test("all three servers of the bus sync each message, speak TLS, and are one clu
   }
 });
 
+test("the services know the monitoring address of every server", () => {
+  const servers = Object.keys(file.services).filter((name) => /^nats-\d$/.test(name));
+  for (const [name, { environment = {} }] of usual) {
+    const known = environment.FLEET_NATS_MONITOR_URL;
+    if (known === undefined) continue;
+    expect(known, name).toBe(servers.map((server) => `http://${server}:8222`).join(","));
+  }
+  expect(file.services.writer?.environment).toHaveProperty("FLEET_NATS_MONITOR_URL");
+});
+
 test("the servers start as those of Kubernetes do", () => {
   const folded = (script: string) => script.replaceAll(/\s+/g, " ").trim();
   const [pod] = text("deploy/kubernetes/base/nats.yaml").split(/^---$/m);

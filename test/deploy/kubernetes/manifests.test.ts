@@ -183,6 +183,20 @@ describe.skipIf(kustomize === undefined)("kustomize renders", { timeout: RENDER_
     expect(all).toContain("FLEET_NATS_CA");
   });
 
+  test.each(OVERLAYS)("%s, whose services know the monitoring address of every server of the bus", (name) => {
+    const resources = rendered.get(name)!;
+    const settings = ofKind(resources, "ConfigMap").find(({ metadata }) =>
+      metadata.name.startsWith("settings-"),
+    );
+    const servers = ofKind(resources, "StatefulSet").find(({ metadata }) => metadata.name === "nats");
+    const { replicas = 1, serviceName } = servers!.spec as { replicas?: number; serviceName: string };
+    const addresses = Array.from(
+      { length: replicas },
+      (_, index) => `http://nats-${index}.${serviceName}.fleet.svc.cluster.local:8222`,
+    );
+    expect(settings?.data).toHaveProperty("FLEET_NATS_MONITOR_URL", addresses.join(","));
+  });
+
   test.each(OVERLAYS)("%s, of which every Secret is in the README and every ConfigMap is made", (name) => {
     const resources = rendered.get(name)!;
     const readme = readFileSync(join(FOLDER, "README.md"), "utf8");

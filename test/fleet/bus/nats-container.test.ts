@@ -25,7 +25,7 @@ describe.skipIf(missing !== undefined)("the image of NATS", () => {
     nats = await startNatsContainer(folder);
     bus = await connectBus({
       url: nats.url,
-      monitorUrl: nats.monitorUrl,
+      monitorUrls: nats.monitorUrl,
       name: "writer",
       service: "writer",
       identity: "writer-0",

@@ -1,35 +1,39 @@
-// `fleet doctor` on a bus of three servers, one of which is killed.
+// `fleet doctor` on a bus of three servers: one is killed, and one acknowledges before it syncs to disk.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import type { CheckCode } from "../../../services/cli/commands/doctor/check-outcome.ts";
 import { environmentOf, startService, type TestService } from "../../harness/processes/services.ts";
 import { type NatsCluster, prepareCluster } from "../../shared/bus/nats-cluster.ts";
 import { BRIEF, checksOf, examine } from "./examination.ts";
 
 const TEST_MS = 120_000;
 const SOON = { timeout: 90_000, interval: 500 };
+const SERVERS = [0, 1, 2] as const;
 const folder = mkdtempSync(join(tmpdir(), "fleet-doctor-"));
 
 let cluster: NatsCluster;
 let reader: TestService;
 
-const copies = async () => {
-  const url = [0, 1, 2].map((index) => cluster.url(index)).join(",");
-  return checksOf(
-    await examine({ FLEET_URL: url, FLEET_HOME: join(folder, "none"), XDG_STATE_HOME: folder }, BRIEF),
-    "bus.replicas",
-  );
-};
+const settings = () => ({
+  ...environmentOf({
+    busUrl: SERVERS.map((index) => cluster.url(index)).join(","),
+    storeUrl: `lmdb:${folder}/store?shared`,
+  }),
+  FLEET_NATS_MONITOR_URL: SERVERS.map((index) => cluster.monitorUrl(index)).join(", "),
+});
+async function lines(code: CheckCode): Promise<string[]> {
+  const env = { FLEET_URL: settings().FLEET_URL, FLEET_HOME: join(folder, "none"), XDG_STATE_HOME: folder };
+  return checksOf(await examine(env, BRIEF), code).map(({ state, found }) => `${state} ${found}`);
+}
 
 beforeAll(async () => {
-  cluster = await prepareCluster(3, 64 * 2 ** 30);
-  for (const index of [0, 1, 2]) cluster.start(index, 3);
-  const busUrl = [0, 1, 2].map((index) => cluster.url(index)).join(",");
-  const env = environmentOf({ busUrl, storeUrl: `lmdb:${folder}/store?shared` });
+  cluster = await prepareCluster(SERVERS.length, 64 * 2 ** 30);
+  for (const index of SERVERS) cluster.start(index, SERVERS.length);
   // A cluster takes streams when its servers have elected a leader.
-  reader = await vi.waitFor(() => startService("reader", env), SOON);
+  reader = await vi.waitFor(() => startService("reader", settings()), SOON);
 }, TEST_MS);
 afterAll(async () => {
   await reader?.kill9();
@@ -38,17 +42,44 @@ afterAll(async () => {
 });
 
 test(
-  "a killed server is named by the streams that miss its copy",
+  "each server with a monitoring address is examined, not only the connected one",
   async () => {
-    await expect
-      .poll(copies, SOON)
-      .toMatchObject([{ state: "ok", found: "3 copies of each stream, all current" }]);
+    expect(await lines("bus.sync")).toEqual([
+      "ok server-0, server-1, server-2 syncs to disk before it acknowledges",
+    ]);
+  },
+  TEST_MS,
+);
+
+test(
+  "a killed server is named by the streams that miss its copy, and its sync policy is not known",
+  async () => {
+    await expect.poll(() => lines("bus.replicas"), SOON).toEqual(["ok 3 copies of each stream, all current"]);
     await cluster.kill9(2);
     await expect
-      .poll(async () => (await copies()).map(({ state, found }) => `${state} ${found}`), SOON)
+      .poll(() => lines("bus.replicas"), SOON)
       .toContainEqual(
         expect.stringMatching(/^warning FLEET_\w+: server-2 is (offline|\d+ messages? behind)/),
       );
+    await expect
+      .poll(() => lines("bus.sync"), SOON)
+      .toEqual([
+        `not_checked the sync policy of server-2 is not known: no server of the bus answers at ${cluster.monitorUrl(2)}`,
+      ]);
+  },
+  TEST_MS,
+);
+
+test(
+  "a server that acknowledges before it syncs is a failure, also if no service is connected to it, and stops the start of services",
+  async () => {
+    cluster.start(2, SERVERS.length, { syncAlways: false });
+    await expect
+      .poll(() => lines("bus.sync"), SOON)
+      .toEqual(["failed server-2 acknowledges before it syncs to disk"]);
+    // It connects to a server that syncs.
+    const refused = startService("reader", { ...settings(), FLEET_URL: cluster.url(0) });
+    await expect(refused).rejects.toThrow(/ended with 78:[\s\S]*servers=\["server-2"\]/);
   },
   TEST_MS,
 );

@@ -42,7 +42,7 @@ const DATA = {
     artifactsBytes: 1_000_000,
     storeUrl: `lmdb:${join(root, "store")}?shared`,
     busUrl: nats.url,
-    busMonitorUrl: nats.monitorUrl,
+    busMonitorUrls: nats.monitorUrl,
   },
   config: {
     ...readWriterConfig({

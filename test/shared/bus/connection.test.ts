@@ -26,7 +26,7 @@ async function opened(identity: string): Promise<Bus> {
     name: identity,
     identity,
     log: testLog,
-    monitorUrl: () => nats.monitorUrl,
+    monitorUrls: () => nats.monitorUrl,
   });
   open.push(bus);
   return bus;
@@ -92,9 +92,12 @@ test("a server that hangs is reported as a timeout, not as disconnected", async 
   expect(health).toEqual({ ok: false, detail: "no answer in time" });
 });
 
-test("durability is proven by the connected server, and unknown without a monitoring address", async () => {
+test("durability is proven by the connected server, and unknown without its monitoring address", async () => {
   const bus = await opened("proof");
-  expect(await bus.proveDurability()).toEqual({ version: bus.serverVersion, syncAlways: true });
+  expect(await bus.proveDurability()).toEqual({
+    ...{ version: bus.serverVersion, syncAlways: true },
+    ...{ unsafe: [], silent: [] },
+  });
   const blind = await connectBus({ url: nats.url, name: "blind", identity: "blind", log: testLog });
   open.push(blind);
   expect((await blind.proveDurability()).syncAlways).toBe("unknown");
@@ -104,11 +107,12 @@ test("durability is proven by the connected server, and unknown without a monito
     name: "else",
     identity: "else",
     log: testLog,
-    monitorUrl: other.monitorUrl!,
+    monitorUrls: other.monitorUrl!,
   };
   const misled = await connectBus(elsewhere);
   open.push(misled);
-  expect((await misled.proveDurability()).syncAlways).toBe("unknown");
+  // Another server, which proves nothing about this one.
+  expect(await misled.proveDurability()).toMatchObject({ syncAlways: "unknown", silent: [other.monitorUrl] });
   await other.stop();
 });
 

@@ -10,10 +10,12 @@ import { pauseProcess } from "../../harness/processes/pause.ts";
 export interface NatsCluster {
   /** The address of one server. */
   url(index: number): string;
+  /** Its monitoring address. */
+  monitorUrl(index: number): string;
   /** The names of the clients of one server. */
   clientsOf(index: number): Promise<string[]>;
   /** `size`: how many servers the cluster has then, the first ones. */
-  start(index: number, size: number): void;
+  start(index: number, size: number, settings?: { readonly syncAlways: boolean }): void;
   /** Sends SIGKILL; resolves when the process has ended. */
   kill9(index: number): Promise<void>;
   /** Freezes the server until it is killed: it holds its connections and answers nothing. */
@@ -28,12 +30,13 @@ export async function prepareCluster(size: number, storeBytes?: number): Promise
   const running = new Map<number, ChildProcess>();
   const cluster: NatsCluster = {
     url: (index) => servers[index]!.url,
+    monitorUrl: (index) => servers[index]!.monitorUrl,
     async clientsOf(index) {
       const answer = await fetch(new URL("/connz", servers[index]!.monitorUrl));
       const { connections } = (await answer.json()) as { connections: { name?: string }[] };
       return connections.flatMap(({ name = [] }) => name);
     },
-    start: (index, size) => void running.set(index, servers[index]!.start(size)),
+    start: (index, size, settings) => void running.set(index, servers[index]!.start(size, settings)),
     async kill9(index) {
       const server = running.get(index);
       running.delete(index);

@@ -39,7 +39,7 @@ test("the clock of the bus and its storage are read with the rights of a service
     identity: "test",
     log: testLog,
     credentials: { creds: text },
-    monitorUrl: () => nats.monitorUrl,
+    monitorUrls: () => nats.monitorUrl,
   });
   const { storage, sync_always, connections, encrypted, loopback } = await bus.diagnose(Date.now);
   expect({ sync_always, encrypted, loopback }).toEqual({

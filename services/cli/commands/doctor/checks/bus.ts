@@ -15,7 +15,7 @@ import { type CheckOutcome, failed, notChecked, orSound, sound, warning } from "
 import { type BusFacts, type DoctorFacts, isReached } from "../facts.ts";
 
 const MONITOR =
-  "Set FLEET_NATS_MONITOR_URL of a service to the monitoring address of its nats-server, such as http://127.0.0.1:8222.";
+  "Set FLEET_NATS_MONITOR_URL of the services to the monitoring addresses of all nats-servers, such as http://nats-0:8222,http://nats-1:8222.";
 
 export function checkConnection({ bus, url }: DoctorFacts): readonly CheckOutcome[] {
   if (!isReached(bus)) return [failed("bus.connection", bus.problem, bus.fix)];
@@ -53,21 +53,55 @@ function unread({ unasked, services }: BusFacts): readonly CheckOutcome[] {
 }
 
 function checkVersion({ link }: BusFacts, known: readonly BusDiagnosis[]): readonly CheckOutcome[] {
-  const versions = [...new Set([link.serverVersion, ...known.map((one) => one.server_version)])].sort();
+  const versionOf = new Map([
+    [link.serverName, link.serverVersion],
+    ...known.map((one): [string, string] => [one.server, one.server_version]),
+    ...monitored(known).map((one): [string, string] => [one.server, one.server_version ?? ""]),
+  ]);
+  const versions = [...new Set(versionOf.values())].sort();
   const old = versions.filter((version) => !isVersionAtLeast(version, RECOMMENDED_SERVER));
   if (old.length === 0) return [sound("bus.version", `nats-server ${versions.join(", ")}`)];
-  const found = `nats-server ${old.join(", ")} is older than ${RECOMMENDED_SERVER}`;
+  const named = [...versionOf].filter(([, version]) => old.includes(version));
+  const found = `nats-server ${named
+    .map(([name, version]) => `${version} (${name})`)
+    .sort()
+    .join(", ")} is older than ${RECOMMENDED_SERVER}`;
   const fix = `Install nats-server ${RECOMMENDED_SERVER} or newer on each machine of the bus, and restart the servers one after the other.`;
   const isRefused = old.some((version) => !isVersionAtLeast(version, OLDEST_SERVER));
   return [(isRefused ? failed : warning)("bus.version", found, fix)];
 }
 
-function checkSync(known: readonly BusDiagnosis[]): readonly CheckOutcome[] {
-  const unsafe = new Set(known.flatMap((one) => (one.sync_always === false ? [one.server] : [])));
-  const safe = new Set(known.flatMap((one) => (one.sync_always === true ? [one.server] : [])));
-  const unknown = new Set(
-    known.map(({ server }) => server).filter((name) => !safe.has(name) && !unsafe.has(name)),
+/** The servers whose monitoring address answers a service. */
+const monitored = (known: readonly BusDiagnosis[]) =>
+  known.flatMap(({ servers = [] }) =>
+    servers.flatMap((one) => (one.server === null ? [] : { ...one, server: one.server })),
   );
+
+/** The servers that services are connected to, and those that keep copies of streams. */
+function namesOf(known: readonly BusDiagnosis[]): Set<string> {
+  const keepers = known.flatMap(({ streams }) =>
+    streams.flatMap(({ leader, followers }) => [
+      ...(leader ? [leader] : []),
+      ...followers.map(({ server }) => server),
+    ]),
+  );
+  return new Set([...known.map(({ server }) => server), ...keepers]);
+}
+
+/** The monitoring addresses at which no service gets an answer of the bus. */
+function silentAddresses(known: readonly BusDiagnosis[]): string[] {
+  const all = known.flatMap(({ servers = [] }) => servers);
+  const answering = new Set(all.flatMap(({ address, server }) => (server === null ? [] : [address])));
+  return [...new Set(all.map(({ address }) => address))].filter((address) => !answering.has(address)).sort();
+}
+
+function checkSync(known: readonly BusDiagnosis[]): readonly CheckOutcome[] {
+  const reports = [...known, ...monitored(known)];
+  const unsafe = new Set(reports.flatMap((one) => (one.sync_always === false ? [one.server] : [])));
+  const safe = new Set(reports.flatMap((one) => (one.sync_always === true ? [one.server] : [])));
+  const answered = new Set([...unsafe, ...safe, ...monitored(known).map(({ server }) => server)]);
+  const unknown = new Set([...namesOf(known)].filter((name) => !answered.has(name)));
+  const silent = silentAddresses(known);
   const named = (names: ReadonlySet<string>) => [...names].sort().join(", ");
   const problems: CheckOutcome[] = [];
   if (unsafe.size > 0) {
@@ -76,8 +110,15 @@ function checkSync(known: readonly BusDiagnosis[]): readonly CheckOutcome[] {
     problems.push(failed("bus.sync", `${named(unsafe)} acknowledges before it syncs to disk`, fix));
   }
   if (unknown.size > 0) {
-    const why = `the sync policy of ${named(unknown)} is not known: no service has its monitoring address`;
-    problems.push(notChecked("bus.sync", why, MONITOR));
+    const reason =
+      silent.length > 0
+        ? `no server of the bus answers at ${silent.join(", ")}`
+        : "no service has its monitoring address";
+    problems.push(
+      notChecked("bus.sync", `the sync policy of ${named(unknown)} is not known: ${reason}`, MONITOR),
+    );
+  } else if (silent.length > 0) {
+    problems.push(notChecked("bus.sync", `no server of the bus answers at ${silent.join(", ")}`, MONITOR));
   }
   return orSound(problems, () => sound("bus.sync", `${named(safe)} syncs to disk before it acknowledges`));
 }

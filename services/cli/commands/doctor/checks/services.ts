@@ -75,7 +75,7 @@ function checkSilent({ silent, services }: BusFacts): CheckOutcome {
     return notChecked(
       "services.answers",
       "the connections of the bus are not known, so an instance that is frozen cannot be noticed",
-      "Set FLEET_NATS_MONITOR_URL of a service to the monitoring address of its nats-server.",
+      "Set FLEET_NATS_MONITOR_URL of the services to the monitoring addresses of all nats-servers.",
     );
   }
   if (silent.length === 0)
