@@ -77,7 +77,7 @@ describe("silence", () => {
 });
 
 describe("the pause of a loop", () => {
-  test("is long without owners, short with them, and shorter if the loop says so", () => {
+  test("is long without owners, short with them, and shorter if the loop wants that", () => {
     const owners = new MonitoredOwners();
     let soonestMs = 40;
     const [usual, own] = [owners.pause(), owners.pause(() => soonestMs)];
