@@ -298,6 +298,8 @@ export interface Bus {
    * restores what can be restored without losing a message. Throws BusError.
    */
   inspectStreams(o: { repair: boolean }): Promise<StreamFinding[]>;
+  /** The rights that the server has refused to this connection, such as `publish fleet.alert`. */
+  refusedRights(): readonly string[];
   /** The bus as this connection finds it. `now`: the clock that the server's is compared with. Throws BusError. */
   diagnose(now: () => number): Promise<BusDiagnosis>;
   /** Throws StartupError for a server that is too old. */

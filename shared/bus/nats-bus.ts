@@ -226,6 +226,10 @@ export class NatsBus implements Bus {
     return { ...found, refused: this.#refusals.list() };
   }
 
+  refusedRights(): readonly string[] {
+    return this.#refusals.list();
+  }
+
   async #streamAccess(): Promise<ReconcileAccess> {
     const { info } = this.#connection;
     return {

@@ -27,6 +27,8 @@ export interface DiagnosisParts extends ServiceContext {
   readonly service: string;
   readonly instance: string;
   readonly bus: Bus;
+  /** The other connection of the service. */
+  readonly backgroundBus: Bus;
   readonly store: Store;
   readonly format: Format;
   readonly disk: DiskSpace;
@@ -82,7 +84,7 @@ export const diskStatus = ({ uses, freeBytes, totalBytes, minFreeBytes, level }:
 type Examination = Omit<Diagnosis, "received_ms" | "answered_ms">;
 
 function createExamination(parts: DiagnosisParts): () => Promise<Examination> {
-  const { clock, bus, service, instance, format, disk, findings } = parts;
+  const { clock, bus, backgroundBus, service, instance, format, disk, findings } = parts;
   const begin = clock.monotonic();
   const examine = async (): Promise<Examination> => {
     const [store, busDiagnosis, streamFindings] = await Promise.all([
@@ -103,7 +105,10 @@ function createExamination(parts: DiagnosisParts): () => Promise<Examination> {
       layout: format.layout,
       schema_version: SCHEMA_VERSION,
       store,
-      bus: busDiagnosis,
+      bus: busDiagnosis && {
+        ...busDiagnosis,
+        refused: [...new Set([...busDiagnosis.refused, ...backgroundBus.refusedRights()])],
+      },
       findings: streamFindings,
       disks: disk.disks().map(diskStatus),
     };

@@ -136,7 +136,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
       identity: { service: options.service, pid: process.pid, home: options.home },
     });
     closers.add("operations port", () => ops.stop());
-    const own = { service: options.service, instance, findings: inspection.findings };
+    const own = { service: options.service, instance, backgroundBus, findings: inspection.findings };
     closers.add("diagnosis", await serveDiagnosis({ ...context, ...own, bus, store, format, disk }));
     return {
       ...context,
