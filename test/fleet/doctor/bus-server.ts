@@ -14,6 +14,8 @@ import { projectRoot } from "../../harness/project-root.ts";
 interface BusSettings {
   readonly host?: string;
   readonly syncAlways?: boolean;
+  /** The limit of the account of all clients, in bytes. Default: the account has none. */
+  readonly accountBytes?: number;
 }
 
 export interface BusServer {
@@ -21,37 +23,48 @@ export interface BusServer {
   readonly monitorUrl: string;
   /** Resolves when the server answers. */
   start(settings?: BusSettings): Promise<void>;
+  /** The running server reads other settings. Not all can be changed so. */
+  reload(settings: BusSettings): void;
   kill9(): Promise<void>;
   remove(): Promise<void>;
 }
 
-export async function prepareBusServer(): Promise<BusServer> {
-  const found = findNatsServer({ root: projectRoot });
-  if ("problem" in found) throw new Error(found.problem);
+/** `program`: the path of another nats-server. Default: that of the project. */
+export async function prepareBusServer(program?: string): Promise<BusServer> {
+  const path = program ?? ownServer();
   const dir = mkdtempSync(join(tmpdir(), "fleet-bus-"));
   const [port, monitorPort] = [await freePort(), await freePort()];
   const monitorUrl = `http://127.0.0.1:${monitorPort}`;
+  const file = join(dir, "nats.conf");
   let running: ChildProcess | undefined;
+  const configure = ({ host = "127.0.0.1", syncAlways = true, accountBytes }: BusSettings): void => {
+    const sync = syncAlways ? ", sync_interval: always" : "";
+    const jetstream = accountBytes === undefined ? "enabled" : `{ max_file: ${accountBytes}, max_mem: 1MB }`;
+    const lines = [
+      `server_name: "doctor-bus"`,
+      `listen: "${host}:${port}"`,
+      `http: "127.0.0.1:${monitorPort}"`,
+      `max_payload: ${LIMITS.message_bytes_max}`,
+      `jetstream { store_dir: "${dir}", max_file_store: 64GiB${sync} }`,
+      `accounts { FLEET { jetstream: ${jetstream}, users: [{ user: "fleet", password: "fleet" }] } }`,
+      // Clients need no credentials.
+      `no_auth_user: "fleet"\n`,
+    ];
+    writeFileSync(file, lines.join("\n"));
+  };
   const server: BusServer = {
     url: `nats://127.0.0.1:${port}`,
     monitorUrl,
-    async start({ host = "127.0.0.1", syncAlways = true } = {}) {
-      const path = join(dir, "nats.conf");
-      const sync = syncAlways ? ", sync_interval: always" : "";
-      writeFileSync(
-        path,
-        [
-          `server_name: "doctor-bus"`,
-          `listen: "${host}:${port}"`,
-          `http: "127.0.0.1:${monitorPort}"`,
-          `max_payload: ${LIMITS.message_bytes_max}`,
-          `jetstream { store_dir: "${dir}", max_file_store: 64GiB${sync} }\n`,
-        ].join("\n"),
-      );
-      running = spawn(found.path, ["-c", path], { stdio: process.env.FLEET_TEST_LOG ? "inherit" : "ignore" });
+    async start(settings = {}) {
+      configure(settings);
+      running = spawn(path, ["-c", file], { stdio: process.env.FLEET_TEST_LOG ? "inherit" : "ignore" });
       await vi.waitFor(async () => {
         if (!(await fetch(new URL("/healthz", monitorUrl))).ok) throw new Error("not ready");
       }, 20_000);
+    },
+    reload(settings) {
+      configure(settings);
+      running?.kill("SIGHUP");
     },
     async kill9() {
       if (running === undefined || running.exitCode !== null) return;
@@ -66,4 +79,10 @@ export async function prepareBusServer(): Promise<BusServer> {
     },
   };
   return server;
+}
+
+function ownServer(): string {
+  const found = findNatsServer({ root: projectRoot });
+  if ("problem" in found) throw new Error(found.problem);
+  return found.path;
 }

@@ -5,9 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { administratorAuthenticator } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { fill, smallDisk } from "../../harness/small-disk.ts";
 import { callCli } from "../../services/cli/call.ts";
 import { checksOf, examine, problemsOf } from "./examination.ts";
 
@@ -166,6 +167,24 @@ test(
     } finally {
       await other.stop();
     }
+  },
+  START_MS,
+);
+
+test(
+  "a full disk of the machine is a failure of the machine, and of the services on it",
+  async (context) => {
+    const disk = smallDisk(200, context);
+    const other = await startFleet({ FLEET_GATEWAY_PORT: "-1" }, { home: join(disk, "home"), cold: true });
+    onTestFinished(() => other.stop());
+    fill(disk, 10);
+    const report = await examine({ FLEET_HOME: other.home, XDG_STATE_HOME: state });
+    expect(problemsOf(report)).toEqual(["failed disks.services", "failed machine.disk"]);
+    expect(checksOf(report, "machine.disk")[0]).toMatchObject({
+      found: expect.stringMatching(`^the disk of ${other.home} is full: .+ free of `),
+      meaning: expect.stringContaining("spool"),
+      fix: expect.stringContaining("FLEET_HOME"),
+    });
   },
   START_MS,
 );
