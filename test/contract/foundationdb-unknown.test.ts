@@ -1,22 +1,22 @@
 // Unknown commit results on a real server. The client library fails on purpose: it drops commits, and it
 // hides the results of commits that it has made or makes up to five seconds later. The outcome that the store
-// reports must be true in each case, and a command of the repository must take effect once. A separate file,
+// reports must be true in each case, and a command of the repository must take effect once. A separate process,
 // because the library accepts these settings once per process.
 import { setTimeout as pause } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openFormat } from "../../../shared/records/kv/format.ts";
-import { CheckpointRepository } from "../../../shared/records/repository.ts";
-import { openFoundationdb } from "../../../shared/store/drivers/foundationdb.ts";
-import { type Store, StoreError, type Tx } from "../../../shared/store/store.ts";
-import { i64Of, type Space, testSpace, text } from "../../contract/store/space.ts";
-import { create, input } from "../../harness/records/records.ts";
+import { openFormat } from "../../shared/records/kv/format.ts";
+import { CheckpointRepository } from "../../shared/records/repository.ts";
+import { openFoundationdb } from "../../shared/store/drivers/foundationdb.ts";
+import { type Store, StoreError, type Tx } from "../../shared/store/store.ts";
+import { i64Of, type Space, testSpace, text } from "./store/space.ts";
+import { create, input } from "../harness/records/records.ts";
 import {
   type FoundationdbServer,
   missingFoundationdb,
   startFoundationdb,
-} from "../../harness/stores/foundationdb.ts";
-import { COMMIT_SETTLED_MS, injectFailures } from "../../harness/stores/foundationdb-buggify.ts";
+} from "../harness/stores/foundationdb.ts";
+import { COMMIT_SETTLED_MS, injectFailures } from "../harness/stores/foundationdb-buggify.ts";
 
 const PERCENT = 10;
 const COMMANDS = 200;
