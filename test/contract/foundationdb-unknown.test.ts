@@ -9,7 +9,6 @@ import { openFormat } from "../../shared/records/kv/format.ts";
 import { CheckpointRepository } from "../../shared/records/repository.ts";
 import { openFoundationdb } from "../../shared/store/drivers/foundationdb.ts";
 import { type Store, StoreError, type Tx } from "../../shared/store/store.ts";
-import { i64Of, type Space, testSpace, text } from "./store/space.ts";
 import { create, input } from "../harness/records/records.ts";
 import {
   type FoundationdbServer,
@@ -17,6 +16,7 @@ import {
   startFoundationdb,
 } from "../harness/stores/foundationdb.ts";
 import { COMMIT_SETTLED_MS, injectFailures } from "../harness/stores/foundationdb-buggify.ts";
+import { i64Of, type Space, testSpace, text } from "./store/space.ts";
 
 const PERCENT = 10;
 const COMMANDS = 200;
