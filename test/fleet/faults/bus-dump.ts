@@ -4,11 +4,12 @@ import { join } from "node:path";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { HEADERS, STREAMS } from "../../../shared/protocol/subjects.ts";
+import type { BusServers } from "./environment/bus/bus-servers.ts";
 
 /** Writes `bus.json` into the folder: the server's view of every stream and consumer, and the messages in the queue. */
-export async function dumpBus(url: string, folder: string): Promise<void> {
+export async function dumpBus(bus: BusServers, folder: string): Promise<void> {
   try {
-    const connection = await connect({ servers: url.split(","), timeout: 5_000 });
+    const connection = await connect({ ...bus.connectionOptions, timeout: 5_000 });
     const manager = await jetstreamManager(connection);
     const streams = [];
     for (const name of Object.values(STREAMS)) {

@@ -29,6 +29,7 @@ import {
   type FinalTask,
   versionName,
 } from "./checker/evidence.ts";
+import type { BusServers } from "./environment/bus/bus-servers.ts";
 
 const READ = { label: "final_state", deadlineMs: 60_000 } as const;
 const TASKS_MAX = 10_000;
@@ -152,9 +153,9 @@ async function readHashes(
 
 /** Reads the events, alerts, dead letters and exit reports, the oldest first, including duplicates. */
 export async function readStreams(
-  url: string,
+  bus: BusServers,
 ): Promise<Pick<FinalState, "events" | "alerts" | "dead" | "exits">> {
-  const connection = await connect({ servers: url.split(","), timeout: 10_000 });
+  const connection = await connect({ ...bus.connectionOptions, timeout: 10_000 });
   try {
     const events: FleetEvent[] = [];
     await eachMessage(connection, STREAMS.events, (message) => events.push(message.json<FleetEvent>()));

@@ -59,7 +59,7 @@ export async function recover(
   stopTakers: () => Promise<void>,
 ): Promise<Repair> {
   const bus = await directBus(fleet);
-  const connection = await connect({ servers: fleet.bus.url.split(","), timeout: 10_000 });
+  const connection = await connect({ ...fleet.bus.connectionOptions, timeout: 10_000 });
   try {
     let limitMs = idleMs;
     const becomeIdle = async (): Promise<Idle> => {
@@ -92,15 +92,10 @@ function added(one: Readonly<Record<string, number>>, other: typeof one): Record
 }
 
 /** A connection without a proxy. */
-function directBus(fleet: FaultFleet): Promise<Bus> {
+function directBus({ bus: { url, credentials } }: FaultFleet): Promise<Bus> {
   const log = createLogger({ service: "faults", level: "silent" });
-  return connectBus({
-    url: fleet.bus.url,
-    name: "faults",
-    identity: "faults",
-    log,
-    connectTimeoutMs: 10_000,
-  });
+  const options = { url, name: "faults", identity: "faults", log, connectTimeoutMs: 10_000 };
+  return connectBus({ ...options, ...credentials });
 }
 
 interface Idle {

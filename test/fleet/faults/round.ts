@@ -119,7 +119,7 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
     const recovered = await finish(fleet, folders, o.broken === null ? IDLE_MS.correct : IDLE_MS.broken);
     const history = pairedHistory(readHistory(folders.history));
     await fleet.close();
-    const streams = await readStreams(fleet.bus.url);
+    const streams = await readStreams(fleet.bus);
     const { unpublished, ...stored } = await readStore(storeUrl);
     const finalState = { ...stored, ...streams, events: [...streams.events, ...unpublished] };
     const kills = [...faults.kills, ...fleet.killsAtPoints.map(({ at }) => at)];
@@ -294,7 +294,7 @@ async function keepEvidence(
   violations: readonly Violation[],
 ): Promise<string | null> {
   const isFine = violations.length === 0;
-  if (!isFine) await dumpBus(fleet.bus.url, folders.root);
+  if (!isFine) await dumpBus(fleet.bus, folders.root);
   await fleet.bus.stop();
   if (isFine && !o.keepEvidence) {
     folders.remove();

@@ -34,7 +34,7 @@ test("no command is lost, and no agent sees an error, while every process is upg
     const report = JSON.parse(readFileSync(json, "utf8")) as { violations: number; rounds: RoundResult[] };
     const [round] = report.rounds as [RoundResult];
     expect(report.violations, output).toBe(0);
-    expect(round.faults).toEqual({ upgrade: 8, downgrade: 8 });
+    expect(round.faults).toEqual({ upgrade: 10, downgrade: 10 });
     expect(round.restarts).toEqual({ after_kill: 0, own: 0 });
     expect(round.checked.audit_entries).toBeGreaterThan(50);
     expect(round.checked.reads).toBeGreaterThan(20);

@@ -8,6 +8,7 @@ import { createLogger, type Logger } from "../../../../shared/runtime/observabil
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
 import { seededRandom } from "../../../load/workload.ts";
 import type { AgentContext } from "./agent.ts";
+import { ownCredentials } from "./agent-credentials.ts";
 import { BusRecorder } from "./bus-recorder.ts";
 import { connectAgent } from "./client.ts";
 import { Copies } from "./copies.ts";
@@ -24,6 +25,8 @@ export interface AgentGroupArguments {
   readonly spoolFolder: string;
   /** The folder of the tree whose SDK the agents use. Default: this tree. */
   readonly sdkTree?: string;
+  /** The folder of the fleet's keys. Absent: the bus needs no credentials. */
+  readonly keysFolder?: string;
 }
 
 /** The message to the parent with the calls since the last message. It is for display; the verdict uses the history. */
@@ -76,16 +79,14 @@ export class AgentGroup {
 
   /** Connects an agent of this process; `wrapped` adds a layer over its recorded bus. */
   async connect(index: number, wrapped = (bus: Bus): Bus => bus): Promise<AgentContext> {
-    const { name, seed, url, spoolFolder } = this.#options;
+    const { name, seed, url, spoolFolder, keysFolder } = this.#options;
     const agentId = `${name}-${index}`;
     const recorded = (bus: Bus): Bus => wrapped(this.recorder.recorded(bus));
     const client = await connectAgent({
-      sdk: await this.#sdk,
-      url,
-      agentId,
-      spoolFolder,
-      log: this.log,
-      recorded,
+      ...{ sdk: await this.#sdk, url, agentId, spoolFolder, log: this.log, recorded },
+      ...(keysFolder !== undefined && {
+        credentials: { creds: await ownCredentials(keysFolder, agentId) },
+      }),
     });
     return {
       client,

@@ -1,6 +1,7 @@
 /** An agent's client: the SDK with all its delivery paths (writer, queue, spool), over a recorded bus. */
 import { join } from "node:path";
 import type { Bus } from "../../../../shared/bus/bus.ts";
+import type { BusCredentials } from "../../../../shared/bus/connection.ts";
 import { DEFAULT_TENANT } from "../../../../shared/protocol/ids.ts";
 import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createLogger, type Logger } from "../../../../shared/runtime/observability/log.ts";
@@ -23,14 +24,18 @@ export interface AgentConnection {
   /** The folder of the spools of all agents. */
   readonly spoolFolder: string;
   readonly log: Logger;
+  /** Absent: the bus needs none. */
+  readonly credentials?: BusCredentials | undefined;
   readonly recorded: (bus: Bus) => Bus;
 }
 
 /** Connects as `connect` of the SDK does; resolves even while the bus is unavailable. */
 export async function connectAgent(o: AgentConnection): Promise<FleetClient> {
-  const { sdk, url, agentId, log } = o;
-  const open = async () =>
-    o.recorded(await sdk.connectBus({ url, name: agentId, identity: agentId, log, connectTimeoutMs: 2_000 }));
+  const { sdk, url, agentId, log, credentials } = o;
+  const options = { url, name: agentId, identity: agentId, log, connectTimeoutMs: 2_000 };
+  // The rights of an agent are those within its tenant.
+  const own = credentials === undefined ? options : { ...options, tenant: DEFAULT_TENANT, credentials };
+  const open = async () => o.recorded(await sdk.connectBus(own));
   return sdk.connectClient(open, {
     ...settings,
     agentId,

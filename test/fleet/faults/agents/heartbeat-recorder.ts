@@ -7,6 +7,7 @@ import { heartbeatSchema } from "../../../../shared/protocol/heartbeat.ts";
 import { SUBJECTS } from "../../../../shared/protocol/subjects.ts";
 import { createLogger } from "../../../../shared/runtime/observability/log.ts";
 import type { HeartbeatRecord } from "../checker/evidence.ts";
+import type { BusServers } from "../environment/bus/bus-servers.ts";
 
 export interface HeartbeatRecorder {
   /** The heartbeats of agents that had a task, in the order of their arrival. */
@@ -14,8 +15,8 @@ export interface HeartbeatRecorder {
   close(): Promise<void>;
 }
 
-/** `urls`: every server of the bus. A heartbeat that a watchdog received by any of them is recorded although one of them is down. */
-export async function startHeartbeatRecorder(urls: readonly string[]): Promise<HeartbeatRecorder> {
+/** Listens at every server of the bus: a heartbeat that a watchdog received by any of them is recorded although one of them is down. */
+export async function startHeartbeatRecorder({ all, credentials }: BusServers): Promise<HeartbeatRecorder> {
   const log = createLogger({ service: "faults", level: "silent" });
   const heartbeats: HeartbeatRecord[] = [];
   const known = new Set<string>();
@@ -25,7 +26,7 @@ export async function startHeartbeatRecorder(urls: readonly string[]): Promise<H
     if (task === undefined || fence === undefined) return;
     const name = `${agent} ${task} ${fence} ${sent_at} ${deadline}`;
     // Another server has delivered it already.
-    if (urls.length > 1 && known.has(name)) return;
+    if (all.length > 1 && known.has(name)) return;
     known.add(name);
     heartbeats.push({
       ...{ agent, task, fence, sentAt: Date.parse(sent_at), receivedAt: Date.now() },
@@ -33,9 +34,9 @@ export async function startHeartbeatRecorder(urls: readonly string[]): Promise<H
     });
   };
   const buses = await Promise.all(
-    urls.map((url, i) => {
+    all.map(({ url }, i) => {
       const name = `heartbeat-recorder-${i}`;
-      return connectBus({ url, name, identity: name, log, connectTimeoutMs: 10_000 });
+      return connectBus({ url, name, identity: name, log, connectTimeoutMs: 10_000, ...credentials });
     }),
   );
   for (const bus of buses) await bus.subscribe(SUBJECTS.everyHeartbeat, ({ body }) => record(body));

@@ -16,14 +16,16 @@ export interface SdkOfTree
     Pick<Sdk, "runAgent">,
     Pick<Failure, "classOfError"> {}
 
+/** Loads a module of a tree. `path`: relative to its folder. */
+export const loadFrom = <T>(tree: string, path: string): Promise<T> =>
+  import(pathToFileURL(join(tree, path)).href) as Promise<T>;
+
 /** `tree`: its folder. Default: this tree. */
 export async function loadSdk(tree = projectRoot): Promise<SdkOfTree> {
-  const load = <T>(path: string): Promise<T> =>
-    import(pathToFileURL(join(tree, "shared", path)).href) as Promise<T>;
-  const { connectBus } = await load<Connection>("bus/connection.ts");
-  const { connectClient } = await load<Connect>("sdk/client/connect.ts");
-  const { spoolName } = await load<SpoolList>("sdk/spool/spool-list.ts");
-  const { runAgent } = await load<Sdk>("sdk/sdk.ts");
-  const { classOfError } = await load<Failure>("sdk/agent/failure.ts");
+  const { connectBus } = await loadFrom<Connection>(tree, "shared/bus/connection.ts");
+  const { connectClient } = await loadFrom<Connect>(tree, "shared/sdk/client/connect.ts");
+  const { spoolName } = await loadFrom<SpoolList>(tree, "shared/sdk/spool/spool-list.ts");
+  const { runAgent } = await loadFrom<Sdk>(tree, "shared/sdk/sdk.ts");
+  const { classOfError } = await loadFrom<Failure>(tree, "shared/sdk/agent/failure.ts");
   return { connectBus, connectClient, spoolName, runAgent, classOfError };
 }

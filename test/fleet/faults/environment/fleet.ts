@@ -1,7 +1,7 @@
 /**
  * The fleet under test: the servers of the bus, services and agents as separate processes, each connected to the bus through proxies of its own. `alone`
  * is one process with every service, like the standalone fleet; `several` is two of each service on one store; `rolling` has the programs that
- * operators start, with a gateway, for upgrades. The dispatcher alone has no proxy, because it has no faults.
+ * operators start, with a gateway, signing services and credentials, for upgrades. The dispatcher alone has no proxy, because it has no faults.
  */
 import { join } from "node:path";
 import { freePort } from "../../../harness/free-port.ts";
@@ -9,7 +9,8 @@ import { projectRoot } from "../../../harness/project-root.ts";
 import { seededRandom } from "../../../load/workload.ts";
 import { type HeartbeatRecorder, startHeartbeatRecorder } from "../agents/heartbeat-recorder.ts";
 import { instant } from "../agents/history.ts";
-import { type HttpCaller, makeApiKey, startHttpCaller } from "../upgrade/http-caller.ts";
+import { makeAccess, makeApiKey, type RoundAccess } from "../upgrade/access.ts";
+import { HTTP_CALLER, type HttpCaller, startHttpCaller } from "../upgrade/http-caller.ts";
 import type { DispatcherMessage } from "../workers/dispatcher.ts";
 import { openStoreDamager, type StoreDamager } from "../workers/store-damage.ts";
 import type { DamageRequest } from "../workers/workers.ts";
@@ -73,6 +74,7 @@ export interface KillAtPoint {
 /** The time until a killed process is restarted. */
 const RESTART_MS = 200;
 const READY_MS = 100_000;
+const RUNNER = "runner";
 
 /** Whether other processes can open the store; one broken build needs it for the damage. */
 export const isShared = ({ shape, broken }: Pick<FleetOptions, "shape" | "broken">): boolean =>
@@ -82,18 +84,17 @@ const hasRunner = ({ shape }: Pick<FleetOptions, "shape">): boolean => shape !==
 
 /** Throws when the fleet does not start; the processes that were started are killed. */
 export async function startFaultFleet(o: FleetOptions): Promise<FaultFleet> {
-  const bus = await superviseBus(join(o.folders.data, "nats"), {
-    size: o.busServers,
-    isLarge: o.shape === "rolling",
-  });
+  const access = o.shape === "rolling" ? await makeAccess(o.folders.root, RUNNER) : undefined;
+  const bus = await superviseBus(join(o.folders.data, "nats"), { size: o.busServers, access });
   const killsAtPoints: KillAtPoint[] = [];
-  const heartbeatRecorder = await startHeartbeatRecorder(bus.all.map(({ url }) => url));
+  const heartbeatRecorder = await startHeartbeatRecorder(bus);
   const setup: FleetSetup = {
     ...o,
     killsUntil: instant() + 1_000 * o.killsMs,
     policyFile: writePolicy(join(o.folders.root, "policy.json"), silenceOf(o)),
     streamBytes: bus.storeBytesMax,
     onKillPoint: (point) => killsAtPoints.push({ point, at: Date.now() }),
+    access,
   };
   const starter = new ProcessStarter(setup, bus);
   const destroy = (): void => {
@@ -101,7 +102,7 @@ export async function startFaultFleet(o: FleetOptions): Promise<FaultFleet> {
     bus.destroy();
   };
   try {
-    const { services, gateway } = await startServices(o, starter);
+    const { services, gateway } = await startServices(setup, starter);
     const takers = await starter.startGroup("takers", o.seed + 5_000, takerProcess);
     await allReady(takers);
     const agents = await starter.startGroup("agents", o.seed, agentProcess(instant()));
@@ -181,27 +182,39 @@ class ProcessStarter {
   }
 }
 
-async function startServices(o: FleetOptions, starter: ProcessStarter) {
+async function startServices(o: FleetSetup, starter: ProcessStarter) {
   const services: SupervisedProcess[] = [];
   for (const [i, [name, roles]] of SHAPES[o.shape].entries()) {
     const program = o.shape === "rolling" ? mainProcess(roles[0], await freePort()) : serviceProcess(roles);
     services.push(await starter.startService(name, o.seed + 100 + i, program));
   }
   await allReady(services);
-  const gateway = o.shape === "rolling" ? await gatewayOf(o) : undefined;
-  if (gateway !== undefined)
+  const gateway = o.access === undefined ? undefined : await gatewayOf(o, o.access);
+  if (gateway !== undefined) {
+    const signer = async (i: number) =>
+      services.push(
+        await starter.startService(
+          `signer-${i}`,
+          o.seed + 6_600 + i,
+          mainProcess("signer", await freePort()),
+        ),
+      );
+    // Each of them with another kind beside it, so that a short run replaces them together.
+    await signer(1);
     services.push(await starter.startService("gateway", o.seed + 6_500, gateway.program));
+    await signer(2);
+  }
   // The runner has the same faults as the services.
-  if (hasRunner(o)) services.push(await starter.startService("runner", o.seed + 6_000, runnerProcess));
+  if (hasRunner(o)) services.push(await starter.startService(RUNNER, o.seed + 6_000, runnerProcess));
   await allReady(services);
   return { services, gateway };
 }
 
 /** The program of the gateway, and the start of its caller. */
-async function gatewayOf({ folders, seed }: FleetOptions) {
+async function gatewayOf({ folders, seed }: FleetOptions, access: RoundAccess) {
   const [opsPort, port] = [await freePort(), await freePort()];
   const keys = join(folders.root, "api-keys");
-  const key = makeApiKey(keys);
+  const key = await makeApiKey(keys, HTTP_CALLER, access);
   const settings = { FLEET_GATEWAY_PORT: String(port), FLEET_GATEWAY_KEYS: keys };
   const url = `http://127.0.0.1:${port}`;
   return {

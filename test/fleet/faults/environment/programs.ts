@@ -5,6 +5,7 @@ import { projectRoot } from "../../../harness/project-root.ts";
 import type { AgentGroupArguments, Progress } from "../agents/agent-group.ts";
 import type { AgentsArguments } from "../agents/agents.ts";
 import type { TakersArguments } from "../agents/takers.ts";
+import type { RoundAccess } from "../upgrade/access.ts";
 import type { DispatcherArguments, TaskStarted } from "../workers/dispatcher.ts";
 import type { LaunchedAgentArguments } from "../workers/launched-agent.ts";
 import { HEALTHY as HEALTHY_TYPE, LAUNCHED, WORKER } from "../workers/task-kinds.ts";
@@ -69,6 +70,8 @@ export interface FleetSetup extends FleetOptions {
   readonly policyFile: string;
   readonly streamBytes: number;
   readonly onKillPoint: (point: string) => void;
+  /** undefined: the bus needs no credentials. */
+  readonly access: RoundAccess | undefined;
 }
 
 export type Program = (
@@ -84,12 +87,12 @@ export type Program = (
 
 /** The environment of every service. */
 const serviceEnvironment = (
-  { storeUrl, retention, policyFile }: FleetSetup,
+  { storeUrl, retention, policyFile, access }: FleetSetup,
   url: string,
 ): Record<string, string> => ({
   FLEET_URL: url,
   FLEET_STORE: storeUrl,
-  FLEET_AUTH: "off",
+  ...(access === undefined && { FLEET_AUTH: "off" }),
   FLEET_POLICY: policyFile,
   FLEET_AGENT_TYPES: [WORKER, HEALTHY_TYPE, LAUNCHED].join(),
   // Short, so that a round has many finalizations by the fleet itself.
@@ -100,16 +103,37 @@ const serviceEnvironment = (
   FLEET_LOG_LEVEL: "warn",
 });
 
-/** A process as operators start it: the program of a service, which says at its operations port when it is ready. */
+/** The settings with the credentials of a service. A gateway acts for the holders of its API keys. */
+function credentialsOf(service: Role | "gateway" | "signer", access: RoundAccess | undefined) {
+  if (access === undefined || service === "gateway") return {};
+  return {
+    FLEET_NATS_CREDS: join(access.files, `${service}.creds`),
+    ...(service === "signer" && {
+      FLEET_SIGNER_KEYS: join(access.files, "signer.keys"),
+      FLEET_SIGNER_CONFIG: join(access.files, "signer.json"),
+    }),
+  };
+}
+
+/** A process as operators start it: the program of a service, which reports at its operations port when it is ready. */
 export const mainProcess =
-  (service: Role | "gateway", opsPort: number, more: Readonly<Record<string, string>> = {}): Program =>
+  (
+    service: Role | "gateway" | "signer",
+    opsPort: number,
+    more: Readonly<Record<string, string>> = {},
+  ): Program =>
   (o, { name, url, tree }) => ({
     name,
     program: `services/${service}/main.ts`,
     ...(tree !== undefined && { tree }),
     parameters: () => ({}),
     readyUrl: `http://127.0.0.1:${opsPort}/readyz`,
-    env: { ...serviceEnvironment(o, url), FLEET_OPS_PORT: String(opsPort), ...more },
+    env: {
+      ...serviceEnvironment(o, url),
+      ...credentialsOf(service, o.access),
+      FLEET_OPS_PORT: String(opsPort),
+      ...more,
+    },
     logFile: join(o.folders.logs, `${name}.log`),
   });
 
@@ -131,7 +155,7 @@ export const serviceProcess =
   });
 
 const groupProcess = <A extends AgentGroupArguments>(
-  { folders, onProgress, onKillPoint }: FleetSetup,
+  { folders, onProgress, onKillPoint, access }: FleetSetup,
   { name, seed, url, tree }: Parameters<Program>[1],
   own: {
     readonly program: string;
@@ -149,6 +173,7 @@ const groupProcess = <A extends AgentGroupArguments>(
     historyFolder: folders.history,
     spoolFolder: join(folders.data, "spool"),
     ...(tree !== undefined && { sdkTree: tree }),
+    ...(access !== undefined && { keysFolder: access.keys }),
     ...own.further,
   }),
   env: {},
@@ -203,11 +228,13 @@ const LAUNCHED_MAX = 3;
 
 /** The runner with the program of its agents, which it starts for each task. */
 export const runnerProcess: Program = (o, its) => {
-  const { folders, killsUntil } = o;
+  const { folders, killsUntil, access } = o;
   const folder = join(folders.data, "runner");
-  const parameters: LaunchedAgentArguments = { seed: its.seed, historyFolder: folders.history, killsUntil };
-  const { tree = projectRoot } = its;
-  const command = [process.execPath, join(tree, LAUNCHED_PROGRAM), JSON.stringify(parameters)];
+  const parameters: LaunchedAgentArguments = {
+    ...{ seed: its.seed, historyFolder: folders.history, killsUntil },
+    ...(its.tree !== undefined && { sdkTree: its.tree }),
+  };
+  const command = [process.execPath, join(projectRoot, LAUNCHED_PROGRAM), JSON.stringify(parameters)];
   const agents = { [LAUNCHED]: { command, heartbeats: false, max_agents: LAUNCHED_MAX } };
   const settings = join(folders.root, "runner.json");
   writeFileSync(settings, JSON.stringify({ agents, max_agents: LAUNCHED_MAX, grace_ms: 5_000 }));
@@ -217,9 +244,9 @@ export const runnerProcess: Program = (o, its) => {
   });
   return {
     ...rest,
-    tree,
     env: {
       ...env,
+      ...(access !== undefined && { FLEET_NATS_CREDS: join(access.files, "runner.creds") }),
       FLEET_URL: its.url,
       FLEET_RUNNER_CONFIG: settings,
       FLEET_RUNNER_DIR: folder,

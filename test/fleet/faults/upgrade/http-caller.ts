@@ -5,13 +5,11 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
-import { createApiKey } from "../../../../shared/bus/api-keys.ts";
-import { DEFAULT_TENANT } from "../../../../shared/protocol/ids.ts";
 import { createWorkload } from "../../../load/workload.ts";
 import { committedFacts } from "../agents/copies.ts";
 import { type DoneLine, HistoryWriter, instant } from "../agents/history.ts";
 
-const AGENT = "http-caller";
+export const HTTP_CALLER = "http-caller";
 const PAUSE_MS = 40;
 const RETRY_MS = 50;
 /** The gateway starts again within this time, also on a busy machine. */
@@ -25,20 +23,13 @@ export interface HttpCaller {
   stop(): Promise<void>;
 }
 
-/** A key for the folder of API keys of a gateway on a bus without credentials. */
-export function makeApiKey(folder: string): string {
-  const holder = { tenant: DEFAULT_TENANT, name: AGENT, role: "agent", scopes: null, grant: null } as const;
-  const none = { account: null, credentials: null, expiresAt: null };
-  return createApiKey(folder, { ...holder, ...none, now: new Date() }).key;
-}
-
 export function startHttpCaller(o: {
   readonly url: string;
   readonly key: string;
   readonly historyFolder: string;
   readonly seed: number;
 }): HttpCaller {
-  const history = new HistoryWriter(join(o.historyFolder, `${AGENT}.jsonl`));
+  const history = new HistoryWriter(join(o.historyFolder, `${HTTP_CALLER}.jsonl`));
   const texts = createWorkload(o.seed);
   const stopping = new AbortController();
   const headers = { authorization: `Bearer ${o.key}`, "content-type": "application/json" };
@@ -60,8 +51,8 @@ export function startHttpCaller(o: {
   const one = async (n: number): Promise<void> => {
     const task = `http-${Math.floor(n / PER_TASK)}`;
     const id = uuidv7();
-    const call = `${AGENT}/${n}`;
-    const line = { call, op: "create", agent: AGENT, task, command_id: id } as const;
+    const call = `${HTTP_CALLER}/${n}`;
+    const line = { call, op: "create", agent: HTTP_CALLER, task, command_id: id } as const;
     const { execution_state } = texts.checkpoint(1, n);
     const body = JSON.stringify({ task_id: task, agent_type: "implementation", execution_state });
     await history.append({ line: "call", at: instant(), ...line });
@@ -75,7 +66,7 @@ export function startHttpCaller(o: {
     await history.append({ line: "done", call, at: instant(), ...ending });
     const read = await send(`/checkpoints/${id}`, { headers }).catch(() => undefined);
     if (read?.ok || ending.outcome !== "committed") return;
-    const failed = { call: `${call}/read`, op: "get", agent: AGENT, task, checkpoint_id: id } as const;
+    const failed = { call: `${call}/read`, op: "get", agent: HTTP_CALLER, task, checkpoint_id: id } as const;
     await history.append({ line: "call", at: instant(), ...failed });
     const code = `HTTP ${read?.status}`;
     await history.append({ line: "done", call: failed.call, at: instant(), outcome: "unknown", code });

@@ -1,6 +1,6 @@
 /**
  * The rolling replacement of all processes of a fleet: one after the other stops by SIGTERM, and a process of the other tree takes its place
- * when it has ended. The order is that of deploy/UPGRADES.md, and the reverse one on the way back. A short run replaces two at a time.
+ * when it has ended. The order is that of deploy/UPGRADES.md, and the reverse one on the way back. A short run replaces up to three at a time.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { instant } from "../agents/history.ts";
@@ -17,7 +17,7 @@ export async function rollThrough(
   { replacements }: FaultFleet,
   { durationMs, signal }: { readonly durationMs: number; readonly signal: AbortSignal },
 ): Promise<RollingResult> {
-  const groups = groupsOf(replacements, durationMs < ONE_BY_ONE_MS ? 2 : 1);
+  const groups = groupsOf(replacements, durationMs < ONE_BY_ONE_MS ? 3 : 1);
   const begin = performance.now();
   const counts: Record<string, number> = {};
   const periods: { kind: string; begin: number; end: number }[] = [];
@@ -40,7 +40,7 @@ export async function rollThrough(
   return { counts, kills: [], periods };
 }
 
-/** Neighbours of different kinds, at most `size` of them: never both writers or both readers. */
+/** Neighbours of different kinds, at most `size` of them: never both writers, both readers or both signing services. */
 function groupsOf(all: readonly Replaceable[], size: number): Replaceable[][] {
   const groups: Replaceable[][] = [];
   const kind = ({ name }: Replaceable): string => name.replace(/-\d+$/, "");

@@ -1,8 +1,12 @@
 /** The bus under test: one server as the standalone fleet starts it, or the servers of one cluster, each with its own faults. */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { credsAuthenticator, type NodeConnectionOptions } from "@nats-io/transport-node";
+import { findNatsServer } from "../../../../../deploy/local/nats-binary.mjs";
 import { type NatsServer, startNatsServer } from "../../../../../services/standalone/nats/server.ts";
+import type { BusCredentials } from "../../../../../shared/bus/connection.ts";
 import { LIMITS } from "../../../../../shared/protocol/limits.ts";
 import { createLogger } from "../../../../../shared/runtime/observability/log.ts";
 import {
@@ -10,8 +14,10 @@ import {
   type ClusterServer,
   prepareServers,
 } from "../../../../harness/clustered-servers.ts";
+import { freePort } from "../../../../harness/free-port.ts";
 import { whenThisProcessEnds } from "../../../../harness/processes/orphan-guard.ts";
 import { projectRoot } from "../../../../harness/project-root.ts";
+import type { RoundAccess } from "../../upgrade/access.ts";
 import { type RunningServer, SupervisedNats } from "./supervised-nats.ts";
 
 const log = createLogger({ service: "faults", level: "silent" });
@@ -20,23 +26,34 @@ const STOP_MS = 10_000;
 const POLL_MS = 50;
 const ANSWER_MS = 1_000;
 
-/** For services that do not know the limit of the server: room for streams of the sizes that they want. */
-const LARGE_STORE_BYTES = 40_000_000_000;
-
-/** Starts the servers, with all their files in `dir`. Resolves when they serve streams. `isLarge`: the streams have their whole sizes. */
-export function superviseBus(
+/**
+ * Starts the servers, with all their files in `dir`. Resolves when they serve streams. `access`: one server with the configuration of an
+ * administrator, which refuses connections without credentials and gives the streams their whole sizes.
+ */
+export async function superviseBus(
   dir: string,
-  { size, isLarge }: { readonly size: number; readonly isLarge: boolean },
+  { size, access }: { readonly size: number; readonly access: RoundAccess | undefined },
 ): Promise<BusServers> {
-  return size === 1 ? superviseServer(dir, isLarge) : superviseCluster(dir, size);
+  mkdirSync(dir, { recursive: true });
+  if (access !== undefined)
+    return superviseAll([await guardedServer(dir, access)], dir, access.administrator);
+  return size === 1 ? superviseServer(dir) : superviseAll(await prepareServers(size, dir), dir);
 }
 
-async function superviseServer(dir: string, isLarge: boolean): Promise<BusServers> {
-  if (isLarge) {
-    mkdirSync(dir, { recursive: true });
-    // The server keeps the limit of an earlier start.
-    writeFileSync(join(dir, "nats.conf"), `max_file_store: ${LARGE_STORE_BYTES}\n`);
-  }
+/** A server as an administrator starts it. */
+async function guardedServer(dir: string, { files }: RoundAccess): Promise<ClusterServer> {
+  const found = findNatsServer({ root: projectRoot });
+  if ("problem" in found) throw new Error(found.problem);
+  const [port, monitor] = [await freePort(), await freePort()];
+  const args = ["-c", join(files, "nats.conf"), "-a", "127.0.0.1", "-p", String(port), "-m", String(monitor)];
+  return {
+    ...{ name: "nats", port, url: `nats://127.0.0.1:${port}`, monitorUrl: `http://127.0.0.1:${monitor}` },
+    // The folder of the streams in the configuration is relative to it.
+    start: () => spawn(found.path, args, { cwd: dir, stdio: "ignore" }),
+  };
+}
+
+async function superviseServer(dir: string): Promise<BusServers> {
   const start = (port: number): Promise<NatsServer> =>
     startNatsServer({
       ...{ root: projectRoot, env: process.env, dir, log, port },
@@ -47,17 +64,20 @@ async function superviseServer(dir: string, isLarge: boolean): Promise<BusServer
   return new BusServers([new SupervisedNats(server, { name: "nats", dir, restart })]);
 }
 
-async function superviseCluster(dir: string, size: number): Promise<BusServers> {
-  mkdirSync(dir, { recursive: true });
-  const prepared = await prepareServers(size, dir);
+async function superviseAll(
+  prepared: readonly ClusterServer[],
+  dir: string,
+  credentials?: string,
+): Promise<BusServers> {
+  const size = prepared.length;
   const servers = prepared.map((one) => {
     const restart = async () => startClustered(one, size);
     return new SupervisedNats(startClustered(one, size), { name: one.name, dir, restart });
   });
-  const bus = new BusServers(servers);
+  const bus = new BusServers(servers, credentials);
   if (await bus.settled(START_MS)) return bus;
   bus.destroy();
-  throw new Error("the cluster of the bus did not start");
+  throw new Error("the servers of the bus did not start");
 }
 
 function startClustered(one: ClusterServer, size: number): RunningServer {
@@ -92,8 +112,26 @@ interface StreamDetails {
 export class BusServers {
   readonly all: readonly SupervisedNats[];
 
-  constructor(all: readonly SupervisedNats[]) {
+  readonly #credentials: string | undefined;
+
+  /** `credentials`: the content of a credentials file without restrictions. */
+  constructor(all: readonly SupervisedNats[], credentials?: string) {
     this.all = all;
+    this.#credentials = credentials;
+  }
+
+  /** With which a part of the round without restrictions connects. */
+  get credentials(): { readonly credentials?: BusCredentials } {
+    return this.#credentials === undefined ? {} : { credentials: { creds: this.#credentials } };
+  }
+
+  /** The same for the client library itself. */
+  get connectionOptions(): NodeConnectionOptions {
+    const creds = this.#credentials;
+    return {
+      servers: this.url.split(","),
+      ...(creds !== undefined && { authenticator: credsAuthenticator(Buffer.from(creds)) }),
+    };
   }
 
   /** The addresses of the servers, separated by commas. */
