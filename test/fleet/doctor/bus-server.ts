@@ -14,8 +14,8 @@ import { projectRoot } from "../../harness/project-root.ts";
 interface BusSettings {
   readonly host?: string;
   readonly syncAlways?: boolean;
-  /** The limit of the account of all clients, in bytes. Default: the account has none. */
-  readonly accountBytes?: number;
+  /** The limit of a common account of all clients, in bytes. Default: no accounts. */
+  readonly accountBytes?: number | "none";
 }
 
 export interface BusServer {
@@ -39,16 +39,19 @@ export async function prepareBusServer(program?: string): Promise<BusServer> {
   let running: ChildProcess | undefined;
   const configure = ({ host = "127.0.0.1", syncAlways = true, accountBytes }: BusSettings): void => {
     const sync = syncAlways ? ", sync_interval: always" : "";
-    const jetstream = accountBytes === undefined ? "enabled" : `{ max_file: ${accountBytes}, max_mem: 1MB }`;
+    const limit = accountBytes === "none" ? "enabled" : `{ max_file: ${accountBytes}, max_mem: 1MB }`;
+    const account = [
+      `accounts { FLEET { jetstream: ${limit}, users: [{ user: "fleet", password: "fleet" }] } }`,
+      `no_auth_user: "fleet"`, // Clients need no credentials.
+    ];
     const lines = [
       `server_name: "doctor-bus"`,
       `listen: "${host}:${port}"`,
       `http: "127.0.0.1:${monitorPort}"`,
       `max_payload: ${LIMITS.message_bytes_max}`,
       `jetstream { store_dir: "${dir}", max_file_store: 64GiB${sync} }`,
-      `accounts { FLEET { jetstream: ${jetstream}, users: [{ user: "fleet", password: "fleet" }] } }`,
-      // Clients need no credentials.
-      `no_auth_user: "fleet"\n`,
+      ...(accountBytes === undefined ? [] : account),
+      "",
     ];
     writeFileSync(file, lines.join("\n"));
   };

@@ -53,7 +53,7 @@ async function startExtra(env: Record<string, string>): Promise<TestService> {
 
 beforeAll(async () => {
   bus = await prepareBusServer();
-  await bus.start();
+  await bus.start({ accountBytes: "none" });
   reader = await startService("reader", settings());
 }, TEST_MS);
 afterAll(async () => {
@@ -146,7 +146,7 @@ test(
         fix: expect.stringContaining("max_file"),
       },
     ]);
-    bus.reload({});
+    bus.reload({ accountBytes: "none" });
     await expect.poll(storage, SOON).toMatchObject([{ state: "ok" }]);
   },
   TEST_MS,

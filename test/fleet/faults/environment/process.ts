@@ -38,7 +38,8 @@ export interface OwnEnding {
 const PAUSE_MS = { first: 100, last: 2_000 };
 /** The time until a process that requested its kill is restarted. */
 const RESTART_MS = 200;
-const STOP_MS = 30_000;
+/** On a busy machine agents need this long to hand over their spools. */
+const STOP_MS = 90_000;
 /** On a busy machine a start takes a minute and more. */
 const READY_MS = 180_000;
 const READY_POLL_MS = 25;
@@ -126,7 +127,7 @@ export class SupervisedProcess {
     if (child?.connected) child.send(message, () => {});
   }
 
-  /** Stops the process by SIGTERM or a message, after half a minute by SIGKILL. Resolves with its end; null after a clean stop. */
+  /** Stops the process by SIGTERM or a message, after its time by SIGKILL. Resolves with its end; null after a clean stop. */
   async stop(
     how: "SIGTERM" | { readonly message: object },
   ): Promise<{ code: number | null; signal: string | null } | null> {
