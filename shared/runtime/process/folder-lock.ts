@@ -67,7 +67,7 @@ export function lockFolder(folder: string, options: FolderLockOptions = {}): Fol
 }
 
 /** Undefined for a Node without SQLite. */
-function loadSqlite(): typeof import("node:sqlite") | undefined {
+export function loadSqlite(): typeof import("node:sqlite") | undefined {
   try {
     return createRequire(import.meta.url)("node:sqlite") as typeof import("node:sqlite");
   } catch {

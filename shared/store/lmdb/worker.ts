@@ -61,21 +61,22 @@ function answer(message: WorkerAnswer): void {
 }
 
 function commitLocked(slabs: Slab[]): WorkerAnswer {
-  try {
-    return lock.commit(() => commit(slabs));
-  } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
-    return { kind: "failed", unknown: false, details: { engine_message: error.message } };
-  }
-}
-
-function commit(slabs: Slab[]): WorkerAnswer {
+  // First, because a lock may need space too.
   const free = freeBytes();
   const size = slabs.reduce((sum, { buffer }) => sum + buffer.byteLength, 0);
   if (free !== undefined && free < FREE_BYTES_MIN + BYTES_PER_BYTE * size) {
     const details = { code: "ENOSPC", engine_message: "not attempted", free_bytes: free };
     return { kind: "failed", unknown: false, details };
   }
+  try {
+    return lock.commit(() => commit(slabs));
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    return { kind: "failed", unknown: false, details: { engine_message: error.message, free_bytes: free } };
+  }
+}
+
+function commit(slabs: Slab[]): WorkerAnswer {
   let before: bigint | undefined;
   try {
     const result = environment.transactionSync(() => {

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { afterAll, expect, it, onTestFinished } from "vitest";
 import { openLmdb } from "../../../../shared/store/drivers/lmdb.ts";
+import { ClaimLock } from "../../../../shared/store/lmdb/claim-lock.ts";
 import { OpeningLock } from "../../../../shared/store/lmdb/opening-lock.ts";
 import { text, write } from "../../../contract/store/space.ts";
 
@@ -126,3 +127,25 @@ function attempt<T>(work: () => T): T | string {
     return (error as Error).message;
   }
 }
+
+it("without SQLite, openings and commits exclude each other as well", () => {
+  const folder = join(directory(), "claims");
+  const [one, other] = [new ClaimLock(folder, 0), new ClaimLock(folder, 0)];
+  const busy = "another process opens or changes the store for too long";
+  expect(one.share(() => [other.share(() => "done"), attempt(() => other.takeAlone(() => true))])).toEqual([
+    "done",
+    busy,
+  ]);
+  expect(one.takeAlone(() => [attempt(() => other.pass()), attempt(() => other.share(() => true))])).toEqual([
+    busy,
+    busy,
+  ]);
+  expect(
+    attempt(() =>
+      one.takeAlone(() => {
+        throw new Error("no space");
+      }),
+    ),
+  ).toBe("no space");
+  expect(other.takeAlone(() => "done")).toBe("done");
+});
