@@ -166,7 +166,7 @@ describe("lmdb and other processes", () => {
       const { child } = startCommitter(path, end);
       child.stdout!.resume();
       try {
-        const [code] = await event(child, "exit", { signal: AbortSignal.timeout(20_000) });
+        const [code] = await event(child, "exit", { signal: AbortSignal.timeout(100_000) });
         expect(code).toBe(end === "exit" ? 7 : 1);
       } finally {
         child.kill("SIGKILL");
