@@ -1,8 +1,7 @@
 /** The lock for a Node without SQLite: files in a folder, which count while their process lives. See folder-claims.ts. */
 import { mkdirSync } from "node:fs";
 import { claimFolder, type Sharing } from "../../runtime/process/folder-claims.ts";
-import { StoreError } from "../store.ts";
-import type { SharedLock } from "./shared-lock.ts";
+import { heldTooLong, notLockable, type SharedLock } from "./shared-lock.ts";
 
 const FOLDER_MODE = 0o700;
 
@@ -44,9 +43,9 @@ export class ClaimLock implements SharedLock {
     try {
       claim = claimFolder(this.#folder, { sharing, waitMs: this.#waitMs });
     } catch (cause) {
-      throw new StoreError("unavailable", "the store cannot be locked", { cause });
+      throw notLockable(cause);
     }
     if (claim !== undefined) return claim;
-    throw new StoreError("unavailable", "another process opens or changes the store for too long");
+    throw heldTooLong();
   }
 }

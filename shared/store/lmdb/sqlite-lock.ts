@@ -1,7 +1,6 @@
 /** SQLite's lock on an empty database file, as in folder-lock.ts. The kernel releases it when the process dies. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import { StoreError } from "../store.ts";
-import type { SharedLock } from "./shared-lock.ts";
+import { heldTooLong, notLockable, type SharedLock } from "./shared-lock.ts";
 
 const SQLITE_BUSY = 5;
 
@@ -47,10 +46,7 @@ export class SqliteLock implements SharedLock {
     } catch (cause) {
       if (this.#database.isTransaction) this.#end.run();
       const isBusy = (cause as { errcode?: number }).errcode === SQLITE_BUSY;
-      const message = isBusy
-        ? "another process opens or changes the store for too long"
-        : "the store cannot be locked";
-      throw new StoreError("unavailable", message, { cause });
+      throw isBusy ? heldTooLong(cause) : notLockable(cause);
     }
   }
 
