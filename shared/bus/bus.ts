@@ -227,9 +227,8 @@ export interface BusLink {
   readonly encrypted: boolean;
   /** Whether the connection stays on this machine. */
   readonly loopback: boolean;
-  /** Whether the server refuses connections without TLS, and those without credentials. */
+  /** Whether the server refuses connections without TLS. */
   readonly requiresTls: boolean;
-  readonly requiresCredentials: boolean;
 }
 
 /** `other_fleet`: another fleet than the expected one answers; nothing is sent to it. */

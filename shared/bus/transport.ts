@@ -64,7 +64,6 @@ export function linkOf(connection: NatsConnection): BusLink {
     encrypted: protocol.transport?.isEncrypted() ?? false,
     loopback: isLoopbackHost(server.slice(0, server.lastIndexOf(":"))),
     requiresTls: info?.tls_required === true,
-    requiresCredentials: info?.auth_required === true,
   };
 }
 

@@ -3,8 +3,6 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { connect } from "@nats-io/transport-node";
@@ -15,14 +13,15 @@ import { projectRoot } from "../../harness/project-root.ts";
 import { resultOf, startCli } from "../../services/cli/process.ts";
 import { type BusServer, prepareBusServer } from "./bus-server.ts";
 import { checksOf, type DoctorReport, examine, problemsOf, type ReportedCheck } from "./examination.ts";
+import { prepareMachine } from "./operator-machine.ts";
 
 const TEST_MS = 120_000;
 const SOON = { timeout: 60_000, interval: 250 };
 const MIB = 1024 * 1024;
 /** A nats-server older than the recommended one. */
 const OLDER_SERVER = process.env.FLEET_TEST_OLDER_NATS;
-const folder = mkdtempSync(join(tmpdir(), "fleet-doctor-"));
-const storePath = join(folder, "store");
+const machine = prepareMachine();
+const storePath = join(machine.folder, "store");
 
 if (OLDER_SERVER === undefined)
   process.stderr.write(
@@ -36,12 +35,7 @@ const settings = (server = bus) => ({
   ...environmentOf({ busUrl: server.url, storeUrl: `lmdb:${storePath}?shared` }),
   FLEET_NATS_MONITOR_URL: server.monitorUrl,
 });
-const ownEnvironment = (url = bus.url) => ({
-  FLEET_URL: url,
-  FLEET_HOME: join(folder, "none"),
-  XDG_STATE_HOME: join(folder, "state"),
-});
-const doctor = (url?: string): Promise<DoctorReport> => examine(ownEnvironment(url));
+const doctor = (url = bus.url): Promise<DoctorReport> => examine(machine.forBus(url));
 const byFound = (a: ReportedCheck, b: ReportedCheck): number => (a.found < b.found ? -1 : 1);
 const nameOf = ({ role, pid }: TestService): string => `${role}/\\S+-${pid}`;
 
@@ -59,7 +53,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await reader?.kill9();
   await bus?.remove();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 test(
@@ -78,6 +71,23 @@ test(
         fix: expect.stringContaining("tls://"),
       },
       { state: "failed", found: "this command reaches the bus over a network without TLS" },
+    ]);
+  },
+  TEST_MS,
+);
+
+test(
+  "a bus that asks for credentials, and accepts programs without them as another user, is a warning",
+  async () => {
+    const connection = await connect({ servers: bus.url });
+    expect(connection.info?.auth_required).toBe(true);
+    await connection.close();
+    expect(checksOf(await doctor(), "bus.credentials")).toMatchObject([
+      {
+        state: "warning",
+        found: "the bus accepts connections without credentials",
+        fix: expect.stringContaining("without `no_auth_user`"),
+      },
     ]);
   },
   TEST_MS,
@@ -159,7 +169,7 @@ test(
     const preload = pathToFileURL(join(projectRoot, "test/fleet/doctor/clock-ahead.program.ts")).href;
     const child = startCli(["doctor", "--json", "--timeout", "20s"], {
       env: {
-        ...ownEnvironment(),
+        ...machine.forBus(bus.url),
         ...{ NODE_OPTIONS: `--import=${preload}`, FLEET_TEST_SKEW_MS: String(skewMs) },
       },
     });

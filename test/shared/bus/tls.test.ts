@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
 import { connectBus } from "../../../shared/bus/connection.ts";
+import { acceptsWithoutCredentials } from "../../../shared/bus/open-access.ts";
 import { readsPlainText } from "../../../shared/bus/server-greeting.ts";
 import { tlsOf } from "../../../shared/bus/tls-settings.ts";
 import { makeAuthority, makeCertificate } from "../../harness/certificates.ts";
@@ -102,6 +103,33 @@ test("a bus with TLS does not read a message in clear text, one without TLS does
   const bus = await open(secured, { tlsCa: file("ca.pem") });
   expect(bus.link).toMatchObject({ encrypted: true, requiresTls: true, loopback: true });
   await bus.close();
+});
+
+test("a bus with `no_auth_user` accepts a program without credentials although it asks for them; others refuse it", async () => {
+  const accepts = (url: string, tls?: { caFile: string; certFile?: string; keyFile?: string }) =>
+    acceptsWithoutCredentials(url, { tls, timeoutMs: 10_000 });
+  const tls = { caFile: file("ca.pem") };
+  const lax = ["-c", file("lax.conf")];
+  writeFileSync(
+    file("lax.conf"),
+    `accounts { FLEET { users: [{ user: "fleet", password: "secret" }] } }\nno_auth_user: "fleet"\n`,
+  );
+  const guarded = ["--user", "fleet", "--pass", "secret"];
+  expect(await accepts((await startServer("unguarded", [])).nats)).toBe(true);
+  expect(await accepts((await startServer("lax", lax)).nats)).toBe(true);
+  expect(await accepts((await startServer("lax-tls", [...lax, ...TLS()])).nats, tls)).toBe(true);
+  const { nats: refusing } = await startServer("refusing", guarded);
+  expect(await accepts(refusing)).toBe(false);
+  // A password in the address is not sent.
+  expect(await accepts(refusing.replace("//", "//fleet:secret@"))).toBe(false);
+  const { nats: secured } = await startServer("refusing-tls", [...guarded, ...TLS()]);
+  expect(await accepts(secured, tls)).toBe(false);
+  // A certificate is a credential too.
+  const mutual = await startServer("mutual-tls", [...TLS(), "--tlsverify", "--tlscacert", file("ca.pem")]);
+  const own = { certFile: file("client.pem"), keyFile: file("client.key") };
+  expect(await accepts(mutual.nats, { ...tls, ...own })).toBe(false);
+  expect(await accepts(secured, { caFile: file("stranger.pem") })).toBe("unknown");
+  expect(await accepts("nats://127.0.0.1:1")).toBe("unknown");
 });
 
 test("messages that arrive together in several TLS records are handled together", async () => {

@@ -1,12 +1,14 @@
 // The facts that `fleet doctor` judges: of this machine, of the connection to the bus, and of all services.
 
 import type { BusLink } from "../../../../shared/bus/bus.ts";
+import { acceptsWithoutCredentials } from "../../../../shared/bus/open-access.ts";
 import { readsPlainText } from "../../../../shared/bus/server-greeting.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createDiskSpace, type DiskState } from "../../../../shared/runtime/disk-space.ts";
 import { packageVersion } from "../../../../shared/runtime/process/installation.ts";
 import { StartupError } from "../../../../shared/runtime/process/startup.ts";
+import { tlsFor } from "../../../../shared/sdk/address.ts";
 import {
   connectionName,
   type ServiceDiagnosis,
@@ -26,12 +28,16 @@ export interface Obstacle {
   readonly fix: string;
 }
 
+export type Answer = boolean | "unknown";
+
 export interface BusFacts {
   readonly link: BusLink;
   /** The identity of the fleet; undefined: the bus announces none. */
   readonly fleet: string | undefined;
-  /** Whether each address of the bus accepts messages without TLS. */
-  readonly plainText: boolean | "unknown";
+  /** Whether one of the addresses of the bus accepts messages without TLS. */
+  readonly plainText: Answer;
+  /** Whether one of them accepts a program without credentials. */
+  readonly withoutCredentials: Answer;
   /** Of one tenant and caller: why the services could not be asked. */
   readonly unasked: Obstacle | null;
   readonly services: readonly ServiceDiagnosis[];
@@ -83,11 +89,14 @@ async function askBus(session: Session): Promise<BusFacts | Obstacle> {
   try {
     const client = await session.client();
     const { link } = client.admin;
-    const [asked, plainText] = await Promise.all([
+    const urls = session.url ?? "";
+    const { tls } = tlsFor(urls, session.context.env);
+    const [asked, plainText, withoutCredentials] = await Promise.all([
       askServices(client, session),
-      anyReadsPlainText(session.url ?? ""),
+      anyOf(urls, (url) => readsPlainText(url, PROBE_MS)),
+      anyOf(urls, (url) => acceptsWithoutCredentials(url, { tls, timeoutMs: PROBE_MS })),
     ]);
-    return { link, fleet: client.fleetId, plainText, ...asked };
+    return { link, fleet: client.fleetId, plainText, withoutCredentials, ...asked };
   } catch (error) {
     return obstacleOf(error, session);
   }
@@ -124,9 +133,9 @@ function obstacleOf(error: unknown, session: Session): Obstacle {
 
 const sentence = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 
-/** True if one of several servers does. */
-async function anyReadsPlainText(urls: string): Promise<boolean | "unknown"> {
-  const found = await Promise.all(urls.split(",").map((url) => readsPlainText(url.trim(), PROBE_MS)));
+/** True if it is true of one of several servers. */
+async function anyOf(urls: string, probe: (url: string) => Promise<Answer>): Promise<Answer> {
+  const found = await Promise.all(urls.split(",").map((url) => probe(url.trim())));
   return found.find((one) => one === true) ?? found.find((one) => one === "unknown") ?? false;
 }
 

@@ -21,16 +21,19 @@ export function checkConnection({ bus, url }: DoctorFacts): readonly CheckOutcom
   if (!isReached(bus)) return [failed("bus.connection", bus.problem, bus.fix)];
   const { link } = bus;
   const at = url === "" ? "" : ` at ${withoutPassword(url)}`;
-  return [
-    sound("bus.connection", `nats-server ${link.serverVersion}${at} answers`),
-    link.requiresCredentials
-      ? sound("bus.credentials", "the bus refuses connections without credentials")
-      : warning(
-          "bus.credentials",
-          "the bus accepts connections without credentials",
-          "Start the standalone fleet without FLEET_AUTH=off. In a cluster run `fleet access init DIR`, start the nats-servers with DIR/nats.conf, and give each service its file in FLEET_NATS_CREDS.",
-        ),
-  ];
+  return [sound("bus.connection", `nats-server ${link.serverVersion}${at} answers`), checkCredentials(bus)];
+}
+
+function checkCredentials({ withoutCredentials }: BusFacts): CheckOutcome {
+  const code = "bus.credentials";
+  if (withoutCredentials === "unknown")
+    return notChecked(code, "the bus did not answer a connection without credentials in time");
+  if (!withoutCredentials) return sound(code, "the bus refused a connection without credentials");
+  return warning(
+    code,
+    "the bus accepts connections without credentials",
+    "Start the standalone fleet without FLEET_AUTH=off. In a cluster run `fleet access init DIR`, start the nats-servers with DIR/nats.conf and without `no_auth_user`, and give each service its file in FLEET_NATS_CREDS.",
+  );
 }
 
 /** The bus as the services see it, which have the rights that clients lack. */

@@ -1,0 +1,42 @@
+/** Whether the servers of the bus accept programs without credentials, found by a connection of its own. */
+import { errors } from "@nats-io/transport-node";
+import { type ConnectBusOptions, tlsOptions } from "./connection.ts";
+import { connectBatched } from "./transport.ts";
+
+/**
+ * Connects without credentials and without a certificate, and closes the connection at once. The greeting of a server does not answer this:
+ * with `no_auth_user` it asks for credentials, and takes a client without them for that user. "unknown": it neither accepts nor refuses in
+ * time, or has no TLS that this program trusts. Never rejects.
+ */
+export async function acceptsWithoutCredentials(
+  url: string,
+  o: { readonly tls?: ConnectBusOptions["tls"] | undefined; readonly timeoutMs: number },
+): Promise<boolean | "unknown"> {
+  if (!URL.canParse(url)) return "unknown";
+  const { protocol, host } = new URL(url);
+  const { certFile: _certificate, keyFile: _key, ...tls } = o.tls ?? {};
+  try {
+    const connection = await connectBatched({
+      servers: [`${protocol}//${host}`],
+      name: "fleet-doctor-without-credentials",
+      timeout: o.timeoutMs,
+      reconnect: false,
+      // Only this server is asked, not one that it names.
+      ignoreClusterUpdates: true,
+      ...tlsOptions({ url, ...(o.tls !== undefined && { tls }) }),
+    });
+    await connection.close();
+    return true;
+  } catch (error) {
+    return isRefusal(error) ? false : "unknown";
+  }
+}
+
+/** The alerts with which TLS 1.3 and 1.2 refuse a program without a certificate. */
+const CERTIFICATE_MISSING = /ALERT_(?:CERTIFICATE_REQUIRED|BAD_CERTIFICATE)$/;
+
+function isRefusal(error: unknown): boolean {
+  if (error instanceof errors.AuthorizationError) return true;
+  const { code } = error as { code?: unknown };
+  return typeof code === "string" && CERTIFICATE_MISSING.test(code);
+}
