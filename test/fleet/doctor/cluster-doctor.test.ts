@@ -1,8 +1,7 @@
 // `fleet doctor` as the operator of separate services uses it. Each fault is made for real: processes are killed and frozen, one has a
 // wrong clock, one an older version, and the bus is started again with other settings.
 
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
@@ -16,11 +15,13 @@ import {
 import { projectRoot } from "../../harness/project-root.ts";
 import { type BusServer, prepareBusServer } from "./bus-server.ts";
 import { BRIEF, checksOf, type DoctorReport, examine, problemsOf } from "./examination.ts";
+import { prepareMachine } from "./operator-machine.ts";
 
 const TEST_MS = 120_000;
 const SOON = { timeout: 60_000, interval: 250 };
 const ROLES = ["writer", "reader", "coordinator", "watchdog"] as const;
-const folder = mkdtempSync(join(tmpdir(), "fleet-doctor-"));
+const machine = prepareMachine();
+const { folder } = machine;
 
 let bus: BusServer;
 let services: Map<Role, TestService>;
@@ -29,11 +30,7 @@ const settings = () => ({
   ...environmentOf({ busUrl: bus.url, storeUrl: `lmdb:${folder}/store?shared` }),
   FLEET_NATS_MONITOR_URL: bus.monitorUrl,
 });
-const doctor = (timeout?: string): Promise<DoctorReport> =>
-  examine(
-    { FLEET_URL: bus.url, FLEET_HOME: join(folder, "none"), XDG_STATE_HOME: join(folder, "state") },
-    timeout,
-  );
+const doctor = (timeout?: string): Promise<DoctorReport> => examine(machine.forBus(bus.url), timeout);
 
 /** One more instance, until the test ends. */
 async function startExtra(role: Role, env: Record<string, string>, program?: string): Promise<TestService> {
@@ -51,7 +48,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all([...(services?.values() ?? [])].map((service) => service.kill9()));
   await bus?.remove();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 test(

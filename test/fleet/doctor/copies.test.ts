@@ -1,18 +1,16 @@
 // `fleet doctor` on a bus of three servers: one is killed, and one acknowledges before it syncs to disk.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { CheckCode } from "../../../services/cli/commands/doctor/check-outcome.ts";
 import { environmentOf, startService, type TestService } from "../../harness/processes/services.ts";
 import { type NatsCluster, prepareCluster } from "../../shared/bus/nats-cluster.ts";
 import { BRIEF, checksOf, examine } from "./examination.ts";
+import { prepareMachine } from "./operator-machine.ts";
 
 const TEST_MS = 120_000;
 const SOON = { timeout: 90_000, interval: 500 };
 const SERVERS = [0, 1, 2] as const;
-const folder = mkdtempSync(join(tmpdir(), "fleet-doctor-"));
+const machine = prepareMachine();
 
 let cluster: NatsCluster;
 let reader: TestService;
@@ -20,13 +18,13 @@ let reader: TestService;
 const settings = () => ({
   ...environmentOf({
     busUrl: SERVERS.map((index) => cluster.url(index)).join(","),
-    storeUrl: `lmdb:${folder}/store?shared`,
+    storeUrl: `lmdb:${machine.folder}/store?shared`,
   }),
   FLEET_NATS_MONITOR_URL: SERVERS.map((index) => cluster.monitorUrl(index)).join(", "),
 });
 async function lines(code: CheckCode): Promise<string[]> {
-  const env = { FLEET_URL: settings().FLEET_URL, FLEET_HOME: join(folder, "none"), XDG_STATE_HOME: folder };
-  return checksOf(await examine(env, BRIEF), code).map(({ state, found }) => `${state} ${found}`);
+  const report = await examine(machine.forBus(settings().FLEET_URL), BRIEF);
+  return checksOf(report, code).map(({ state, found }) => `${state} ${found}`);
 }
 
 beforeAll(async () => {
@@ -38,7 +36,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await reader?.kill9();
   await cluster?.stop();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 test(

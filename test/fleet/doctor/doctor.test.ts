@@ -1,7 +1,6 @@
 // `fleet doctor` on a developer's machine: a standalone fleet that is healthy, and then one fault after the other, each made for real.
 
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
@@ -11,23 +10,22 @@ import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { fill, smallDisk } from "../../harness/small-disk.ts";
 import { callCli } from "../../services/cli/call.ts";
 import { checksOf, examine, problemsOf } from "./examination.ts";
+import { prepareMachine } from "./operator-machine.ts";
 
 const START_MS = 120_000;
 const CALLS_MS = 100_000;
 const SOON = { timeout: 40_000, interval: 250 };
 
+const machine = prepareMachine();
 let fleet: TestFleet;
-let state: string;
 
-const own = () => ({ FLEET_HOME: fleet.home, XDG_STATE_HOME: state });
+const own = () => machine.forFleet(fleet);
 
 beforeAll(async () => {
-  state = mkdtempSync(join(tmpdir(), "fleet-doctor-"));
   fleet = await startFleet({ FLEET_GATEWAY_PORT: "-1" });
 }, START_MS);
 afterAll(async () => {
   await fleet?.stop();
-  rmSync(state, { recursive: true, force: true });
 });
 
 test(
@@ -157,7 +155,7 @@ test(
       { cold: true },
     );
     try {
-      const report = await examine({ FLEET_HOME: other.home, XDG_STATE_HOME: state });
+      const report = await examine(machine.forFleet(other));
       expect(problemsOf(report)).toEqual(["warning bus.credentials", "failed disks.services"]);
       expect(report.exit).toBe(1);
       expect(checksOf(report, "disks.services")[0]).toMatchObject({
@@ -178,7 +176,7 @@ test(
     const other = await startFleet({ FLEET_GATEWAY_PORT: "-1" }, { home: join(disk, "home"), cold: true });
     onTestFinished(() => other.stop());
     fill(disk, 10);
-    const report = await examine({ FLEET_HOME: other.home, XDG_STATE_HOME: state });
+    const report = await examine(machine.forFleet(other));
     expect(problemsOf(report)).toEqual(["failed disks.services", "failed machine.disk"]);
     expect(checksOf(report, "machine.disk")[0]).toMatchObject({
       found: expect.stringMatching(`^the disk of ${other.home} is full: .+ free of `),
@@ -192,7 +190,7 @@ test(
 test(
   "credentials of an observer cannot ask the services: these checks are not made, and not sound",
   async () => {
-    const file = join(state, "observer.creds");
+    const file = join(machine.folder, "observer.creds");
     const issued = await callCli(
       ["access", "issue", "--role", "observer", "--agent", "auditor", "--out", file],
       {
@@ -201,11 +199,9 @@ test(
     );
     expect(issued.exit, issued.err).toBe(0);
     const report = await examine({
-      FLEET_URL: fleet.url,
-      FLEET_HOME: join(state, "elsewhere"),
+      ...machine.forBus(fleet.url),
       FLEET_NATS_CREDS: file,
       FLEET_PERSON: "auditor",
-      XDG_STATE_HOME: state,
     });
     expect(checksOf(report, "services.running")).toMatchObject([
       { state: "warning", found: expect.stringContaining("the bus does not permit this") },

@@ -1,7 +1,4 @@
 /** `fleet doctor` of a fleet on a real FoundationDB server, which is healthy, and then does not answer. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import {
@@ -10,22 +7,22 @@ import {
   startFoundationdb,
 } from "../../harness/stores/foundationdb.ts";
 import { checksOf, examine, problemsOf } from "./examination.ts";
+import { prepareMachine } from "./operator-machine.ts";
 
 const START_MS = 120_000;
 const CALLS_MS = 200_000;
 const SOON = { timeout: 60_000, interval: 250 };
 
+const machine = prepareMachine();
 const missing = await missingFoundationdb();
 
 describe.skipIf(missing !== undefined)("a fleet on FoundationDB", () => {
   let server: FoundationdbServer;
   let fleet: TestFleet;
-  let state: string;
 
-  const own = () => ({ FLEET_HOME: fleet.home, XDG_STATE_HOME: state });
+  const own = () => machine.forFleet(fleet);
 
   beforeAll(async () => {
-    state = mkdtempSync(join(tmpdir(), "fleet-doctor-"));
     server = await startFoundationdb();
     fleet = await startFleet({ FLEET_GATEWAY_PORT: "-1", FLEET_STORE: `fdb:${server.clusterFile}` });
   }, START_MS);
@@ -33,7 +30,6 @@ describe.skipIf(missing !== undefined)("a fleet on FoundationDB", () => {
     await server?.control?.continue();
     await fleet?.stop();
     await server?.stop();
-    rmSync(state, { recursive: true, force: true });
   });
 
   test(

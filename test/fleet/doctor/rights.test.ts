@@ -1,7 +1,6 @@
 // `fleet doctor` on a bus whose files are of an older version of Fleet: a service uses a right that they do not give.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Account, decode, encodeAccount } from "@nats-io/jwt";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -12,10 +11,12 @@ import type { Role } from "../../../shared/protocol/permissions.ts";
 import { startNats, type TestNats } from "../../harness/processes/nats.ts";
 import { startService, type TestService } from "../../harness/processes/services.ts";
 import { checksOf, examine } from "./examination.ts";
+import { prepareMachine } from "./operator-machine.ts";
 
 const TEST_MS = 120_000;
 const SOON = { timeout: 60_000, interval: 250 };
-const folder = mkdtempSync(join(tmpdir(), "fleet-doctor-"));
+const machine = prepareMachine();
+const { folder } = machine;
 
 let nats: TestNats;
 let writer: TestService;
@@ -61,14 +62,13 @@ beforeAll(async () => {
 afterAll(async () => {
   await writer?.kill9();
   await nats?.stop();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 test(
   "a right that the bus refuses to a service is a failure, with its name and the steps that give it",
   async () => {
     const env = {
-      ...{ FLEET_URL: nats.url, FLEET_HOME: join(folder, "none"), XDG_STATE_HOME: join(folder, "state") },
+      ...machine.forBus(nats.url),
       ...{ FLEET_NATS_CREDS: operator, FLEET_PERSON: "auditor" },
     };
     const rights = async () => checksOf(await examine(env), "services.rights");
