@@ -31,6 +31,7 @@ import {
   type platformFields,
   storeFolder,
 } from "./service-settings.ts";
+import { endOfStore } from "./silent-store.ts";
 import { startStreamInspection } from "./stream-inspection.ts";
 
 const CHECK_MS = 1_500;
@@ -108,7 +109,8 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     const tracing = await startTracing({ service: options.service, endpoint: options.otlpEndpoint, log });
     closers.add("tracing", () => tracing.stop());
     const store = await openedStore(options.storeUrl, log);
-    closers.add("store", () => store.close({ drainMs: options.stopTimeout }));
+    const storeEnd = endOfStore(store, context, options.stopTimeout);
+    closers.add("store", storeEnd.close);
     const format = await openedFormat(store, options.storeUrl);
     logRestore(format, log);
     const instance = instanceName();
@@ -153,7 +155,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
       disk,
       closers,
       markServing: serving.begin,
-      stop,
+      stop: storeEnd.during(stop),
     };
   } catch (error) {
     await stop().catch((second: unknown) =>

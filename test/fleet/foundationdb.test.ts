@@ -1,4 +1,4 @@
-/** Two writers and two readers, each in a separate process, on one FoundationDB server that is killed and paused. */
+/** A fleet of separate processes, and a standalone one, on one FoundationDB server that is killed and paused. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,6 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CheckpointInput, FleetClient } from "../../shared/sdk/sdk.ts";
+import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
 import { startNats, type TestNats } from "../harness/processes/nats.ts";
 import {
   connectClient,
@@ -176,4 +177,52 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     expect(performance.now() - startedAt).toBeLessThan(ANSWERED_MS);
     await rm(folder, { recursive: true });
   }, 60_000);
+});
+
+describe.skipIf(missing !== undefined)("a standalone fleet on FoundationDB", () => {
+  let server: FoundationdbServer;
+  let fleet: TestFleet;
+
+  beforeAll(async () => {
+    server = await startFoundationdb();
+    fleet = await startFleet({ FLEET_GATEWAY_PORT: "-1", FLEET_STORE: `fdb:${server.clusterFile}` });
+  }, 240_000);
+  afterAll(async () => {
+    await server?.control?.continue();
+    await fleet?.stop();
+    await server?.stop();
+  });
+
+  test.each(["killed", "frozen"])(
+    "stops cleanly and soon while the database is %s, and applies its queued commands once after the next start",
+    async (fault) => {
+      const { control } = server;
+      if (control === undefined) return;
+      const taskId = `stopped-${fault}`;
+      const client = await fleet.client("agent-0");
+      const ids = Array.from({ length: 11 }, () => uuidv7());
+      const write = async (n: number) => {
+        const command = { taskId, commandId: ids[n]!, checkpoint: checkpoint(n), deadlineMs: DEADLINE_MS };
+        return (await client.createCheckpoint(command)).outcome;
+      };
+      expect(await write(0)).toBe("committed");
+      if (fault === "killed") await control.kill();
+      else await control.pause();
+      const outcomes = await Promise.all(ids.slice(1).map((_, i) => write(i + 1)));
+      expect(new Set(outcomes)).toEqual(new Set(["queued"]));
+      const startedAt = performance.now();
+      expect(await fleet.terminate(), fleet.output()).toBe(0);
+      expect(performance.now() - startedAt).toBeLessThan(ANSWERED_MS);
+      if (fault === "killed") await control.restart();
+      else await control.continue();
+      await fleet.start();
+      const found = async () => {
+        const page = await client.getCheckpointHistory(taskId, { limit: 1_000 }).catch(() => undefined);
+        return page?.checkpoints.map(({ metadata }) => metadata.checkpoint_id).sort();
+      };
+      await expect.poll(found, { timeout: DEADLINE_MS }).toEqual(ids.toSorted());
+      expect((await client.verifyAudit(taskId)).ok).toBe(true);
+    },
+    180_000,
+  );
 });
