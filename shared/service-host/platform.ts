@@ -25,6 +25,7 @@ import { type Store, StoreError } from "../store/store.ts";
 import { type ArtifactHolding, artifactStreams, openArtifacts } from "./artifacts.ts";
 import { serveDiagnosis } from "./diagnosis.ts";
 import { type Mirror, openMirror } from "./mirror.ts";
+import { requireNewestEvent } from "./newest-event.ts";
 import {
   absoluteStoreUrl,
   type PlatformCheck,
@@ -119,6 +120,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     const backgroundBus = await connectedBus(options, instance, format, log);
     closers.add("background bus", () => backgroundBus.close());
     await proveBus(bus, options, log);
+    await requireNewestEvent(store, bus, options.storeUrl);
     const inspection = startStreamInspection({ ...context, buses: [bus, backgroundBus] });
     closers.add("stream inspection", inspection.stop);
     const disk = openDisks(options, context);

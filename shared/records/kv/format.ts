@@ -20,6 +20,8 @@ export interface Format {
   /** The oldest version of Fleet that reads the layout, for the refusal of an older one. Absent: the first. */
   readonly needs?: string;
   readonly incarnation: number;
+  /** When the store began empty, ISO 8601. Events from before are of another store. Absent: an earlier version began it. */
+  readonly created_at?: string;
   /** The newest restore of a backup into this store. Absent: there was none. */
   readonly restored?: StoreRestore;
   /** The key of the ids under which services publish, in hex: only a reader of the store can foresee an id. */
@@ -57,7 +59,8 @@ export async function openFormat(store: Store): Promise<Format> {
     if (found !== null && (found.layout > LAYOUT_VERSION || found.message_key !== undefined)) return found;
     const message_key = randomBytes(KEY_BYTES).toString("hex");
     const layout = { layout: LAYOUT_VERSION, needs: LAYOUT_NEEDS };
-    const format: Format = { ...layout, incarnation: 1, ...found, message_key };
+    const begun = found ?? { incarnation: 1, created_at: new Date().toISOString() };
+    const format: Format = { ...layout, ...begun, message_key };
     tx.set(key, encode(format));
     return format;
   });

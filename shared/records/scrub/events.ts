@@ -4,6 +4,7 @@
  * their events are in the stream. Events are read before the snapshot, so the snapshot has their entries. The events of a
  * store that an operator knows to be lost are no findings: those of a task from before its restoration.
  */
+import type { Reader } from "../../store/store.ts";
 import { decode } from "../kv/codec.ts";
 import type { Format } from "../kv/format.ts";
 import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
@@ -75,7 +76,7 @@ export async function verifyEvents(step: ScrubStep, events: readonly StoredEvent
     const entry = readEntry(value);
     // A damaged entry is found with its trail.
     if ((value !== undefined && entry === null) || isEventOf(entry, event)) continue;
-    if (await isOfLostStore(step, event)) continue;
+    if (await isOfLostStore(step.reader, event)) continue;
     const details =
       value === undefined
         ? "the stream has an event whose entry is not in the trail"
@@ -88,8 +89,8 @@ export async function verifyEvents(step: ScrubStep, events: readonly StoredEvent
  * A backup was restored after the event, whose entry is of the future that was lost; or the task was restored from the files of a lost store, and
  * its trail began again.
  */
-async function isOfLostStore(
-  { reader }: ScrubStep,
+export async function isOfLostStore(
+  reader: Reader,
   { tenant, subject, time }: AuditedMessage,
 ): Promise<boolean> {
   const [format, value] = await reader.getMany([systemKeys.meta("format"), tenantKeys(tenant).task(subject)]);
@@ -99,6 +100,6 @@ async function isOfLostStore(
   return head?.origin?.source === "mirror" && time < head.created_at;
 }
 
-function isNumbered(event: AuditedMessage): event is AuditedMessage & { readonly sequence: number } {
+export function isNumbered(event: AuditedMessage): event is AuditedMessage & { readonly sequence: number } {
   return Number.isSafeInteger(event.sequence) && Number(event.sequence) > 0;
 }
