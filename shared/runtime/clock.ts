@@ -84,7 +84,7 @@ export function clockFrom(source: TimeSource): Clock {
 }
 
 /** The longest delay that setTimeout can hold; a longer one would fire at once. */
-const timerMsMax = 2 ** 31 - 1;
+export const TIMER_MS_MAX = 2 ** 31 - 1;
 
 export const systemClock: Clock = clockFrom({
   now: () => Date.now(),
@@ -93,8 +93,8 @@ export const systemClock: Clock = clockFrom({
     const end = performance.now() + ms;
     let timer: NodeJS.Timeout;
     const arm = (left: number) => {
-      const next = () => (left > timerMsMax ? arm(end - performance.now()) : callback());
-      timer = setTimeout(next, Math.min(Math.max(0, left), timerMsMax));
+      const next = () => (left > TIMER_MS_MAX ? arm(end - performance.now()) : callback());
+      timer = setTimeout(next, Math.min(Math.max(0, left), TIMER_MS_MAX));
     };
     arm(ms);
     return () => clearTimeout(timer);

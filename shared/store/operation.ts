@@ -9,6 +9,7 @@
 import { systemClock } from "../runtime/clock.ts";
 import { createDeferred } from "../runtime/deferred.ts";
 import { backoffMs } from "../runtime/retry.ts";
+import { forgetDeadline, watchDeadline } from "./deadlines.ts";
 import { type CommitOutcome, type ReadOptions, StoreError, type StoreErrorKind } from "./store.ts";
 
 const BACKOFF_BASE_MS = 5;
@@ -57,6 +58,11 @@ export class Operation {
     return this.#endsAt - performance.now();
   }
 
+  /** On the clock of `performance.now()`. */
+  get endsAt(): number {
+    return this.#endsAt;
+  }
+
   /** Runs `once` until it succeeds, fails permanently, or the operation is ended. */
   async run<T>(once: (attempt: number) => Promise<T>): Promise<T> {
     const { signal } = this.#rules;
@@ -69,9 +75,13 @@ export class Operation {
     } catch (error) {
       throw error instanceof StoreError ? this.#final(error) : error;
     } finally {
-      running.delete(this);
+      forgetDeadline(this);
       signal?.removeEventListener("abort", abort);
     }
+  }
+
+  get hasEnded(): boolean {
+    return this.#ended !== undefined;
   }
 
   /** Ends the operation when its deadline has passed. */
@@ -144,23 +154,4 @@ export class Operation {
       cause: error.cause,
     });
   }
-}
-
-/**
- * All running operations of this thread. One timer checks their deadlines: a timer for each would cost more
- * than the read of a key.
- */
-const running = new Set<Operation>();
-const SWEEP_MS = 10;
-let sweep: NodeJS.Timeout | undefined;
-
-function watchDeadline(operation: Operation): void {
-  running.add(operation);
-  sweep ??= setInterval(() => {
-    const nowMs = performance.now();
-    for (const one of running) one.checkDeadline(nowMs);
-    if (running.size > 0) return;
-    clearInterval(sweep);
-    sweep = undefined;
-  }, SWEEP_MS);
 }

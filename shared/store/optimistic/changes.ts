@@ -3,12 +3,10 @@
  * its own or another's: comparing the few awaited values costs less than looking through the written ones.
  */
 
+import { TIMER_MS_MAX } from "../../runtime/clock.ts";
 import { createDeferred } from "../../runtime/deferred.ts";
 import { sameBytes } from "../same-bytes.ts";
 import type { Bytes } from "../store.ts";
-
-/** The longest delay that setTimeout can hold; a longer one would fire at once. */
-const TIMER_MS_MAX = 2 ** 31 - 1;
 
 type Current = (key: Bytes) => Bytes | undefined;
 

@@ -100,6 +100,34 @@ test("the deadline ends an operation whose attempt hangs, cancels the attempt, a
   expect(error.cause).toMatchObject({ kind: "conflict" });
 });
 
+test("an operation ends at its deadline while another one with a later deadline runs", async () => {
+  const stopping = new AbortController();
+  const later = rejection(
+    new Operation({ ...rules, deadlineMs: 600_000, signal: stopping.signal }).run(never),
+  );
+  const begun = performance.now();
+  expect(await rejection(new Operation({ ...rules, deadlineMs: 30 }).run(never))).toMatchObject({
+    kind: "deadline",
+  });
+  expect(performance.now() - begun).toBeGreaterThanOrEqual(29);
+  stopping.abort();
+  expect(await later).toMatchObject({ kind: "aborted" });
+});
+
+test("the timer of a deadline does not outlast its operations", async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+  const before = timers();
+  let during = 0;
+  const attempt = async () => {
+    during = timers();
+  };
+  await new Operation({ ...rules, deadlineMs: 60_000 }).run(attempt);
+  expect([during, timers()]).toEqual([before + 1, before]);
+  // The same timer serves the next one.
+  await new Operation({ ...rules, deadlineMs: 70_000 }).run(attempt);
+  expect([during, timers()]).toEqual([before + 1, before]);
+});
+
 test("a deadline that passes during a commit leaves the outcome unknown", async () => {
   const operation = new Operation({ ...rules, deadlineMs: 10 });
   operation.current = runningAttempt(true);
