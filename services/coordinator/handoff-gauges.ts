@@ -5,7 +5,7 @@ import type { ServiceContext, Stop } from "../../shared/runtime/process/service.
 import { startTicker } from "../../shared/runtime/ticker.ts";
 import type { Store } from "../../shared/store/store.ts";
 
-const EVERY_MS = 2_000;
+const EVERY_MS = 5_000;
 const READ_DEADLINE_MS = 2_000;
 
 export function startHandoffGauges(context: ServiceContext & { readonly store: Store }): Stop {

@@ -38,7 +38,7 @@ const INTERVAL_MS = { few: 2, many: 35 };
 const MANY = 16;
 /** Entries that are committed at the same moment are published together. */
 const GATHER_MS = 2;
-const GAUGE_EVERY_MS = 2_000;
+const GAUGE_EVERY_MS = 5_000;
 
 const encoder = new TextEncoder();
 

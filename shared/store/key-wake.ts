@@ -18,7 +18,7 @@ export interface KeyWakeOptions {
 
 const READ_DEADLINE_MS = 2_000;
 /** The time after which a watch that has seen no change is renewed. */
-const WATCH_MS = 5_000;
+const WATCH_MS = 15_000;
 const RETRY_MS = 500;
 
 /** Resolves when `signal` aborts; never rejects. */

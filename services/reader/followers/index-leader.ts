@@ -17,14 +17,14 @@ import { runWorker } from "../../../shared/runtime/worker.ts";
 import type { Tx } from "../../../shared/store/store.ts";
 import type { ReaderContext } from "../context.ts";
 
-const POLL_MS = 1_000;
+const POLL_MS = 2_000;
 /** The wait after a step, longer under load: larger steps make fewer and longer postings. */
 const GATHER_MS = { few: 20, many: 400 };
 const MANY = 16;
 /** The minimum interval between two wake-ups by one key. */
 const REST_MS = 50;
 const READ_DEADLINE_MS = 2_000;
-const GAUGE_EVERY_MS = 2_000;
+const GAUGE_EVERY_MS = 5_000;
 /** A pass reads the whole index, so several removals share one. */
 const PRUNE_EVERY_MS = 5 * 60_000;
 

@@ -21,7 +21,7 @@ import type { Mirror } from "../../../shared/service-host/mirror.ts";
 import type { ReaderContext } from "../context.ts";
 
 /** For a missed wake-up. */
-const POLL_MS = 1_000;
+const POLL_MS = 2_000;
 /** The minimum interval between two wake-ups by one key: later commits join the step. */
 const REST_MS = 50;
 /**

@@ -5,7 +5,7 @@ import type { ServiceContext, Stop } from "../../../shared/runtime/process/servi
 import { startTicker } from "../../../shared/runtime/ticker.ts";
 import type { MonitoredOwners } from "../detection/monitored-owners.ts";
 
-const EVERY_MS = 2_000;
+const EVERY_MS = 5_000;
 
 export function startRecoveryGauges(
   { metrics, clock, log }: ServiceContext,

@@ -19,18 +19,26 @@ import type { EventStream } from "../../../shared/records/scrub/events.ts";
 import type { KeptFinding } from "../../../shared/records/scrub/findings.ts";
 import { alertFindings, type ScrubStepDone, stepScrub } from "../../../shared/records/scrub/scrub.ts";
 import type { ArtifactBytes, CorruptCurrentVersion } from "../../../shared/records/scrub/scrub-reader.ts";
-import { readScrubStatus, SCRUB_JOB, type ScrubSettings } from "../../../shared/records/scrub/state.ts";
+import {
+  readScrubStatus,
+  SCRUB_JOB,
+  type ScrubSettings,
+  scrubStateKey,
+} from "../../../shared/records/scrub/state.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
-import type { Clock } from "../../../shared/runtime/clock.ts";
+import { type Clock, createWake } from "../../../shared/runtime/clock.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { runTicker } from "../../../shared/runtime/ticker.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
 import type { ArtifactHolding } from "../../../shared/service-host/artifacts.ts";
 import { openRepository, type RepositoryContext } from "../../../shared/service-host/repository.ts";
+import { wakeOnChange } from "../../../shared/store/key-wake.ts";
 
-/** The pause between two looks for a request. */
-const POLL_MS = 500;
-const GAUGE_EVERY_MS = 2_000;
+/** A request for a pass wakes the scrub; this is for a missed wake-up. */
+const POLL_MS = 2_000;
+/** The minimum interval between two wake-ups: the steps of a pass change the watched key as well. */
+const REST_MS = 500;
+const GAUGE_EVERY_MS = 5_000;
 const READ_DEADLINE_MS = 2_000;
 
 export interface ScrubberContext extends RepositoryContext {
@@ -47,6 +55,7 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
   const repository = openRepository(context, { finder: "watchdog" });
   const leader = context.leases.of(SCRUB_JOB);
   const throttle = createBackgroundThrottle(clock);
+  const wake = createWake();
   const events = eventStream(context.backgroundBus);
   const rateLimit = createRateLimit(clock, settings.rateBytes);
   const beforePart = async (bytes: number): Promise<void> => {
@@ -73,11 +82,13 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
       report(context, step);
       await rateLimit.rest(step.read, signal);
     },
-    idle: { ms: POLL_MS },
+    idle: { ms: POLL_MS, wake },
     signal,
     clock,
     log,
   });
+  const watch = { store, key: scrubStateKey(), wake, clock, signal };
+  const listening = wakeOnChange({ ...watch, restMs: () => REST_MS });
   const measuring = runTicker({
     name: "scrub age",
     everyMs: GAUGE_EVERY_MS,
@@ -89,7 +100,7 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
   });
   return async () => {
     stopping.abort();
-    await Promise.all([scrubbing, measuring]);
+    await Promise.all([scrubbing, measuring, listening]);
     await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
 }

@@ -65,11 +65,12 @@ const EMPTY: ScrubState = {
   settings: null,
 };
 
-const scrubKey = (): Bytes => systemKeys.meta("scrub");
+/** Changes with every step, and with a request for a pass. */
+export const scrubStateKey = (): Bytes => systemKeys.meta("scrub");
 
 /** Reads the state. A damaged one counts as empty, because damage must not stop the scrub. */
 export async function readScrubState(reader: Reader): Promise<ScrubState> {
-  const value = await reader.get(scrubKey());
+  const value = await reader.get(scrubStateKey());
   if (value === undefined) return EMPTY;
   try {
     return decodeChecked<ScrubState>(value);
@@ -80,7 +81,7 @@ export async function readScrubState(reader: Reader): Promise<ScrubState> {
 }
 
 export function writeScrubState(tx: Tx, state: ScrubState): void {
-  tx.set(scrubKey(), encodeChecked({ ...state, revision: state.revision + 1 }));
+  tx.set(scrubStateKey(), encodeChecked({ ...state, revision: state.revision + 1 }));
 }
 
 /**
