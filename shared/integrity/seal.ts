@@ -57,10 +57,9 @@ export function verified(sealed: Sealed): Sealed {
 }
 
 /** Verifies and parses. Throws {@link CorruptBytes}; nothing unverified is ever returned. */
-export function open(sealed: Sealed, signature?: string): Checkpoint {
+export function open(sealed: Sealed): Checkpoint {
   const checkpoint = parseJsonText(decoder.decode(verified(sealed).bytes)) as Checkpoint;
   checkpoint.compliance.hash = sealed.hash;
-  if (signature !== undefined) checkpoint.compliance.signature = signature;
   return checkpoint;
 }
 

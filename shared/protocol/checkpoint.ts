@@ -19,6 +19,7 @@ import {
   sortieSnapshotSchema,
 } from "./mission.ts";
 import { retentionSchema } from "./retention.ts";
+import { checkpointSignatureSchema } from "./signing-keys.ts";
 
 export const SCHEMA_VERSION = "1.1";
 export const SCHEMA_MAJOR = 1;
@@ -365,7 +366,8 @@ export const checkpointSchema = unsealedCheckpointSchema.extend({
   compliance: complianceSchema.extend({
     /** SHA-256, in hex, of the RFC 8785 bytes of the checkpoint without `hash` and `signature`. */
     hash: z.string().regex(/^[0-9a-f]{64}$/),
-    signature: text.optional(),
+    /** Of the commit of this version, verified by the reader; absent in lists, and for an unsigned checkpoint. */
+    signature: z.union([checkpointSignatureSchema, text]).optional(),
   }),
 });
 

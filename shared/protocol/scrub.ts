@@ -14,6 +14,8 @@ export const SCRUB_KINDS = [
   "link",
   "audit",
   "tenant_audit",
+  "signature",
+  "signing_key",
   "handoff",
   "recovery",
   "command",
@@ -48,6 +50,8 @@ export interface ScrubTally {
   /** Earlier versions of checkpoints. */
   readonly versions: number;
   readonly audit_entries: number;
+  /** Audit entries without a signature. */
+  readonly unsigned_entries: number;
   /** The bytes of all keys and values that were read. */
   readonly bytes: number;
   /** Versions that were quarantined before, which are no new findings. */

@@ -11,6 +11,10 @@ export const TENANT_ACTS = [
   "policy_change",
   "artifact_remove",
   "artifact_repair",
+  "key_add",
+  "key_retire",
+  "key_rotate",
+  "key_revoke",
 ] as const;
 export type TenantAct = (typeof TENANT_ACTS)[number];
 

@@ -32,6 +32,7 @@ import {
   type platformFields,
   storeFolder,
 } from "./service-settings.ts";
+import { openSigning } from "./signing.ts";
 import { endOfStore } from "./silent-store.ts";
 import { startStreamInspection } from "./stream-inspection.ts";
 
@@ -109,11 +110,13 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
   try {
     const tracing = await startTracing({ service: options.service, endpoint: options.otlpEndpoint, log });
     closers.add("tracing", () => tracing.stop());
-    const store = await openedStore(options.storeUrl, log);
-    const storeEnd = endOfStore(store, context, options.stopTimeout);
+    const opened = await openedStore(options.storeUrl, log);
+    const storeEnd = endOfStore(opened, context, options.stopTimeout);
     closers.add("store", storeEnd.close);
-    const format = await openedFormat(store, options.storeUrl);
+    const format = await openedFormat(opened, options.storeUrl);
     logRestore(format, log);
+    const { store, stop: stopSigning } = await openSigning(context, opened, options);
+    closers.add("signing key", stopSigning);
     const instance = instanceName();
     const bus = await connectedBus(options, instance, format, log);
     closers.add("bus", () => bus.close());

@@ -127,6 +127,7 @@ const scrubPassSchema = z.looseObject({
   checkpoints: z.int(),
   versions: z.int(),
   audit_entries: z.int(),
+  unsigned_entries: z.int(),
   bytes: z.int(),
   quarantined: z.int(),
   findings: z.int(),

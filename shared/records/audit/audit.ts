@@ -4,6 +4,7 @@
  */
 import { canonicalText } from "../../integrity/canonical.ts";
 import { CHAIN_START, entryHash } from "../../integrity/chain.ts";
+import type { SignedVersion } from "../../integrity/commit-signature.ts";
 import { AUDIT_VERSION } from "../../lifecycle/replay.ts";
 import type { AuditFacts, AuditOp, CheckpointChange } from "../../lifecycle/transition.ts";
 import { type PrincipalKind, parsePrincipal } from "../../protocol/principal.ts";
@@ -12,6 +13,7 @@ import type { TaskState } from "../../protocol/task.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { parseSeq, type TenantKeys } from "../kv/keyspace.ts";
+import { noteEntry, signedBy } from "../signing/commit-signing.ts";
 
 export interface AuditActor {
   /** The token of a principal, or the name of a service. */
@@ -78,10 +80,19 @@ export function appendAudit(
     tenant: place.tenant,
     v: AUDIT_VERSION,
     version: checkpoint?.version ?? null,
+    ...signedBy(tx),
     ...transition.facts,
   });
   tx.set(keys.audit(place.task, seq), encode(entry));
-  return { seq, hash: entryHash(entry) };
+  const hash = entryHash(entry);
+  const { tenant, task } = place;
+  noteEntry(tx, { tenant, task, seq, hash, at: transition.at, checkpoint: signedVersionOf(checkpoint) });
+  return { seq, hash };
+}
+
+function signedVersionOf(change: CheckpointChange | null): SignedVersion | null {
+  const { id, version, newHash: hash } = change ?? {};
+  return id == null || version == null || hash == null ? null : { hash, id, version };
 }
 
 function record(seq: number, value: Bytes): AuditRecord {

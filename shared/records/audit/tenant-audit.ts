@@ -10,6 +10,7 @@ import type { Reader, Tx } from "../../store/store.ts";
 import { decode, decodeChecked, encode, encodeChecked } from "../kv/codec.ts";
 import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
+import { noteEntry, signedBy } from "../signing/commit-signing.ts";
 import { type AuditActor, type ChainHead, principalActor } from "./audit.ts";
 
 /** The version of the entries' layout. */
@@ -43,14 +44,15 @@ export function actOf(
 /**
  * Appends acts to the chain of their tenant. A transaction that carries out an act appends its entry only if
  * the act has an effect, so a repeated transaction adds none. Throws CORRUPT, and refuses the act, if the head
- * is damaged or behind its entries: otherwise the new entry would hide the damage.
+ * is damaged or behind its entries: otherwise the new entry would hide the damage. Returns the new head; null:
+ * there were no acts.
  */
 export async function appendTenantAudit(
   tx: Tx,
   tenant: string,
   acts: readonly Omit<AuditedAct, "tenant">[],
-): Promise<void> {
-  if (acts.length === 0) return;
+): Promise<ChainHead | null> {
+  if (acts.length === 0) return null;
   const keys = tenantKeys(tenant);
   let head = await readTenantHead(tx, tenant);
   if ((await tx.get(keys.tenantAudit((head?.seq ?? 0) + 1))) !== undefined) {
@@ -62,11 +64,14 @@ export async function appendTenantAudit(
     const seq: number = (head?.seq ?? 0) + 1;
     const prev: string = head?.hash ?? CHAIN_START;
     // In the order of their names, so that the canonical form needs no sorting.
-    const entry = canonicalText({ action, actor, at, prev, seq, subject, tenant, v: TENANT_AUDIT_VERSION });
+    const facts = { action, actor, at, prev, seq, ...signedBy(tx), subject, tenant };
+    const entry = canonicalText({ ...facts, v: TENANT_AUDIT_VERSION });
     tx.set(keys.tenantAudit(seq), encode(entry));
     head = { seq, hash: entryHash(entry) };
+    noteEntry(tx, { tenant, task: null, ...head, at, checkpoint: null });
   }
   tx.set(keys.tenantChain(), encodeChecked(head));
+  return head;
 }
 
 /** Carries out an act in a transaction, and audits it if it returns true: it has an effect. */

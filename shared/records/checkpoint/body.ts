@@ -145,7 +145,7 @@ function hashOf([, hash]: Row): string {
 /** Not yet verified. Throws CorruptBytes. */
 async function sealedIn(reader: Reader, keys: TenantKeys, task: string, id: string, row: Row) {
   const sealed: Sealed = { bytes: await bodyOf(reader, keys, task, id, row), hash: hashOf(row) };
-  // The fleet has no signing keys, so no signature can be verified, and an edit of the row has set this one.
+  // Signatures have rows of their own, so an edit of this row has set this one.
   if (row[5] !== null) throw new CorruptBytes("the row has a signature that cannot be verified");
   return sealed;
 }

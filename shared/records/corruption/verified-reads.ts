@@ -12,6 +12,7 @@ import {
   requireSound,
 } from "../checkpoint/lookup.ts";
 import type { Transactions } from "../kv/transactions.ts";
+import { signatureOf, withSignature } from "../signing/checkpoint-signature.ts";
 import type { Findings } from "./report-corrupt.ts";
 
 export class VerifiedReads {
@@ -26,7 +27,13 @@ export class VerifiedReads {
   /** Throws NOT_FOUND when there is none, and CORRUPT, after the quarantine, when its bytes do not verify. */
   async find(tenant: string, id: string, version?: number, asStored = false): Promise<QueryResults["get"]> {
     const { value: hit, restored } = await this.#findings.reread(
-      () => this.#transactions.read("get", (reader) => findVersion(reader, tenant, id, version)),
+      () =>
+        this.#transactions.read("get", async (reader) => {
+          const hit = await findVersion(reader, tenant, id, version);
+          if (hit === null || !hit.found.sound) return hit;
+          const signature = await signatureOf(reader, tenant, hit.found.stored);
+          return { ...hit, signature };
+        }),
       (hit) =>
         hit === null || hit.found.sound || hit.found.corrupt === undefined
           ? null
@@ -43,13 +50,24 @@ export class VerifiedReads {
         details: { ...found.corrupt, task_id: task },
       });
     const { checkpoint, stored } = requireSound(found);
-    return { checkpoint: asStored ? stored : checkpoint, ...(restored.length > 0 && { restored }) };
+    const shown = withSignature(asStored ? stored : checkpoint, "signature" in hit ? hit.signature : null);
+    return { checkpoint: shown, ...(restored.length > 0 && { restored }) };
   }
 
   /** Falls back over corrupt checkpoints and names them; throws CORRUPT when no sound one can be reached. */
   async latest(tenant: string, task: string): Promise<QueryResults["latest"]> {
     const { value, restored } = await this.#findings.reread(
-      () => this.#transactions.read("latest", (reader) => foundLatest(reader, tenant, task)),
+      () =>
+        this.#transactions.read("latest", async (reader) => {
+          const found = await foundLatest(reader, tenant, task);
+          if (found instanceof FleetError) return found;
+          const { checkpoint } = found;
+          if (checkpoint === null) return found;
+          return {
+            ...found,
+            checkpoint: withSignature(checkpoint, await signatureOf(reader, tenant, checkpoint)),
+          };
+        }),
       (result) => ({ tenant, task, corrupt: corruptInLatest(result) }),
     );
     if (value instanceof FleetError) throw value;

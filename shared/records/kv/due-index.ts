@@ -1,6 +1,7 @@
 /** Reads an index of due records over all tenants, the longest overdue first. */
+import tuple from "fdb-tuple";
 import type { Bytes, KeyRange, KeyValue, Reader } from "../../store/store.ts";
-import { after } from "./keyspace.ts";
+import { after, endingId } from "./keyspace.ts";
 
 export interface DueIndex<P, T> {
   /** The index entries that are due at the time of the query. */
@@ -28,4 +29,28 @@ export async function readDue<P, T>(
     if (found.length >= limit || !more || last === undefined) return found.slice(0, limit);
     range = { ...range, begin: after(last.key) };
   }
+}
+
+/** Reads tenant and alert out of an `alert_ack_expiry` key. */
+export function parseAlertAckExpiry(key: Bytes): { tenant: string; alert: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  return { tenant: elements[4] as string, alert: elements[5] as string };
+}
+
+/** Reads tenant, agent and session out of a `session_expiry` key. */
+export function parseSessionExpiry(key: Bytes): { tenant: string; agent: string; session: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as string[];
+  return { tenant: elements[4]!, agent: elements[5]!, session: elements[6]! };
+}
+
+/** Reads time, tenant and handoff out of a `handoff_due` key. */
+export function parseHandoffDue(key: Bytes): { dueMs: number; tenant: string; id: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  return { dueMs: elements[3] as number, tenant: elements[4] as string, id: endingId(key) };
+}
+
+/** Reads tenant and task out of a `recovery_due` key. */
+export function parseRecoveryDue(key: Bytes): { tenant: string; task: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  return { tenant: elements[4] as string, task: elements[5] as string };
 }

@@ -25,6 +25,8 @@
  * | `alert_acks`, alert                               | actor, time and note                     | alert_ack             |
  * | `tenant_audit`, seq                               | audit entry, chained by hash             | acts of operators     |
  * | `tenant_chain`                                    | seq and hash of the newest entry         | acts of operators     |
+ * | `signatures`, task, seq                           | signature of the commit that ends there  | every transition      |
+ * | `tenant_signatures`, seq                          | signature of the commit that ends there  | acts of operators     |
  * | `sessions`, agent, session                       | times of its turns, and what was done    | turn_event            |
  * | `session_folders`, hash of a machine and a folder | the newest session in the folder         | turn_event            |
  * | `session_folders`, hash of a folder               | the newest session in the folder         | turn_event            |
@@ -62,6 +64,7 @@
  * | `handoff_due`, time, tenant, handoff              | empty; one for each open handoff         | its transitions       |
  * | `mission_due`, time, tenant, task, agent          | empty; locks or messages of it end       | its transitions       |
  * | `scrub`, tenant, task, finding                    | a finding                                | the scrubber          |
+ * | `signing_keys`, key                               | public key, validity and revocation      | services, operators   |
  * | `lease`, job                                      | holder, fence, end                       | background jobs       |
  * | `count`, name                                     | counter                                  | transitions, relay    |
  */
@@ -82,6 +85,7 @@ import {
   uuid,
 } from "./key-elements.ts";
 import { missionKeys } from "./mission-keys.ts";
+import { signatureKeys } from "./signature-keys.ts";
 
 const TENANT_SUBSPACES = [
   "checkpoints",
@@ -100,6 +104,8 @@ const TENANT_SUBSPACES = [
   "alert_acks",
   "tenant_audit",
   "tenant_chain",
+  "signatures",
+  "tenant_signatures",
   "sessions",
   "session_folders",
   "missions",
@@ -133,6 +139,7 @@ const SYSTEM_SUBSPACES = [
   "agent_lease",
   "mission_due",
   "scrub",
+  "signing_keys",
   "lease",
   "count",
 ] as const;
@@ -214,6 +221,7 @@ function keysUnder(root: Buffer) {
     sessionFolder: (hash: string): Bytes => at("session_folders", element(hash)),
     ...missionKeys(at),
     ...artifactKeys(at),
+    ...signatureKeys(at),
     command: (id: string): Bytes => at("idem", uuid(id)),
     commands: (): KeyRange => children(at("idem")),
     ...indexKeys(at),
@@ -279,6 +287,8 @@ export const systemKeys = {
   /** null: the findings of all tenants. */
   findings: (tenant: string | null): KeyRange =>
     children(tenant === null ? at("scrub") : at("scrub", name(tenant))),
+  signingKey: (id: string): Bytes => at("signing_keys", element(id)),
+  signingKeys: (): KeyRange => children(at("signing_keys")),
   lease: (job: string): Bytes => at("lease", name(job)),
   count: (name: string): Bytes => at("count", element(name)),
 } as const;
@@ -302,30 +312,6 @@ export function parseExpiry(key: Bytes): { hour: number; tenant: string; command
   const elements = tuple.unpack(Buffer.from(key)) as unknown[];
   const id = elements[5] as { value: Buffer };
   return { hour: elements[3] as number, tenant: elements[4] as string, command: formatUuid(id.value) };
-}
-
-/** Reads tenant and alert out of an `alert_ack_expiry` key. */
-export function parseAlertAckExpiry(key: Bytes): { tenant: string; alert: string } {
-  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
-  return { tenant: elements[4] as string, alert: elements[5] as string };
-}
-
-/** Reads tenant, agent and session out of a `session_expiry` key. */
-export function parseSessionExpiry(key: Bytes): { tenant: string; agent: string; session: string } {
-  const elements = tuple.unpack(Buffer.from(key)) as string[];
-  return { tenant: elements[4]!, agent: elements[5]!, session: elements[6]! };
-}
-
-/** Reads time, tenant and handoff out of a `handoff_due` key. */
-export function parseHandoffDue(key: Bytes): { dueMs: number; tenant: string; id: string } {
-  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
-  return { dueMs: elements[3] as number, tenant: elements[4] as string, id: endingId(key) };
-}
-
-/** Reads tenant and task out of a `recovery_due` key. */
-export function parseRecoveryDue(key: Bytes): { tenant: string; task: string } {
-  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
-  return { tenant: elements[4] as string, task: elements[5] as string };
 }
 
 const leasePrefixBytes = at("agent_lease").length;

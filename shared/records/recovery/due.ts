@@ -9,7 +9,8 @@ import type { Task } from "../../protocol/task.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
 import { type AttemptKind, countAttempt, countRecovery } from "../kv/counters.ts";
 import type { DueIndex } from "../kv/due-index.ts";
-import { parseRecoveryDue, systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
+import { parseRecoveryDue } from "../kv/due-index.ts";
+import { systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { decodeSoundHead } from "../task/head.ts";
 
 const NOTHING = new Uint8Array(0);

@@ -31,6 +31,7 @@ export const NOTHING: ScrubTally = {
   checkpoints: 0,
   versions: 0,
   audit_entries: 0,
+  unsigned_entries: 0,
   bytes: 0,
   quarantined: 0,
   findings: 0,

@@ -250,6 +250,8 @@ function added(pass: Current, tally: ScrubTally): Current {
     checkpoints: pass.checkpoints + tally.checkpoints,
     versions: pass.versions + tally.versions,
     audit_entries: pass.audit_entries + tally.audit_entries,
+    // A pass that an earlier version has begun does not count them.
+    unsigned_entries: (pass.unsigned_entries ?? 0) + tally.unsigned_entries,
     bytes: pass.bytes + tally.bytes,
     quarantined: pass.quarantined + tally.quarantined,
     findings: pass.findings + tally.findings,

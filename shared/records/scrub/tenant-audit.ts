@@ -4,13 +4,16 @@
  */
 import { CHAIN_START, createChainVerifier } from "../../integrity/chain.ts";
 import { NO_TASK } from "../../protocol/alerts.ts";
+import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { Bytes } from "../../store/store.ts";
 import type { ChainHead } from "../audit/audit.ts";
 import { decodeChecked } from "../kv/codec.ts";
 import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
 import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
+import { verifyKeyAct } from "./signing-keys.ts";
 import { readable } from "./task/head.ts";
 import { readEntry } from "./trail/entries.ts";
+import { verifyNoneAfter, verifySignatures } from "./trail/signatures.ts";
 
 /** The number of entries in one read. */
 const SLICE = 64;
@@ -46,15 +49,17 @@ export async function verifyTenantAudit(
   const range = { begin: keys.tenantAudit(at.seq + 1), end: keys.tenantAudit(through.seq + 1) };
   const { rows } = await step.reader.getRange(range, { limit: SLICE });
   const verifier = createChainVerifier(at);
-  for (const { key, value } of rows) {
-    const entry = readEntry(value);
-    const seq = parseSeq(key);
+  const entries = rows.map(({ key, value }) => ({ seq: parseSeq(key), read: readEntry(value) }));
+  for (const { seq, read: entry } of entries) {
     verifier.add({ seq, entry: entry?.text ?? "" });
+    if (tenant === DEFAULT_TENANT && entry?.facts !== undefined) await verifyKeyAct(step, seq, entry.facts);
     if (entry?.facts !== undefined && entry.facts.tenant !== tenant) {
       note(scrub, `entry ${seq} is of another tenant`);
     }
   }
+  await verifySignatures(scrub, "tenant", entries);
   const isLast = rows.length < SLICE;
+  if (isLast) await verifyNoneAfter(scrub, "tenant", through.seq);
   const { seq, hash } = verifier.reached();
   const { problems } = isLast ? verifier.finish(through) : verifier.reached();
   for (const { seq, problem } of problems) note(scrub, `entry ${seq}: ${PROBLEMS[problem]}`);

@@ -16,6 +16,7 @@ import {
 } from "./mission-index.ts";
 import { OUTBOX_START, type OutboxAt, verifyOutbox } from "./outbox.ts";
 import type { ScrubStep } from "./scrub-reader.ts";
+import { verifyKeyRecords } from "./signing-keys.ts";
 import { type TaskPlace, verifyTask } from "./task/task.ts";
 import { type TenantChainAt, verifyTenantAudit } from "./tenant-audit.ts";
 import { verifyCommandRecords } from "./trail/commands.ts";
@@ -77,6 +78,7 @@ async function walkTask(
   if (chain !== undefined) {
     const left = await verifyTenantAudit(step, tenant, chain.at);
     if (left !== null) return { tenant, done, within: null, chain: { at: left } };
+    if (tenant === DEFAULT_TENANT) await verifyKeyRecords(step);
     const next = await tenantAfter(step.reader, tenant);
     const start = { tenant: next ?? tenant, done: null, within: null };
     return next === null ? { ...start, system: { feed: null } } : start;

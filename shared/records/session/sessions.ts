@@ -9,7 +9,8 @@ import { LIMITS } from "../../protocol/limits.ts";
 import type { AgentSession, TurnEvent, TurnResult } from "../../protocol/turns.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked } from "../kv/codec.ts";
-import { parseSessionExpiry, systemKeys, tenantKeys } from "../kv/keyspace.ts";
+import { parseSessionExpiry } from "../kv/due-index.ts";
+import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
 
 const DAY_MS = 86_400_000;

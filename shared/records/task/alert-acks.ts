@@ -8,7 +8,8 @@ import { redact } from "../../protocol/redaction.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { actOf, appendTenantAudit } from "../audit/tenant-audit.ts";
 import { decode, encodeChecked, UnreadableValue } from "../kv/codec.ts";
-import { parseAlertAckExpiry, systemKeys, tenantKeys } from "../kv/keyspace.ts";
+import { parseAlertAckExpiry } from "../kv/due-index.ts";
+import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -112,6 +112,10 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "Posts of alerts to webhooks: delivered, retried, refused, expired after a day, or no alert (unreadable).",
       ["hook", "outcome"],
     ),
+    signaturesTotal: make.counter(
+      "fleet_signatures_total",
+      "Signatures of commits: one for each chain of entries.",
+    ),
     ...storageMetrics(make),
     indexLag: make.gauge("fleet_index_lag", "Events that the search index does not contain yet."),
     ...scrubMetrics(make),

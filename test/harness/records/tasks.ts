@@ -9,13 +9,8 @@ import type { Recovery } from "../../../shared/protocol/recovery-record.ts";
 import type { Task } from "../../../shared/protocol/task.ts";
 import { readTask } from "../../../shared/records/checkpoint/lookup.ts";
 import { type DraftSweepStep, stepDraftSweep } from "../../../shared/records/drafts/superseded-drafts.ts";
-import {
-  endingName,
-  parseHandoffDue,
-  parseRecoveryDue,
-  systemKeys,
-  tenantKeys,
-} from "../../../shared/records/kv/keyspace.ts";
+import { parseHandoffDue, parseRecoveryDue } from "../../../shared/records/kv/due-index.ts";
+import { endingName, systemKeys, tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import { type OutboxEntry, readOutbox } from "../../../shared/records/outbox/outbox.ts";
 import type { Sighting } from "../../../shared/records/recovery/observations.ts";
 import type { NotedFailure, ObservedTask } from "../../../shared/records/recovery-actions.ts";

@@ -38,6 +38,7 @@ const DATA = {
     diskMinFree: undefined,
     mirrorDir: undefined,
     artifactsPlace: undefined,
+    signingKeyFile: undefined,
     artifactsGrace: 172_800_000,
     artifactsBytes: 1_000_000,
     storeUrl: `lmdb:${join(root, "store")}?shared`,

@@ -31,10 +31,10 @@ test("the hash is the SHA-256 of the stored canonical bytes", () => {
 
 test("a signature stands beside the hash and is not part of it", () => {
   const sealed = seal(unsealed());
-  const opened = open(sealed, "signed");
-  expect(opened.compliance.signature).toBe("signed");
+  const opened = open(sealed);
+  expect(opened.compliance).not.toHaveProperty("signature");
+  opened.compliance.signature = { state: "valid", key_id: "0".repeat(64), signed_at: null };
   expect(hashOf(opened)).toBe(sealed.hash);
-  expect(open(sealed).compliance).not.toHaveProperty("signature");
 });
 
 test("a client can compute the hash of a checkpoint with any unknown fields", () => {

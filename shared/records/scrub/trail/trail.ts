@@ -17,6 +17,7 @@ import { readEntry } from "./entries.ts";
 import { FOLD_START, type Fold, foldEntries, verifyFold, verifyHandoffsOf } from "./fold.ts";
 import { verifyForks } from "./forks.ts";
 import { readMarks, verifyMarked, verifyMarks, withoutAudited } from "./marks.ts";
+import { verifyNoneAfter, verifySignatures } from "./signatures.ts";
 import { verifyStatedRecords } from "./stated-records.ts";
 
 /** The number of entries in one read. */
@@ -65,10 +66,12 @@ export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Exten
     await verifyMarked(scrub, facts);
     await verifyForks(scrub, facts);
     await verifyStatedRecords(scrub, facts);
+    await verifySignatures(scrub, "task", entries);
     step.tally.audit_entries += entries.length;
     await step.yieldToOthers();
     if (!more) {
       verifyEnd(scrub, at, facts.at(-1), extent);
+      await verifyNoneAfter(scrub, "task", extent.auditSeq);
       await verifyLater(scrub, at, extent);
       return null;
     }

@@ -1,0 +1,160 @@
+/**
+ * The signature of a commit: one for each chain to which the commit appends. Its statement names every appended entry
+ * by its hash, and every version that they made, so each of them is verified with the statement alone. Pure functions
+ * over the exact bytes; an auditor needs nothing else but the public keys.
+ */
+import { KEY_PURPOSE, type SignatureProblem, type SigningKeyRecord } from "../protocol/signing-keys.ts";
+import { canonicalText } from "./canonical.ts";
+import { type Envelope, isSignature, keyIdOf, type SigningKey } from "./dsse.ts";
+
+export const COMMIT_PAYLOAD_TYPE = "application/vnd.fleet.commit.v1+json";
+const STATEMENT_VERSION = 1;
+
+/** A version of a checkpoint, as its entry names it. */
+export interface SignedVersion {
+  readonly hash: string;
+  readonly id: string;
+  readonly version: number;
+}
+
+export interface CommitStatement {
+  /** The time of the newest entry, by the clock of the signer. */
+  readonly at: string;
+  readonly checkpoints: readonly SignedVersion[];
+  /** The hashes of the entries, in their order. */
+  readonly entries: readonly string[];
+  /** The number of the first entry in its chain. */
+  readonly first: number;
+  /** null: the chain of the tenant. */
+  readonly task: string | null;
+  readonly tenant: string;
+}
+
+export interface CommitSignature {
+  readonly keyId: string;
+  /** The canonical bytes of the statement. */
+  readonly payload: Uint8Array;
+  readonly signature: Uint8Array;
+}
+
+export async function signStatement(key: SigningKey, statement: CommitStatement): Promise<CommitSignature> {
+  const { at, checkpoints, entries, first, task, tenant } = statement;
+  // In the order of their names, so that the canonical form needs no sorting.
+  const text = canonicalText({ at, checkpoints, entries, first, task, tenant, v: STATEMENT_VERSION });
+  const payload = Buffer.from(text);
+  return { keyId: key.id, payload, signature: await key.sign(COMMIT_PAYLOAD_TYPE, payload) };
+}
+
+/** The number of the last entry, under which the signature is stored. */
+export function lastEntryOf({ first, entries }: Pick<CommitStatement, "first" | "entries">): number {
+  return first + entries.length - 1;
+}
+
+export function envelopeOf({ keyId, payload, signature }: CommitSignature): Envelope {
+  return {
+    payloadType: COMMIT_PAYLOAD_TYPE,
+    payload: Buffer.from(payload).toString("base64"),
+    signatures: [{ keyid: keyId, sig: Buffer.from(signature).toString("base64") }],
+  };
+}
+
+/** null: the envelope is not one of a commit. */
+export function signatureIn({ payloadType, payload, signatures }: Envelope): CommitSignature | null {
+  const [only, ...others] = signatures;
+  if (payloadType !== COMMIT_PAYLOAD_TYPE || only === undefined || others.length > 0) return null;
+  const bytes = { payload: Buffer.from(payload, "base64"), signature: Buffer.from(only.sig, "base64") };
+  return { keyId: only.keyid, ...bytes };
+}
+
+/** A signature after its verification. */
+export interface JudgedSignature {
+  readonly keyId: string | null;
+  readonly problem: SignatureProblem | null;
+  /** null unless the signature is that of its key, so nothing unverified is ever read. */
+  readonly statement: CommitStatement | null;
+}
+
+/** `found` null: the stored value cannot be read. `key` null: it is not registered. */
+export async function judgeSignature(
+  found: CommitSignature | null,
+  key: SigningKeyRecord | null,
+): Promise<JudgedSignature> {
+  if (found === null) return { keyId: null, problem: "signature_invalid", statement: null };
+  const { keyId } = found;
+  const rejected = (problem: SignatureProblem) => ({ keyId, problem, statement: null });
+  if (key === null || key.key_id !== keyId || keyIdOf(key.public_key) !== keyId)
+    return rejected("key_unknown");
+  if (!(await isSignature(key.public_key, COMMIT_PAYLOAD_TYPE, found))) return rejected("signature_invalid");
+  const statement = statementIn(found.payload);
+  if (statement === null) return rejected("signature_invalid");
+  return { keyId, statement, problem: keyProblem(key, statement.at) };
+}
+
+function keyProblem(
+  { purpose, not_before, not_after, revoked_at }: SigningKeyRecord,
+  at: string,
+): SignatureProblem | null {
+  if (purpose !== KEY_PURPOSE) return "key_purpose";
+  const time = Date.parse(at);
+  if (revoked_at !== null && !(time <= Date.parse(revoked_at))) return "key_revoked";
+  if (!(time >= Date.parse(not_before))) return "key_expired";
+  return not_after !== null && time > Date.parse(not_after) ? "key_expired" : null;
+}
+
+/** Verified bytes of a newer version may hold another statement; null then. */
+function statementIn(payload: Uint8Array): CommitStatement | null {
+  try {
+    const value = JSON.parse(Buffer.from(payload).toString()) as CommitStatement & { v: unknown };
+    const { v, at, checkpoints, entries, first, task, tenant } = value;
+    const isStatement =
+      v === STATEMENT_VERSION &&
+      typeof at === "string" &&
+      Array.isArray(checkpoints) &&
+      Array.isArray(entries) &&
+      entries.length > 0 &&
+      Number.isSafeInteger(first) &&
+      (task === null || typeof task === "string") &&
+      typeof tenant === "string";
+    return isStatement ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+export interface EntryPlace {
+  readonly tenant: string;
+  readonly task: string | null;
+  readonly seq: number;
+}
+
+export interface SignedEntry extends EntryPlace {
+  readonly hash: string;
+  /** The key that the entry names; undefined: it is unsigned. */
+  readonly signedBy: unknown;
+}
+
+/** A stored signature of a chain, and the number under which it is stored. */
+export interface PlacedSignature {
+  readonly seq: number;
+  readonly judged: JudgedSignature;
+}
+
+/**
+ * Judges an entry by the first signature at or after it, which must be that of its commit. null: it is signed, and
+ * what was signed; `unsigned`: it was never signed.
+ */
+export function judgeEntry(
+  entry: SignedEntry,
+  after: PlacedSignature | undefined,
+): SignatureProblem | "unsigned" | null {
+  const absent = entry.signedBy === undefined ? "unsigned" : "signature_missing";
+  if (after === undefined) return absent;
+  const { statement, problem, keyId } = after.judged;
+  if (statement === null) return entry.signedBy === undefined && after.seq !== entry.seq ? absent : problem;
+  const { tenant, task, first, entries } = statement;
+  const isHere = tenant === entry.tenant && task === entry.task && lastEntryOf(statement) === after.seq;
+  if (!isHere) return "signature_moved";
+  if (entry.seq < first) return absent;
+  if (entries[entry.seq - first] !== entry.hash || entry.signedBy !== keyId) return "signature_mismatch";
+  return problem;
+}

@@ -1,0 +1,101 @@
+/**
+ * DSSE envelopes with Ed25519 (https://github.com/secure-systems-lab/dsse). The type of the payload is within the
+ * signed bytes, so a signature for one purpose is none for another. The bytes are verified before they are parsed,
+ * and never made again for the verification.
+ */
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  sign,
+  verify,
+} from "node:crypto";
+
+/** The JSON form of a signed payload, which other tools for DSSE read too. */
+export interface Envelope {
+  readonly payloadType: string;
+  /** Base64. */
+  readonly payload: string;
+  readonly signatures: readonly { readonly keyid: string; readonly sig: string }[];
+}
+
+export interface SigningKey {
+  /** {@link keyIdOf} its public key. */
+  readonly id: string;
+  /** DER, SubjectPublicKeyInfo, in base64. */
+  readonly publicKey: string;
+  /** The signature, 64 bytes, made in a thread of the pool. */
+  sign(payloadType: string, payload: Uint8Array): Promise<Uint8Array>;
+}
+
+/** The pre-authentication encoding: the bytes that are signed. */
+export function signedBytes(payloadType: string, payload: Uint8Array): Buffer {
+  const typeBytes = Buffer.byteLength(payloadType);
+  return Buffer.concat([Buffer.from(`DSSEv1 ${typeBytes} ${payloadType} ${payload.length} `), payload]);
+}
+
+/** `publicKey`: DER, in base64. */
+export function keyIdOf(publicKey: string): string {
+  return createHash("sha256").update(Buffer.from(publicKey, "base64")).digest("hex");
+}
+
+function spkiOf(key: KeyObject): string {
+  return key.export({ type: "spki", format: "der" }).toString("base64");
+}
+
+/** Throws for text that is not the PEM of a private Ed25519 key. */
+export function signingKeyFrom(pem: string): SigningKey {
+  const key = createPrivateKey(pem);
+  if (key.asymmetricKeyType !== "ed25519") throw new TypeError("the key is not an Ed25519 key");
+  const publicKey = spkiOf(createPublicKey(key));
+  return {
+    id: keyIdOf(publicKey),
+    publicKey,
+    sign: (payloadType, payload) =>
+      new Promise((resolve, reject) => {
+        sign(null, signedBytes(payloadType, payload), key, (error, signature) =>
+          error === null ? resolve(signature) : reject(error),
+        );
+      }),
+  };
+}
+
+/** The PEM (PKCS#8) of a new private key. */
+export function newSigningKeyPem(): string {
+  return generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+}
+
+const PUBLIC_KEYS_MAX = 1_000;
+const publicKeys = new Map<string, KeyObject>();
+
+/** Parsing a public key takes half as long as the verification. */
+function publicKeyFrom(publicKey: string): KeyObject {
+  const known = publicKeys.get(publicKey);
+  if (known !== undefined) return known;
+  const key = createPublicKey({ key: Buffer.from(publicKey, "base64"), type: "spki", format: "der" });
+  if (key.asymmetricKeyType !== "ed25519") throw new TypeError("the key is not an Ed25519 key");
+  if (publicKeys.size >= PUBLIC_KEYS_MAX) publicKeys.clear();
+  publicKeys.set(publicKey, key);
+  return key;
+}
+
+/** Whether the signature is that of the payload under the public key; false also for a damaged key. */
+export async function isSignature(
+  publicKey: string,
+  payloadType: string,
+  { payload, signature }: { readonly payload: Uint8Array; readonly signature: Uint8Array },
+): Promise<boolean> {
+  let key: KeyObject;
+  try {
+    key = publicKeyFrom(publicKey);
+  } catch {
+    return false;
+  }
+  return new Promise((resolve) => {
+    verify(null, signedBytes(payloadType, payload), key, signature, (error, isValid) =>
+      resolve(error === null && isValid),
+    );
+  });
+}

@@ -1,0 +1,74 @@
+/** The keys with which services sign what they commit, and what the verification of a signature can find. */
+import { z } from "zod";
+
+/** ISO 8601. */
+const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
+
+/** Later purposes get keys of their own: a key signs for one purpose only. */
+export const KEY_PURPOSE = "commits";
+
+export const KEY_STATES = ["active", "retired", "revoked"] as const;
+export type KeyState = (typeof KEY_STATES)[number];
+
+export const REVOCATION_REASONS = ["compromised", "lost", "replaced"] as const;
+export type RevocationReason = (typeof REVOCATION_REASONS)[number];
+
+/** The SHA-256 of the public key, in hex, so that an id cannot be given to another key. */
+export const keyIdSchema = z.string().regex(/^[0-9a-f]{64}$/);
+
+/** A key as its registry keeps it. Public keys are never deleted: they verify old signatures. */
+export const signingKeySchema = z.looseObject({
+  key_id: keyIdSchema,
+  algorithm: z.literal("ed25519"),
+  /** DER, SubjectPublicKeyInfo, in base64. */
+  public_key: z.string(),
+  purpose: z.string(),
+  /** The service that has registered it. */
+  owner: z.string(),
+  not_before: time,
+  /** The end of its use by a rotation. */
+  not_after: time.nullable(),
+  /** Signatures of a later time are rejected. */
+  revoked_at: time.nullable(),
+  revoked_reason: z.enum(REVOCATION_REASONS).nullable(),
+  /** The key that it follows. */
+  replaces: keyIdSchema.nullable(),
+  /** An operator has requested the next key. */
+  rotation_requested_at: time.nullable(),
+});
+export type SigningKeyRecord = z.infer<typeof signingKeySchema>;
+
+export function keyStateOf({
+  not_after,
+  revoked_at,
+}: Pick<SigningKeyRecord, "not_after" | "revoked_at">): KeyState {
+  if (revoked_at !== null) return "revoked";
+  return not_after === null ? "active" : "retired";
+}
+
+/** What can be wrong with the signature of an entry or a checkpoint. */
+export const SIGNATURE_PROBLEMS = {
+  signature_missing: "its signature is lost",
+  signature_invalid: "its signature does not verify",
+  signature_moved: "its signature is that of another commit",
+  signature_mismatch: "it is not what was signed",
+  key_unknown: "the key of its signature is not registered",
+  key_purpose: "the key of its signature is for another purpose",
+  key_expired: "it was signed outside of the validity of the key",
+  key_revoked: "it was signed after the revocation of the key",
+} as const;
+export type SignatureProblem = keyof typeof SIGNATURE_PROBLEMS;
+
+export const SIGNATURE_STATES = [
+  "valid",
+  "unsigned",
+  ...(Object.keys(SIGNATURE_PROBLEMS) as SignatureProblem[]),
+] as const;
+
+/** The signature of a checkpoint, as `get` and `latest` return it. Absent: the checkpoint is unsigned. */
+export const checkpointSignatureSchema = z.looseObject({
+  state: z.enum(SIGNATURE_STATES),
+  key_id: keyIdSchema.nullable(),
+  signed_at: time.nullable(),
+});
+export type CheckpointSignature = z.infer<typeof checkpointSignatureSchema>;

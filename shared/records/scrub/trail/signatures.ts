@@ -1,0 +1,90 @@
+/**
+ * Verifies the signatures of entries in a chain. An entry that names no key is unsigned: an earlier version wrote it, or a service without a
+ * key. It is counted, and a finding only in a store in which every entry must be signed.
+ */
+import { entryHash } from "../../../integrity/chain.ts";
+import { judgeEntry } from "../../../integrity/commit-signature.ts";
+import { SIGNATURE_PROBLEMS, type SignatureProblem } from "../../../protocol/signing-keys.ts";
+import { parseSeq } from "../../kv/keyspace.ts";
+import { readRequiredFrom } from "../../signing/key-registry.ts";
+import { KeyLookup, readSignatures } from "../../signing/stored-signatures.ts";
+import { ofTask, type ScrubStep, type TaskScrub } from "../scrub-reader.ts";
+import { readable } from "../task/head.ts";
+
+interface ScrubbedEntry {
+  readonly seq: number;
+  /** null: it cannot be read, which is found when the chain is verified. */
+  readonly read: {
+    readonly text: string;
+    readonly facts: { readonly at?: unknown; readonly signed_by?: unknown } | undefined;
+  } | null;
+}
+
+interface StepKeys {
+  readonly lookup: KeyLookup;
+  readonly requiredFrom: string | null;
+}
+
+/** The keys as the snapshot of the step has them. */
+const keysOf = new WeakMap<ScrubStep, Promise<StepKeys>>();
+
+function keysIn(step: ScrubStep): Promise<StepKeys> {
+  const known = keysOf.get(step);
+  if (known !== undefined) return known;
+  const { reader } = step;
+  const found = readRequiredFrom(reader)
+    // A damaged time must not hide a lost signature.
+    .catch(() => new Date(0).toISOString())
+    .then((requiredFrom) => ({ lookup: new KeyLookup(reader), requiredFrom }));
+  keysOf.set(step, found);
+  return found;
+}
+
+/** `entries`: those of the task, or of the tenant's chain, from one read. */
+export async function verifySignatures(
+  scrub: TaskScrub,
+  chain: "task" | "tenant",
+  entries: readonly ScrubbedEntry[],
+): Promise<void> {
+  const [first] = entries;
+  if (first === undefined) return;
+  const { reader, keys, tenant, step } = scrub;
+  const task = chain === "task" ? scrub.task : null;
+  const { lookup, requiredFrom } = await keysIn(step);
+  const signatures = await readSignatures(reader, keys, lookup, {
+    ...{ task, from: first.seq, count: entries.length },
+  });
+  let at = 0;
+  for (const { seq, read } of entries) {
+    while (at < signatures.length && signatures[at]!.seq < seq) at += 1;
+    if (read?.facts === undefined) continue;
+    const { signed_by: signedBy, at: time } = read.facts;
+    const entry = { tenant, task, seq, hash: entryHash(read.text), signedBy };
+    const problem = judgeEntry(entry, signatures[at]);
+    if (problem === "unsigned") {
+      step.tally.unsigned_entries += 1;
+      if (requiredFrom !== null && String(time) >= requiredFrom) note(scrub, seq, "signature_missing");
+    } else if (problem !== null) note(scrub, seq, problem);
+  }
+}
+
+function note(scrub: TaskScrub, seq: number, problem: SignatureProblem): void {
+  scrub.note(ofTask("signature", `${problem}: entry ${seq}: ${SIGNATURE_PROBLEMS[problem]}`));
+}
+
+/** Verifies that no signature after the end of the chain outlived its entry: then the end was cut off. */
+export async function verifyNoneAfter(
+  scrub: TaskScrub,
+  chain: "task" | "tenant",
+  end: number,
+): Promise<void> {
+  const { reader, keys } = scrub;
+  const task = chain === "task" ? scrub.task : null;
+  const range = { begin: keys.signature(task, end + 1), end: keys.signatures(task).end };
+  const [row] = (await reader.getRange(range, { limit: 1 })).rows;
+  const seq = row && readable(() => parseSeq(row.key));
+  if (seq == null) return;
+  const entry = await reader.get(task === null ? keys.tenantAudit(seq) : keys.audit(task, seq));
+  if (entry === undefined)
+    scrub.note(ofTask("signature", `entry_missing: entry ${seq} was signed and is lost`));
+}

@@ -1,0 +1,74 @@
+/**
+ * Signs the entries that one transaction appends to chains, in that transaction. An entry names the key that signs
+ * it, and the chain covers that name, so a signature that is removed later is missed.
+ */
+import { type SignedVersion, signStatement } from "../../integrity/commit-signature.ts";
+import type { SigningKey } from "../../integrity/dsse.ts";
+import type { Tx } from "../../store/store.ts";
+import { tenantKeys } from "../kv/keyspace.ts";
+import { encodeSignature } from "./signature-record.ts";
+
+interface AppendedEntry {
+  readonly tenant: string;
+  /** null: the chain of the tenant. */
+  readonly task: string | null;
+  readonly seq: number;
+  readonly hash: string;
+  readonly at: string;
+  /** The version that it made. */
+  readonly checkpoint: SignedVersion | null;
+}
+
+interface Signing {
+  readonly key: SigningKey;
+  readonly entries: AppendedEntry[];
+}
+
+/** Of the transactions that are signed. A transaction of a store without keys has none. */
+const signings = new WeakMap<Tx, Signing>();
+
+export function beginSigning(tx: Tx, key: SigningKey): void {
+  signings.set(tx, { key, entries: [] });
+}
+
+/** The member of an entry that names its key; none if the transaction is not signed. */
+export function signedBy(tx: Tx): { readonly signed_by?: string } {
+  const signing = signings.get(tx);
+  return signing === undefined ? {} : { signed_by: signing.key.id };
+}
+
+export function noteEntry(tx: Tx, entry: AppendedEntry): void {
+  signings.get(tx)?.entries.push(entry);
+}
+
+/** Whether the transaction has appended entries that must be signed. */
+export function hasEntries(tx: Tx): boolean {
+  return (signings.get(tx)?.entries.length ?? 0) > 0;
+}
+
+/** Writes one signature for each chain. Returns their number. */
+export async function writeSignatures(tx: Tx): Promise<number> {
+  const signing = signings.get(tx);
+  if (signing === undefined) return 0;
+  const chains = new Map<string, AppendedEntry[]>();
+  for (const entry of signing.entries) {
+    const chain = `${entry.tenant}/${entry.task ?? ""}`;
+    chains.set(chain, [...(chains.get(chain) ?? []), entry]);
+  }
+  await Promise.all([...chains.values()].map((entries) => writeSignature(tx, signing.key, entries)));
+  return chains.size;
+}
+
+async function writeSignature(tx: Tx, key: SigningKey, entries: readonly AppendedEntry[]): Promise<void> {
+  const [first, last] = [entries[0]!, entries.at(-1)!];
+  const { tenant, task } = first;
+  const signature = await signStatement(key, {
+    at: last.at,
+    checkpoints: entries.flatMap(({ checkpoint }) => checkpoint ?? []),
+    entries: entries.map(({ hash }) => hash),
+    first: first.seq,
+    task,
+    tenant,
+  });
+  tx.set(tenantKeys(tenant).signature(task, last.seq), encodeSignature(signature));
+}

@@ -1,0 +1,101 @@
+/**
+ * A store whose transactions sign the entries that they append. The signature is written in the transaction of its
+ * entries, so a crash leaves both or neither. The transaction also reads the key's registration: a commit after the
+ * revocation or the retirement of its key is impossible, however old the process's view of the key is.
+ */
+import type { SigningKey } from "../../integrity/dsse.ts";
+import { FleetError } from "../../protocol/errors.ts";
+import { keyStateOf } from "../../protocol/signing-keys.ts";
+import type { CommitResult, Store, TransactOptions, Tx } from "../../store/store.ts";
+import { beginSigning, hasEntries, writeSignatures } from "./commit-signing.ts";
+import { readSigningKey } from "./key-registry.ts";
+
+/** The key is not registered, or no longer in use. Nothing was committed. */
+export class KeyOutOfUse extends Error {
+  readonly keyId: string;
+  constructor(keyId: string) {
+    super("the signing key is not in use");
+    this.name = "KeyOutOfUse";
+    this.keyId = keyId;
+  }
+}
+
+export interface CommitSigner {
+  /** The key of the next transaction. */
+  readonly key: SigningKey;
+  /** Called after a transaction failed because this key is not in use: the next attempt takes {@link key} again. */
+  renew(outOfUse: string): Promise<void>;
+  /** Called after a commit with the number of its signatures. */
+  readonly onSigned?: (signatures: number) => void;
+}
+
+/** A key that two transactions in a row found out of use is not tried again. */
+const ATTEMPTS_MAX = 3;
+
+export function signedStore(store: Store, signer: CommitSigner): Store {
+  const { clusterStatus } = store;
+  return {
+    name: store.name,
+    transact: (options, body) => transactRenewed(store, signer, options, body),
+    read: (options, body) => store.read(options, body),
+    changed: (key, lastSeen, options) => store.changed(key, lastSeen, options),
+    health: (options) => store.health(options),
+    ...(clusterStatus !== undefined && { clusterStatus: (options) => clusterStatus.call(store, options) }),
+    close: (options) => store.close(options),
+  };
+}
+
+async function transactRenewed<T>(
+  store: Store,
+  signer: CommitSigner,
+  options: TransactOptions,
+  body: (tx: Tx) => Promise<T>,
+): Promise<CommitResult<T>> {
+  for (let attempt = 1; ; attempt += 1) {
+    let signatures = 0;
+    const { key } = signer;
+    try {
+      const result = await store.transact(options, async (tx) => {
+        beginSigning(tx, key);
+        const value = await body(tx);
+        if (hasEntries(tx)) await requireInUse(tx, key);
+        signatures = await writeSignatures(tx);
+        return value;
+      });
+      if (signatures > 0) signer.onSigned?.(signatures);
+      return result;
+    } catch (error) {
+      if (!(error instanceof KeyOutOfUse)) throw error;
+      if (attempt >= ATTEMPTS_MAX) throw withoutKey(error);
+      await signer.renew(error.keyId);
+    }
+  }
+}
+
+function withoutKey(error: KeyOutOfUse): FleetError {
+  return new FleetError("UNAVAILABLE", "the service has no signing key that is in use", {
+    details: { key_id: error.keyId },
+    cause: error,
+  });
+}
+
+/** A transaction in which a key may end its own use: it must be in use before. Throws {@link KeyOutOfUse}. */
+export function transactAsLast<T>(
+  store: Store,
+  key: SigningKey,
+  options: TransactOptions,
+  body: (tx: Tx) => Promise<T>,
+): Promise<CommitResult<T>> {
+  return store.transact(options, async (tx) => {
+    await requireInUse(tx, key);
+    beginSigning(tx, key);
+    const value = await body(tx);
+    await writeSignatures(tx);
+    return value;
+  });
+}
+
+async function requireInUse(tx: Tx, { id }: SigningKey): Promise<void> {
+  const record = await readSigningKey(tx, id);
+  if (record === null || keyStateOf(record) !== "active") throw new KeyOutOfUse(id);
+}

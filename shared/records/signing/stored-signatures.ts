@@ -1,0 +1,64 @@
+/** Reads signatures of a chain and verifies them with the registered keys. */
+import {
+  type JudgedSignature,
+  judgeSignature,
+  type PlacedSignature,
+} from "../../integrity/commit-signature.ts";
+import type { SigningKeyRecord } from "../../protocol/signing-keys.ts";
+import type { Reader } from "../../store/store.ts";
+import { parseSeq, systemKeys, type TenantKeys } from "../kv/keyspace.ts";
+import { decodeSigningKey } from "./key-registry.ts";
+import { decodeSignature } from "./signature-record.ts";
+
+/** The registered keys, each read once in a snapshot. */
+export class KeyLookup {
+  readonly #reader: Reader;
+  readonly #found = new Map<string, Promise<SigningKeyRecord | null>>();
+
+  constructor(reader: Reader) {
+    this.#reader = reader;
+  }
+
+  /** null: it is not registered, or its record is damaged. */
+  find(id: string): Promise<SigningKeyRecord | null> {
+    const known = this.#found.get(id);
+    if (known !== undefined) return known;
+    const found = this.#reader.get(systemKeys.signingKey(id)).then((value) => {
+      if (value === undefined) return null;
+      try {
+        return decodeSigningKey(value);
+      } catch {
+        return null;
+      }
+    });
+    this.#found.set(id, found);
+    return found;
+  }
+}
+
+export interface ChainPart {
+  /** null: the chain of the tenant. */
+  readonly task: string | null;
+  readonly from: number;
+  /** The number of entries from there on. */
+  readonly count: number;
+}
+
+/** The signatures of a part of a chain, in order, and the one after them, which may cover its last entries. */
+export async function readSignatures(
+  reader: Reader,
+  keys: TenantKeys,
+  lookup: KeyLookup,
+  { task, from, count }: ChainPart,
+): Promise<PlacedSignature[]> {
+  const range = { begin: keys.signature(task, from), end: keys.signatures(task).end };
+  const { rows } = await reader.getRange(range, { limit: count + 1 });
+  return Promise.all(
+    rows.map(async ({ key, value }) => ({ seq: parseSeq(key), judged: await judged(lookup, value) })),
+  );
+}
+
+async function judged(lookup: KeyLookup, value: Uint8Array): Promise<JudgedSignature> {
+  const signature = decodeSignature(value);
+  return judgeSignature(signature, signature && (await lookup.find(signature.keyId)));
+}

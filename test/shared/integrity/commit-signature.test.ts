@@ -1,0 +1,120 @@
+import { expect, test } from "vitest";
+import {
+  COMMIT_PAYLOAD_TYPE,
+  type CommitStatement,
+  envelopeOf,
+  judgeEntry,
+  judgeSignature,
+  signatureIn,
+  signStatement,
+} from "../../../shared/integrity/commit-signature.ts";
+import { newSigningKeyPem, type SigningKey, signingKeyFrom } from "../../../shared/integrity/dsse.ts";
+import type { SigningKeyRecord } from "../../../shared/protocol/signing-keys.ts";
+
+const HASHES = ["a".repeat(64), "b".repeat(64), "c".repeat(64)];
+const AT = "2026-11-20T10:00:00.000Z";
+const STATEMENT: CommitStatement = {
+  at: AT,
+  checkpoints: [{ hash: "d".repeat(64), id: "01a2b3c4-0000-7000-8000-000000000000", version: 1 }],
+  entries: HASHES,
+  first: 5,
+  task: "t-1",
+  tenant: "default",
+};
+
+const key = signingKeyFrom(newSigningKeyPem());
+
+function recordOf({ id, publicKey }: SigningKey, changes: Partial<SigningKeyRecord> = {}): SigningKeyRecord {
+  return {
+    key_id: id,
+    algorithm: "ed25519",
+    public_key: publicKey,
+    purpose: "commits",
+    owner: "writer",
+    not_before: "2026-11-20T00:00:00.000Z",
+    not_after: null,
+    revoked_at: null,
+    revoked_reason: null,
+    replaces: null,
+    rotation_requested_at: null,
+    ...changes,
+  };
+}
+
+const judgedWith = async (changes: Partial<SigningKeyRecord>) =>
+  (await judgeSignature(await signStatement(key, STATEMENT), recordOf(key, changes))).problem;
+
+test("the payload is canonical JSON, so that an auditor needs no library", async () => {
+  const { payload } = await signStatement(key, STATEMENT);
+  expect(Buffer.from(payload).toString()).toBe(
+    `{"at":"${AT}","checkpoints":[{"hash":"${"d".repeat(64)}","id":"01a2b3c4-0000-7000-8000-000000000000","version":1}],` +
+      `"entries":[${HASHES.map((hash) => `"${hash}"`).join(",")}],"first":5,"task":"t-1","tenant":"default","v":1}`,
+  );
+});
+
+test("a signature survives its envelope", async () => {
+  const signature = await signStatement(key, STATEMENT);
+  const envelope = envelopeOf(signature);
+  expect(envelope).toMatchObject({ payloadType: COMMIT_PAYLOAD_TYPE, signatures: [{ keyid: key.id }] });
+  const again = signatureIn(JSON.parse(JSON.stringify(envelope)));
+  expect(await judgeSignature(again, recordOf(key))).toMatchObject({ problem: null, statement: STATEMENT });
+  expect(signatureIn({ ...envelope, payloadType: "application/vnd.fleet.esign.v1+json" })).toBeNull();
+  expect(
+    signatureIn({ ...envelope, signatures: [...envelope.signatures, ...envelope.signatures] }),
+  ).toBeNull();
+});
+
+test("the validity of the key decides about a signature of its time", async () => {
+  expect(await judgedWith({})).toBeNull();
+  expect(await judgedWith({ revoked_at: AT })).toBeNull();
+  expect(await judgedWith({ revoked_at: "2026-11-20T09:59:59.999Z" })).toBe("key_revoked");
+  expect(await judgedWith({ revoked_at: "not a time" })).toBe("key_revoked");
+  expect(await judgedWith({ not_after: AT })).toBeNull();
+  expect(await judgedWith({ not_after: "2026-11-20T09:59:59.999Z" })).toBe("key_expired");
+  expect(await judgedWith({ not_before: "2026-11-20T10:00:00.001Z" })).toBe("key_expired");
+  expect(await judgedWith({ purpose: "tree" })).toBe("key_purpose");
+});
+
+test("a key counts only under the hash of its public key", async () => {
+  const other = signingKeyFrom(newSigningKeyPem());
+  expect(await judgedWith({ public_key: other.publicKey })).toBe("key_unknown");
+  expect(await judgedWith({ key_id: other.id, public_key: other.publicKey })).toBe("key_unknown");
+  const signature = await signStatement(key, STATEMENT);
+  expect((await judgeSignature(signature, null)).problem).toBe("key_unknown");
+});
+
+test("nothing is read from a payload that does not verify", async () => {
+  const signature = await signStatement(key, STATEMENT);
+  const payload = Buffer.from(Buffer.from(signature.payload).toString().replace("t-1", "t-2"));
+  const judged = await judgeSignature({ ...signature, payload }, recordOf(key));
+  expect(judged).toEqual({ keyId: key.id, problem: "signature_invalid", statement: null });
+  expect(await judgeSignature(null, null)).toMatchObject({ problem: "signature_invalid", statement: null });
+});
+
+test("signed bytes that are no statement of this version are rejected", async () => {
+  for (const text of ["[]", "null", "{}", "not JSON", '{"v":2}']) {
+    const payload = Buffer.from(text);
+    const signature = await key.sign(COMMIT_PAYLOAD_TYPE, payload);
+    const judged = await judgeSignature({ keyId: key.id, payload, signature }, recordOf(key));
+    expect(judged.problem).toBe("signature_invalid");
+  }
+});
+
+test("each entry of a commit is judged by the statement alone", async () => {
+  const judged = await judgeSignature(await signStatement(key, STATEMENT), recordOf(key));
+  const after = { seq: 7, judged };
+  const entry = { tenant: "default", task: "t-1", seq: 6, hash: HASHES[1]!, signedBy: key.id };
+  for (const [i, hash] of HASHES.entries())
+    expect(judgeEntry({ ...entry, seq: 5 + i, hash }, after)).toBeNull();
+  expect(judgeEntry({ ...entry, hash: HASHES[0]! }, after)).toBe("signature_mismatch");
+  expect(judgeEntry({ ...entry, signedBy: "e".repeat(64) }, after)).toBe("signature_mismatch");
+  expect(judgeEntry({ ...entry, signedBy: undefined }, after)).toBe("signature_mismatch");
+  expect(judgeEntry({ ...entry, task: "t-2" }, after)).toBe("signature_moved");
+  expect(judgeEntry({ ...entry, task: null }, after)).toBe("signature_moved");
+  expect(judgeEntry({ ...entry, tenant: "other" }, after)).toBe("signature_moved");
+  expect(judgeEntry(entry, { seq: 8, judged })).toBe("signature_moved");
+  expect(judgeEntry({ ...entry, seq: 4 }, after)).toBe("signature_missing");
+  expect(judgeEntry({ ...entry, seq: 4, signedBy: undefined }, after)).toBe("unsigned");
+  expect(judgeEntry(entry, undefined)).toBe("signature_missing");
+  expect(judgeEntry({ ...entry, signedBy: undefined }, undefined)).toBe("unsigned");
+});

@@ -1,0 +1,304 @@
+/** Attacks of someone who can write to the store, each found by the scrub with its code. */
+import { afterEach, expect, test } from "vitest";
+import { canonicalText } from "../../../../shared/integrity/canonical.ts";
+import { entryHash } from "../../../../shared/integrity/chain.ts";
+import { decode, encode } from "../../../../shared/records/kv/codec.ts";
+import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import {
+  decodeSigningKey,
+  type Revocation,
+  revokeSigningKey,
+  serviceActor,
+} from "../../../../shared/records/signing/key-registry.ts";
+import { decodeHead, encodeHead } from "../../../../shared/records/task/head.ts";
+import type { Bytes, Store } from "../../../../shared/store/store.ts";
+import { create, input, send } from "../../../harness/records/records.ts";
+import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
+import {
+  newKey,
+  openSignedRecords,
+  register,
+  repositoryOn,
+  type SignedRecords,
+  storeOfThief,
+  storeSignedBy,
+  WRITING,
+} from "../../../harness/records/signed.ts";
+
+const TASK = "task-1";
+const HOUR_MS = 3_600_000;
+const keys = tenantKeys("default");
+
+let records: SignedRecords;
+let nowMs = Date.parse("2026-11-20T10:00:00.000Z");
+const now = () => nowMs;
+
+afterEach(() => records.close());
+
+async function open(): Promise<void> {
+  nowMs = Date.now();
+  records = await openSignedRecords("memory", now);
+}
+
+const read = (key: Bytes): Promise<Bytes | undefined> =>
+  records.raw.read(WRITING, (reader) => reader.get(key));
+
+async function write(rows: readonly (readonly [Bytes, Bytes | null])[]): Promise<void> {
+  await records.raw.transact(WRITING, async (tx) => {
+    for (const [key, value] of rows) value === null ? tx.clear(key) : tx.set(key, value);
+  });
+}
+
+/** The codes of the findings about signatures and keys, and whether there are others. */
+async function codes(): Promise<string[]> {
+  await scrub({ store: records.raw, repository: records.repository }, { now });
+  const found = await findingsOf(records.repository);
+  return found.map(({ kind, details }) =>
+    kind === "signature" || kind === "signing_key" ? details.slice(0, details.indexOf(":")) : kind,
+  );
+}
+
+/** Replaces the newest entry, and makes the chain fit again. */
+async function forgeNewest(change: (entry: Record<string, unknown>) => void): Promise<void> {
+  const head = decodeHead((await read(keys.task(TASK)))!);
+  const entry = JSON.parse(decode<string>((await read(keys.audit(TASK, head.audit_seq)))!));
+  change(entry);
+  const text = canonicalText(entry);
+  await write([
+    [keys.audit(TASK, head.audit_seq), encode(text)],
+    [keys.task(TASK), encodeHead({ ...head, audit_hash: entryHash(text) })],
+  ]);
+}
+
+test("a sound store has no findings, and every entry is signed", async () => {
+  await open();
+  const { checkpoint_id } = await create(records.repository);
+  await send(records.repository, "update", { checkpoint_id, patch: { execution_state: { goal: "more" } } });
+  await send(records.repository, "handoff", {});
+  const { pass } = await scrub({ store: records.raw, repository: records.repository }, { now });
+  expect(await findingsOf(records.repository)).toEqual([]);
+  expect(pass).toMatchObject({ unsigned_entries: 0 });
+  expect(pass.audit_entries).toBeGreaterThanOrEqual(3);
+  const { compliance } = await records.repository.get("default", checkpoint_id);
+  expect(compliance.signature).toMatchObject({ state: "valid", key_id: records.key.id });
+  const first = await records.repository.get("default", checkpoint_id, 1);
+  expect(first.compliance.signature).toMatchObject({ state: "valid" });
+});
+
+test("an entry is changed, and the chain fits again", async () => {
+  await open();
+  const { checkpoint_id } = await create(records.repository);
+  await forgeNewest((entry) => {
+    entry.actor = { id: "agent-2", type: "agent" };
+  });
+  expect(await codes()).toContain("signature_mismatch");
+  const { compliance } = await records.repository.get("default", checkpoint_id);
+  expect(compliance.signature).toMatchObject({ state: "signature_mismatch" });
+});
+
+test("the name of the key is taken out of an entry, and the chain fits again", async () => {
+  await open();
+  await create(records.repository);
+  await forgeNewest((entry) => {
+    delete entry.signed_by;
+  });
+  expect(await codes()).toContain("signature_mismatch");
+});
+
+test("a signature is removed", async () => {
+  await open();
+  const { checkpoint_id } = await create(records.repository);
+  await create(records.repository);
+  await write([[keys.signature(TASK, 1), null]]);
+  expect(await codes()).toEqual(["signature_missing"]);
+  const { compliance } = await records.repository.get("default", checkpoint_id);
+  expect(compliance.signature).toMatchObject({ state: "signature_missing" });
+});
+
+test("a signature is moved to another entry of the task, and to another task", async () => {
+  await open();
+  await create(records.repository);
+  const { checkpoint_id } = await create(records.repository);
+  await create(records.repository, { task: "task-2" });
+  const moved = (await read(keys.signature(TASK, 1)))!;
+  await write([
+    [keys.signature(TASK, 2), moved],
+    [keys.signature("task-2", 1), moved],
+  ]);
+  expect(await codes()).toEqual(["signature_moved", "signature_moved"]);
+  const { compliance } = await records.repository.get("default", checkpoint_id);
+  expect(compliance.signature).toMatchObject({ state: "signature_moved" });
+});
+
+test("a bit of a signature is changed", async () => {
+  await open();
+  await create(records.repository);
+  const value = Uint8Array.from((await read(keys.signature(TASK, 1)))!);
+  value[value.length - 1]! ^= 1;
+  await write([[keys.signature(TASK, 1), value]]);
+  expect(await codes()).toEqual(["signature_invalid"]);
+});
+
+/** All rows of the task, written again by someone else under the same ids. */
+async function rewrite(storeOf: (raw: Store) => Store): Promise<void> {
+  const { repository, raw } = records;
+  const own = await create(repository, { checkpoint: input({ goal: "the truth" }) });
+  const twin = await openSignedRecords("memory", now, { isRegistered: false });
+  const forger = repositoryOn(storeOf(twin.raw), twin, now);
+  await create(forger, { commandId: own.checkpoint_id, checkpoint: input({ goal: "another story" }) });
+  const copied = [
+    keys.checkpoint(TASK, own.checkpoint_id),
+    keys.order(TASK, 1),
+    keys.audit(TASK, 1),
+    keys.task(TASK),
+    keys.command(own.checkpoint_id),
+  ];
+  const rows = await twin.raw.read(WRITING, (reader) => reader.getMany([...copied, keys.signature(TASK, 1)]));
+  await raw.transact(WRITING, async (tx) => {
+    copied.forEach((key, i) => {
+      tx.set(key, rows[i]!);
+    });
+    const signature = rows.at(-1);
+    if (signature !== undefined) tx.set(keys.signature(TASK, 1), signature);
+  });
+  const found = await repository.get("default", own.checkpoint_id);
+  expect(found.execution_state.goal).toBe("another story");
+  await twin.close();
+}
+
+test("a task is written again without a signature", async () => {
+  await open();
+  await rewrite((raw) => raw);
+  expect(await codes()).toContain("signature_mismatch");
+});
+
+test("a task is written again without any signature", async () => {
+  await open();
+  await rewrite((raw) => raw);
+  await write([[keys.signature(TASK, 1), null]]);
+  expect(await codes()).toContain("signature_missing");
+});
+
+test("a task is written again and signed with an unknown key", async () => {
+  await open();
+  await rewrite((raw) => storeOfThief(raw, newKey()));
+  expect(await codes()).toContain("key_unknown");
+});
+
+test("a key is registered without an audit entry", async () => {
+  await open();
+  const thief = newKey();
+  const twin = await openSignedRecords("memory", now, { isRegistered: false });
+  await register(storeSignedBy(twin.raw, thief), thief, now());
+  const row = await twin.raw.read(WRITING, (reader) => reader.get(systemKeys.signingKey(thief.id)));
+  await twin.close();
+  await write([[systemKeys.signingKey(thief.id), row!]]);
+  await create(repositoryOn(storeOfThief(records.raw, thief), records, now));
+  expect(await codes()).toEqual(["key_record"]);
+});
+
+test("entries are appended by a process without a key", async () => {
+  await open();
+  await create(records.repository);
+  await create(repositoryOn(records.raw, records, now));
+  expect(await codes()).toEqual(["signature_missing"]);
+});
+
+test("the end of a trail is cut off, and the head fits again", async () => {
+  await open();
+  await create(records.repository);
+  const head = (await read(keys.task(TASK)))!;
+  const { checkpoint_id } = await create(records.repository);
+  await write([
+    [keys.task(TASK), head],
+    [keys.audit(TASK, 2), null],
+    [keys.order(TASK, 2), null],
+    [keys.checkpoint(TASK, checkpoint_id), null],
+    [keys.id(checkpoint_id), null],
+    [keys.command(checkpoint_id), null],
+  ]);
+  expect(await codes()).toContain("entry_missing");
+});
+
+/** The records as a process with another key has them, which revokes the key of the first. */
+async function revoke(revocation: Partial<Revocation> = {}): Promise<SignedRecords> {
+  const key = newKey();
+  const store = storeSignedBy(records.raw, key);
+  await register(store, key, now());
+  const change = { actor: serviceActor("test"), nowMs: now() };
+  const wanted = { keyId: records.key.id, since: undefined, reason: "compromised", ...revocation } as const;
+  await store.transact(WRITING, (tx) => revokeSigningKey(tx, wanted, change));
+  return { ...records, key, store, repository: repositoryOn(store, records, now) };
+}
+
+test("a key signs after its revocation, and its older signatures stay valid", async () => {
+  await open();
+  const before = await create(records.repository);
+  const thief = repositoryOn(storeOfThief(records.raw, records.key), records, now);
+  records = await revoke();
+  nowMs += HOUR_MS;
+  const after = await create(thief);
+  expect(await codes()).toEqual(["key_revoked"]);
+  const stateOf = async (id: string) => (await records.repository.get("default", id)).compliance.signature;
+  expect(await stateOf(before.checkpoint_id)).toMatchObject({ state: "valid" });
+  expect(await stateOf(after.checkpoint_id)).toMatchObject({ state: "key_revoked" });
+});
+
+test("a revocation since an earlier time rejects the signatures since then", async () => {
+  await open();
+  await create(records.repository);
+  const since = new Date(nowMs + 1).toISOString();
+  nowMs += HOUR_MS;
+  await create(records.repository);
+  records = await revoke({ since });
+  expect(await codes()).toEqual(["key_revoked"]);
+});
+
+test("a service does not commit with a revoked key", async () => {
+  await open();
+  const { repository } = records;
+  records = await revoke();
+  await expect(create(repository)).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  expect(await codes()).toEqual([]);
+});
+
+test("a key cannot revoke itself", async () => {
+  await open();
+  const change = { actor: serviceActor("test"), nowMs: now() };
+  const own = { keyId: records.key.id, since: undefined, reason: "lost" } as const;
+  const revoking = records.store.transact(WRITING, (tx) => revokeSigningKey(tx, own, change));
+  await expect(revoking).rejects.toMatchObject({ code: "UNAVAILABLE" });
+});
+
+test("a revocation is removed from the registry", async () => {
+  await open();
+  await create(records.repository);
+  const row = (await read(systemKeys.signingKey(records.key.id)))!;
+  const { id } = records.key;
+  records = await revoke({ reason: "lost" });
+  expect(decodeSigningKey((await read(systemKeys.signingKey(id)))!).revoked_reason).toBe("lost");
+  expect(await codes()).toEqual([]);
+  await write([[systemKeys.signingKey(id), row]]);
+  expect(await codes()).toEqual(["key_record"]);
+});
+
+test("an entry of the operators is changed, and a signature of theirs removed", async () => {
+  await open();
+  await records.repository.startScrub({ tenant: "default", caller: "human=olga" });
+  expect(await codes()).toEqual([]);
+  await write([[keys.signature(null, 1), null]]);
+  expect(await codes()).toEqual(["signature_missing"]);
+});
+
+test("entries from before the first key are unsigned, and no damage", async () => {
+  nowMs = Date.now();
+  records = await openSignedRecords("memory", now, { isRegistered: false });
+  const unsigned = repositoryOn(records.raw, records, now);
+  const { checkpoint_id } = await create(unsigned);
+  await register(records.store, records.key, now());
+  await create(records.repository);
+  const { pass } = await scrub({ store: records.raw, repository: records.repository }, { now });
+  expect(pass).toMatchObject({ unsigned_entries: 1, findings: 0 });
+  const { compliance } = await records.repository.get("default", checkpoint_id);
+  expect(compliance).not.toHaveProperty("signature");
+});
