@@ -1,7 +1,6 @@
 /** The program of `fleet backup` and `fleet restore`: prints one JSON document, or the problem, and ends. */
 import { resolve } from "node:path";
 import { FleetError } from "../../../shared/protocol/errors.ts";
-import { supersedeAll } from "../../../shared/records/restored/restored-store.ts";
 import {
   exitCodes,
   refusedStart,
@@ -15,10 +14,19 @@ import { standaloneFields } from "../config.ts";
 import { type FleetFolders, makeBackup } from "./backup.ts";
 import { diskProblemOf } from "./disk-problem.ts";
 import { restoreBackup } from "./restore.ts";
+import { supersedeSigned } from "./signed-restore.ts";
 
 const [act = "", argument = ""] = process.argv.slice(2);
-const { home: named, storeUrl } = readConfig(
-  { home: standaloneFields.home, storeUrl: standaloneFields.storeUrl },
+const {
+  home: named,
+  storeUrl,
+  signingKeyFile,
+} = readConfig(
+  {
+    home: standaloneFields.home,
+    storeUrl: standaloneFields.storeUrl,
+    signingKeyFile: standaloneFields.signingKeyFile,
+  },
   process.env,
 );
 
@@ -43,7 +51,7 @@ function done(): Promise<unknown> {
     case "backup":
       return makeBackup(folders(), argument);
     case "restore":
-      return restoreBackup(folders(), argument);
+      return restoreBackup({ ...folders(), signingKeyFile }, argument);
     case "restored":
       return supersede(argument);
     default:
@@ -72,7 +80,7 @@ async function supersede(backupAt: string): Promise<unknown> {
     });
   const store = await openStore(absoluteStoreUrl(storeUrl));
   try {
-    const restored = await supersedeAll(store, { backupAt, nowMs: Date.now() });
+    const restored = await supersedeSigned(store, backupAt, { home: undefined, signingKeyFile });
     return { ...restored, backup_at: backupAt, fleet: null };
   } finally {
     await store.close({ drainMs: 5_000 });

@@ -16,10 +16,11 @@ import {
   rmSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { type RestoredStore, supersedeAll } from "../../../shared/records/restored/restored-store.ts";
+import type { RestoredStore } from "../../../shared/records/restored/restored-store.ts";
 import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
 import { readJson, syncFolder, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { readRecord } from "../../../shared/sdk/fleet-home.ts";
+import type { SigningOptions } from "../../../shared/service-host/signing.ts";
 import { DATA_FILE } from "../../../shared/store/lmdb/environment-copy.ts";
 import { preparedFolder } from "../../../shared/store/lmdb/prepared-restore.ts";
 import { openStore } from "../../../shared/store/open.ts";
@@ -28,6 +29,7 @@ import { IDENTITY_FILE } from "../identity.ts";
 import { lockStore } from "../store-lock.ts";
 import { type FleetFolders, removeLocks } from "./backup.ts";
 import { type BackupManifest, STORE_FOLDER, verifiedManifest } from "./manifest.ts";
+import { type RestoreKeys, supersedeSigned } from "./signed-restore.ts";
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
@@ -40,7 +42,10 @@ export interface BackupRestored extends RestoredStore {
 }
 
 /** Throws an error; then the home has no store, and gets none until the restore is repeated or its folder removed. */
-export async function restoreBackup({ home, store }: FleetFolders, folder: string): Promise<BackupRestored> {
+export async function restoreBackup(
+  { home, store, signingKeyFile }: FleetFolders & Pick<SigningOptions, "signingKeyFile">,
+  folder: string,
+): Promise<BackupRestored> {
   const manifest = await verifiedManifest(folder);
   requireUsableFolder(home);
   requireStopped(home);
@@ -49,7 +54,8 @@ export async function restoreBackup({ home, store }: FleetFolders, folder: strin
   try {
     requireNoStore(store);
     requireSameFleet(home, manifest);
-    const restored = await prepare(store, join(folder, STORE_FOLDER, DATA_FILE), manifest.created_at);
+    const data = join(folder, STORE_FOLDER, DATA_FILE);
+    const restored = await prepare(store, data, manifest.created_at, { home, signingKeyFile });
     copyMissing(manifest, folder, home);
     moveToPlace(store);
     return { ...restored, backup_at: manifest.created_at, fleet: manifest.fleet };
@@ -58,7 +64,12 @@ export async function restoreBackup({ home, store }: FleetFolders, folder: strin
   }
 }
 
-async function prepare(store: string, data: string, backupAt: string): Promise<RestoredStore> {
+async function prepare(
+  store: string,
+  data: string,
+  backupAt: string,
+  keys: RestoreKeys,
+): Promise<RestoredStore> {
   const prepared = preparedFolder(store);
   rmSync(prepared, { recursive: true, force: true });
   // From here on, no service begins an empty store, also after a failure.
@@ -66,7 +77,7 @@ async function prepare(store: string, data: string, backupAt: string): Promise<R
   syncFolder(store);
   try {
     copyPrivate(data, join(prepared, DATA_FILE));
-    return await supersedeIn(prepared, backupAt);
+    return await supersedeIn(prepared, backupAt, keys);
   } catch (error) {
     rmSync(join(prepared, DATA_FILE), { force: true });
     throw error;
@@ -82,10 +93,10 @@ function moveToPlace(store: string): void {
   rmSync(prepared, { recursive: true });
 }
 
-async function supersedeIn(folder: string, backupAt: string): Promise<RestoredStore> {
+async function supersedeIn(folder: string, backupAt: string, keys: RestoreKeys): Promise<RestoredStore> {
   const store = await openStore(`lmdb:${folder}`);
   try {
-    return await supersedeAll(store, { backupAt, nowMs: Date.now() });
+    return await supersedeSigned(store, backupAt, keys);
   } finally {
     await store.close({ drainMs: 5_000 });
     removeLocks(folder);

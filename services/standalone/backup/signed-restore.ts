@@ -1,0 +1,29 @@
+/** The first work on a restored store, signed if the store has signing keys: a restore is part of the history that signatures prove. */
+import { type RestoredStore, supersedeAll } from "../../../shared/records/restored/restored-store.ts";
+import { listSigningKeys } from "../../../shared/records/signing/key-registry.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import { createLogger } from "../../../shared/runtime/observability/log.ts";
+import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
+import { openSigning, type SigningOptions } from "../../../shared/service-host/signing.ts";
+import type { Store } from "../../../shared/store/store.ts";
+
+/** The key of the fleet into whose home the store is restored; a backup has none. */
+export type RestoreKeys = Pick<SigningOptions, "home" | "signingKeyFile">;
+
+export async function supersedeSigned(
+  store: Store,
+  backupAt: string,
+  keys: RestoreKeys,
+): Promise<RestoredStore> {
+  const known = await store.read({ label: "signing_keys", deadlineMs: 5_000 }, listSigningKeys);
+  const times = { backupAt, nowMs: Date.now() };
+  if (known.length === 0) return supersedeAll(store, times);
+  const log = createLogger({ service: "restore", level: "silent" });
+  const context = { log, clock: systemClock, metrics: createMetrics({ ofProcess: false }) };
+  const signing = await openSigning(context, store, { service: "restore", ...keys });
+  try {
+    return await supersedeAll(signing.store, times);
+  } finally {
+    await signing.stop();
+  }
+}
