@@ -5,7 +5,7 @@
  */
 import { KEY_PURPOSE, type SignatureProblem, type SigningKeyRecord } from "../protocol/signing-keys.ts";
 import { canonicalText } from "./canonical.ts";
-import { type Envelope, isSignature, keyIdOf, type SigningKey } from "./dsse.ts";
+import { type Envelope, isSignature, isSignatureNow, keyIdOf, type SigningKey } from "./dsse.ts";
 
 export const COMMIT_PAYLOAD_TYPE = "application/vnd.fleet.commit.v1+json";
 const STATEMENT_VERSION = 1;
@@ -79,14 +79,31 @@ export async function judgeSignature(
   found: CommitSignature | null,
   key: SigningKeyRecord | null,
 ): Promise<JudgedSignature> {
+  if (found === null || !isOfKey(found, key)) return rejected(found);
+  return judged(found, key, await isSignature(key.public_key, COMMIT_PAYLOAD_TYPE, found));
+}
+
+/** {@link judgeSignature} in this thread. */
+export function judgeSignatureNow(
+  found: CommitSignature | null,
+  key: SigningKeyRecord | null,
+): JudgedSignature {
+  if (found === null || !isOfKey(found, key)) return rejected(found);
+  return judged(found, key, isSignatureNow(key.public_key, COMMIT_PAYLOAD_TYPE, found));
+}
+
+function isOfKey({ keyId }: CommitSignature, key: SigningKeyRecord | null): key is SigningKeyRecord {
+  return key !== null && key.key_id === keyId && keyIdOf(key.public_key) === keyId;
+}
+
+function rejected(found: CommitSignature | null): JudgedSignature {
   if (found === null) return { keyId: null, problem: "signature_invalid", statement: null };
-  const { keyId } = found;
-  const rejected = (problem: SignatureProblem) => ({ keyId, problem, statement: null });
-  if (key === null || key.key_id !== keyId || keyIdOf(key.public_key) !== keyId)
-    return rejected("key_unknown");
-  if (!(await isSignature(key.public_key, COMMIT_PAYLOAD_TYPE, found))) return rejected("signature_invalid");
-  const statement = statementIn(found.payload);
-  if (statement === null) return rejected("signature_invalid");
+  return { keyId: found.keyId, problem: "key_unknown", statement: null };
+}
+
+function judged({ keyId, payload }: CommitSignature, key: SigningKeyRecord, isValid: boolean): JudgedSignature {
+  const statement = isValid ? statementIn(payload) : null;
+  if (statement === null) return { keyId, problem: "signature_invalid", statement };
   return { keyId, statement, problem: keyProblem(key, statement.at) };
 }
 

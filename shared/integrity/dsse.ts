@@ -81,6 +81,19 @@ function publicKeyFrom(publicKey: string): KeyObject {
   return key;
 }
 
+/** {@link isSignature} in this thread, for programs that have nothing else to do meanwhile. */
+export function isSignatureNow(
+  publicKey: string,
+  payloadType: string,
+  { payload, signature }: { readonly payload: Uint8Array; readonly signature: Uint8Array },
+): boolean {
+  try {
+    return verify(null, signedBytes(payloadType, payload), publicKeyFrom(publicKey), signature);
+  } catch {
+    return false;
+  }
+}
+
 /** Whether the signature is that of the payload under the public key; false also for a damaged key. */
 export async function isSignature(
   publicKey: string,

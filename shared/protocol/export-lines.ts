@@ -7,6 +7,7 @@ import { artifactSizeSchema, partBytesSchema, partSchema } from "./artifacts.ts"
 import { handoffSchema } from "./handoff-record.ts";
 import { checkpointIdSchema, digestSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { recordBytesSchema, recordNameSchema } from "./mission-record.ts";
+import { envelopeSchema, signingKeySchema } from "./signing-keys.ts";
 import { taskSchema } from "./task.ts";
 
 /** A reader refuses files of a newer format. 2: with artifacts. 3: with the records of missions. */
@@ -39,6 +40,8 @@ export const headerLineSchema = z.looseObject({
   scope: exportScopeSchema,
   /** Whether the file has the bytes of the artifacts that its versions reference. Absent: no. */
   artifacts: z.boolean().exactOptional(),
+  /** Whether the file has the signatures of the entries. Absent: no, an older version wrote it. */
+  signatures: z.boolean().exactOptional(),
 });
 
 /** A task begins. Its trail follows up to the entry `task.audit_seq`, which is the state that the file holds. */
@@ -52,6 +55,10 @@ export const auditLineSchema = z.looseObject({
   kind: z.literal("audit"),
   seq: z.int().min(1),
   entry: z.string(),
+  /** DSSE: of the commit that ends with this entry. */
+  signature: envelopeSchema.exactOptional(),
+  /** With the first signature of a task by this key. */
+  signing_key: signingKeySchema.exactOptional(),
 });
 
 /** The version that the audit entry before it made, as it is stored. */

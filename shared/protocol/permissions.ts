@@ -65,6 +65,8 @@ const READ_OPS: readonly QueryOp[] = [
   "handoff",
   "handoffs",
   "recovery_point",
+  // Public keys, with which each of them can verify signatures.
+  "signing_keys",
   "artifact",
   "artifact_read",
   "artifacts",

@@ -35,6 +35,13 @@ import { type PointFailure, RECOVERING_STATES } from "./recovery-states.ts";
 import type { RemovedCheckpoint } from "./retention.ts";
 import { type PrunablePage, prunableQuerySchema } from "./retention-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "./scrub.ts";
+import {
+  keyRevokeQuerySchema,
+  keyRotateQuerySchema,
+  type PlacedEnvelope,
+  type RevokedKey,
+  type SigningKeyList,
+} from "./signing-keys.ts";
 import type { QueryOp } from "./subjects.ts";
 import { type ListedTask, TASK_STATES, type Task } from "./task.ts";
 import type { AuditRecord, TenantAuditPage } from "./tenant-audit.ts";
@@ -110,6 +117,8 @@ export const auditQuerySchema = z.looseObject({
   limit: pageLimit(LIMITS.audit_limit_max, LIMITS.audit_limit_default),
   /** The first entry of the page, from 1. */
   from_seq: z.int().min(1).default(1),
+  /** With the signatures of the entries. */
+  signatures: z.boolean().default(false),
 });
 
 /** The audit chain of the tenant itself. */
@@ -198,6 +207,9 @@ export const QUERY_SCHEMAS = {
   access_record: accessRecordQuerySchema,
   turn_event: turnEventQuerySchema,
   prunable: prunableQuerySchema,
+  signing_keys: emptyQuerySchema,
+  key_rotate: keyRotateQuerySchema,
+  key_revoke: keyRevokeQuerySchema,
   ...MISSION_QUERY_SCHEMAS,
   ...ARTIFACT_QUERY_SCHEMAS,
   queue_status: emptyQuerySchema,
@@ -261,6 +273,8 @@ export interface AuditPage {
   readonly task: Task;
   readonly entries: readonly AuditRecord[];
   readonly more: boolean;
+  /** Absent unless they are asked for. */
+  readonly signatures?: readonly PlacedEnvelope[];
 }
 
 export interface HandoffPage {
@@ -365,6 +379,10 @@ export interface QueryResults extends MissionQueryResults, ArtifactQueryResults 
   access_record: { readonly recorded: number };
   turn_event: TurnResult;
   prunable: PrunablePage;
+  signing_keys: SigningKeyList;
+  /** The keys that will be replaced. */
+  key_rotate: SigningKeyList;
+  key_revoke: RevokedKey;
   queue_status: QueueStatus;
   dead_list: DeadLetterPage;
   dead_retry: RetriedLetter;

@@ -72,3 +72,36 @@ export const checkpointSignatureSchema = z.looseObject({
   signed_at: time.nullable(),
 });
 export type CheckpointSignature = z.infer<typeof checkpointSignatureSchema>;
+
+/** DSSE. */
+export const envelopeSchema = z.looseObject({
+  payloadType: z.string(),
+  payload: z.string(),
+  signatures: z.array(z.looseObject({ keyid: z.string(), sig: z.string() })),
+});
+
+/** A signature of a page of entries; `seq` is the last entry that it covers. It may lie behind the page. */
+export const placedEnvelopeSchema = z.looseObject({
+  seq: z.int().min(1),
+  /** null: the stored signature cannot be read. */
+  envelope: envelopeSchema.nullable(),
+});
+export type PlacedEnvelope = z.infer<typeof placedEnvelopeSchema>;
+
+export const keyRotateQuerySchema = z.looseObject({
+  /** Absent: all active keys. */
+  key_id: keyIdSchema.optional(),
+});
+
+export const keyRevokeQuerySchema = z.looseObject({
+  key_id: keyIdSchema,
+  /** The time of the earliest suspected misuse, from which signatures are rejected. Absent: now. */
+  since: time.optional(),
+  reason: z.enum(REVOCATION_REASONS),
+});
+
+export const signingKeyListSchema = z.looseObject({ keys: z.array(signingKeySchema) });
+export type SigningKeyList = z.infer<typeof signingKeyListSchema>;
+
+export const revokedKeySchema = z.looseObject({ key: signingKeySchema });
+export type RevokedKey = z.infer<typeof revokedKeySchema>;

@@ -2,6 +2,7 @@
  * All subjects on the bus: `fleet` first, identifiers last. Names are spelled only here (test/tidy.test.ts),
  * and identifiers are checked before they become tokens, so that no input can address another subject.
  */
+import { ARTIFACT_OPS } from "./artifact-ops.ts";
 import { invalid } from "./errors.ts";
 import { isToken } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
@@ -87,16 +88,6 @@ export const MISSION_QUERY_OPS = [
   "messages",
 ] as const;
 
-/** Queries that carry and name artifacts. The first three write. */
-export const ARTIFACT_OPS = [
-  "artifact_begin",
-  "artifact_part",
-  "artifact_commit",
-  "artifact",
-  "artifact_read",
-  "artifacts",
-] as const;
-
 /** Queries by which clients take offers. */
 export const OFFER_OPS = ["offer_next", "offer_settle"] as const;
 
@@ -124,6 +115,9 @@ export const QUERY_OPS = [
   "turn_event",
   "prunable",
   "mission_records",
+  "signing_keys",
+  "key_rotate",
+  "key_revoke",
   ...MISSION_QUERY_OPS,
   ...ARTIFACT_OPS,
   ...SCRUB_OPS,

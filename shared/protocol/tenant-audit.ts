@@ -1,5 +1,7 @@
 /** The audit chain of a tenant: the acts that concern no task's state. */
 
+import type { PlacedEnvelope } from "./signing-keys.ts";
+
 export const TENANT_ACTS = [
   "alert_ack",
   "scrub_start",
@@ -31,4 +33,6 @@ export interface TenantAuditPage {
   readonly head: { readonly seq: number; readonly hash: string } | null;
   readonly entries: readonly AuditRecord[];
   readonly more: boolean;
+  /** Absent unless they are asked for. */
+  readonly signatures?: readonly PlacedEnvelope[];
 }

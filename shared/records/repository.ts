@@ -83,6 +83,8 @@ import { readScrubStatus, requestScrub } from "./scrub/state.ts";
 import { readIndexStatus, requestRebuild, requireIndexed } from "./search/index-state.ts";
 import { search } from "./search/search.ts";
 import { Sessions } from "./session/sessions.ts";
+import { SigningKeys } from "./signing/signing-keys.ts";
+import { readEnvelopes } from "./signing/stored-signatures.ts";
 import { AppliedCommands } from "./task/applied-commands.ts";
 import { type AuditedRefusal, recordRefusal } from "./task/audited-refusals.ts";
 import { type Caller, CommandRunner } from "./task/command-runner.ts";
@@ -126,6 +128,7 @@ export class CheckpointRepository {
   readonly applied: AppliedCommands;
   readonly missions: Missions;
   readonly artifacts: ArtifactRecords;
+  readonly signingKeys: SigningKeys;
   readonly reads: VerifiedReads;
 
   constructor(options: RepositoryOptions) {
@@ -150,6 +153,7 @@ export class CheckpointRepository {
     this.#commands = new CommandRunner(parts);
     this.missions = new Missions(parts, this.#commands);
     this.artifacts = new ArtifactRecords(transactions, now);
+    this.signingKeys = new SigningKeys(store, transactions, now);
   }
 
   create(caller: Caller, command: CreateCommand): Promise<CommittedAnswer> {
@@ -297,7 +301,9 @@ export class CheckpointRepository {
       }
       const keys = tenantKeys(tenant);
       const page = await readAudit(reader, keys, query.task_id, query.from_seq, query.limit);
-      return { task: redactedView(task), ...page };
+      if (!query.signatures) return { task: redactedView(task), ...page };
+      const part = { task: query.task_id, from: query.from_seq, count: page.entries.length };
+      return { task: redactedView(task), ...page, signatures: await readEnvelopes(reader, keys, part) };
     });
   }
 

@@ -52,6 +52,7 @@ export type {
   WrittenCheckpoint,
 } from "./client/outcome.ts";
 export { type AcceptedHandoff, TaskHandle } from "./client/task.ts";
+export type { SignatureReport, TrailReport } from "./client/trail-verifier.ts";
 export type { FleetWarning } from "./client/warnings.ts";
 export type { Fallback } from "./delivery/command-delivery.ts";
 export type { HeartbeatSender, HeartbeatState } from "./heartbeat.ts";

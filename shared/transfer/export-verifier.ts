@@ -17,6 +17,11 @@ export interface ExportSummary {
   /** Tasks with a damaged head. */
   readonly unreadable: number;
   readonly entries: number;
+  /** Entries whose signature verifies, with the keys that stand in the file. */
+  readonly signed: number;
+  readonly unsigned: number;
+  /** Entries whose signature is lost or does not verify. */
+  readonly signature_problems: number;
   readonly versions: number;
   /** Versions that the fleet could not read. */
   readonly lost: number;
@@ -50,6 +55,7 @@ export class ExportVerifier {
   readonly #totals = {
     ...{ tasks: 0, unreadable: 0, entries: 0, versions: 0, lost: 0, removed: 0 },
     ...{ records: 0, records_lost: 0, handoffs: 0 },
+    ...{ signed: 0, unsigned: 0, signature_problems: 0 },
   };
 
   /** Throws {@link ExportFault} before the first line. */
@@ -153,7 +159,9 @@ export class ExportVerifier {
   #begin({ task }: ExportLineOf<"task">, bytes: Uint8Array): string | null {
     if (this.#done.has(task.task_id)) return `task ${task.task_id} stands twice in the file`;
     if (task.tenant !== this.header.tenant) return `task ${task.task_id} is of another tenant than the file`;
-    this.#task = new TaskVerifier(task, this.header.format >= RECORDS_FORMAT);
+    const { format, signatures } = this.header;
+    const contents = { hasRecords: format >= RECORDS_FORMAT, hasSignatures: signatures === true };
+    this.#task = new TaskVerifier(task, contents);
     this.#task.digest(bytes);
     return null;
   }
@@ -169,6 +177,8 @@ export class ExportVerifier {
     const { counts } = task;
     for (const name of ["entries", "versions", "records", "records_lost", "handoffs"] as const)
       this.#totals[name] += counts[name];
+    for (const name of ["signed", "unsigned", "signature_problems"] as const)
+      this.#totals[name] += task.signatures[name];
     this.#totals.lost += counts.lost - task.removed;
     if (task.lacksRecords) this.#withoutRecords.add(line.task_id);
     this.#totals.removed += task.removed;

@@ -13,6 +13,7 @@ import type { ExportLine, ExportLineOf } from "../protocol/export-lines.ts";
 import type { Task } from "../protocol/task.ts";
 import { exportedHash } from "./export-line.ts";
 import { RecordVerifier } from "./record-verifier.ts";
+import { SignatureVerifier } from "./signature-verifier.ts";
 
 /** The version that an audit entry made. */
 export interface AuditedVersion {
@@ -31,6 +32,13 @@ export function versionOf(entry: AuditEntry): AuditedVersion | null {
 const TASK_COUNTS = ["entries", "versions", "lost", "records", "records_lost", "handoffs"] as const;
 type TaskCount = (typeof TASK_COUNTS)[number];
 
+export interface FileContents {
+  /** false: the format of the file has no records of missions. */
+  readonly hasRecords: boolean;
+  /** false: an older version wrote the file. */
+  readonly hasSignatures: boolean;
+}
+
 export class TaskVerifier {
   readonly task: Task;
   readonly #chain = createChainVerifier();
@@ -40,6 +48,7 @@ export class TaskVerifier {
   readonly #counts = { entries: 0, versions: 0, lost: 0, handoffs: 0 };
   readonly #records = new RecordVerifier();
   readonly #hasRecords: boolean;
+  readonly #signatures: SignatureVerifier;
   /** The versions among the lost ones that retention removed. */
   removed = 0;
   /** The checkpoints whose removal an entry records. One after the end of the trail is not in the file. */
@@ -51,10 +60,14 @@ export class TaskVerifier {
   /** null: an earlier version wrote an entry, which lacks a fact. */
   #fold: { readonly task: TaskRecord | null } | null = { task: null };
 
-  /** `hasRecords` false: the format of the file has no records of missions. */
-  constructor(task: Task, hasRecords: boolean) {
+  constructor(task: Task, { hasRecords, hasSignatures }: FileContents) {
     this.task = task;
     this.#hasRecords = hasRecords;
+    this.#signatures = new SignatureVerifier(hasSignatures);
+  }
+
+  get signatures(): SignatureVerifier["counts"] {
+    return this.#signatures.counts;
   }
 
   get counts(): Readonly<Record<TaskCount, number>> {
@@ -92,7 +105,8 @@ export class TaskVerifier {
     }
   }
 
-  #addEntry({ seq, entry: text }: ExportLineOf<"audit">): string | null {
+  #addEntry(line: ExportLineOf<"audit">): string | null {
+    const { seq, entry: text } = line;
     if (this.#due !== null) return this.#missingVersion();
     if (this.#counts.handoffs > 0) return "an audit entry stands after the handoffs";
     const { records, records_lost } = this.#records.counts;
@@ -108,6 +122,7 @@ export class TaskVerifier {
     }
     this.#counts.entries += 1;
     this.#records.addEntry(entry);
+    this.#signatures.add(line, entry);
     const removed = this.#removals.get(seq);
     if (removed !== undefined && (entry.op !== "remove" || entry.checkpoint_id !== removed)) {
       return `entry ${seq} does not record the removal of checkpoint ${removed}`;
@@ -212,6 +227,7 @@ export class TaskVerifier {
 
   #end({ task_id, digest, ...end }: ExportLineOf<"task_end">): string | null {
     if (this.#due !== null) return this.#missingVersion();
+    this.#signatures.end();
     const { missing } = this.#records;
     if (this.#hasRecords && missing !== null) return `record ${missing}, which an entry states, is missing`;
     if (task_id !== this.task.task_id) return `expected the end of task ${this.task.task_id}`;

@@ -25,6 +25,7 @@ import { addAudit } from "../commands/operations/audit.ts";
 import { addCompletion } from "../commands/operations/completion.ts";
 import { addEvents } from "../commands/operations/events.ts";
 import { addQueue } from "../commands/operations/queue.ts";
+import { addKeys } from "../commands/operations/keys.ts";
 import { addScrub } from "../commands/operations/scrub.ts";
 import { addSearchIndex } from "../commands/operations/search-index.ts";
 import { addStatus } from "../commands/operations/status.ts";
@@ -70,6 +71,7 @@ const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
   "Store and bus": [
     addAccess,
     addAudit,
+    addKeys,
     addScrub,
     addSearchIndex,
     addQueue,

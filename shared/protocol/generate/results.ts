@@ -27,6 +27,7 @@ import { POINT_FAILURES } from "../recovery-states.ts";
 import { removedSchema } from "../retention.ts";
 import { prunablePageSchema } from "../retention-queries.ts";
 import { SCRUB_KINDS } from "../scrub.ts";
+import { placedEnvelopeSchema, revokedKeySchema, signingKeyListSchema } from "../signing-keys.ts";
 import type { AnsweredOp } from "../subjects.ts";
 import { listedTaskSchema, taskSchema } from "../task.ts";
 import { turnResultSchema } from "../turns.ts";
@@ -171,6 +172,7 @@ export const RESULT_SCHEMAS = {
     task: taskSchema,
     entries: z.array(auditRecordSchema),
     more: z.boolean(),
+    signatures: z.array(placedEnvelopeSchema).exactOptional(),
   }),
   handoff: z.looseObject({ handoff: handoffSchema }),
   handoffs: z.looseObject({
@@ -205,10 +207,14 @@ export const RESULT_SCHEMAS = {
     head: z.looseObject({ seq: z.int(), hash: z.string() }).nullable(),
     entries: z.array(auditRecordSchema),
     more: z.boolean(),
+    signatures: z.array(placedEnvelopeSchema).exactOptional(),
   }),
   access_record: z.looseObject({ recorded: z.int() }),
   turn_event: turnResultSchema,
   prunable: prunablePageSchema,
+  signing_keys: signingKeyListSchema,
+  key_rotate: signingKeyListSchema,
+  key_revoke: revokedKeySchema,
   ...ARTIFACT_RESULT_SCHEMAS,
   queue_status: queueSchema,
   dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),

@@ -170,9 +170,20 @@ const RECOVERY: readonly RestRoute[] = [
   ),
 ];
 
+const query = (op: AnsweredOp): RestAct => ({ kind: "query", op });
+
 const AUDIT: readonly RestRoute[] = [
   readRoute("getAudit", "/tasks/{task_id}/audit", "audit", "The audit trail of a task.", "audit"),
   readRoute("getTenantAudit", "/audit", "audit", "The audit chain of the tenant.", "tenant_audit"),
+  readRoute("listSigningKeys", "/keys", "audit", "The keys with which commits are signed.", "signing_keys"),
+  changeRoute("rotateSigningKeys", "/keys/rotate", "audit", "Replace signing keys.", query("key_rotate")),
+  changeRoute(
+    "revokeSigningKey",
+    "/keys/{key_id}/revoke",
+    "audit",
+    "Revoke a signing key.",
+    query("key_revoke"),
+  ),
 ];
 
 const AGENTS: readonly RestRoute[] = [
@@ -211,8 +222,6 @@ const EVENTS: readonly RestRoute[] = [
     act: { kind: "events" },
   },
 ];
-
-const query = (op: AnsweredOp): RestAct => ({ kind: "query", op });
 
 const ALERTS: readonly RestRoute[] = [
   readRoute("listAlerts", "/alerts", "alerts", "List alerts, newest first.", "alerts"),

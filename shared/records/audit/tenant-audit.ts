@@ -5,12 +5,14 @@
 import { canonicalText } from "../../integrity/canonical.ts";
 import { CHAIN_START, entryHash } from "../../integrity/chain.ts";
 import { FleetError } from "../../protocol/errors.ts";
+import type { QueryParams } from "../../protocol/queries.ts";
 import type { AuditRecord, TenantAct, TenantAuditPage } from "../../protocol/tenant-audit.ts";
 import type { Reader, Tx } from "../../store/store.ts";
 import { decode, decodeChecked, encode, encodeChecked } from "../kv/codec.ts";
 import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import { noteEntry, signedBy } from "../signing/commit-signing.ts";
+import { readEnvelopes } from "../signing/stored-signatures.ts";
 import { type AuditActor, type ChainHead, principalActor } from "./audit.ts";
 
 /** The version of the entries' layout. */
@@ -97,7 +99,7 @@ async function readTenantHead(reader: Reader, tenant: string): Promise<ChainHead
 export async function readTenantAudit(
   reader: Reader,
   tenant: string,
-  { from_seq, limit }: { readonly from_seq: number; readonly limit: number },
+  { from_seq, limit, signatures }: QueryParams<"tenant_audit">,
 ): Promise<TenantAuditPage> {
   const keys = tenantKeys(tenant);
   const { end } = keys.tenantAudits();
@@ -108,5 +110,6 @@ export async function readTenantAudit(
     const entry = decode<string>(value);
     return { seq: parseSeq(key), entry, hash: entryHash(entry) };
   });
-  return { head, entries, more };
+  const part = { task: null, from: from_seq, count: entries.length };
+  return { head, entries, more, ...(signatures && { signatures: await readEnvelopes(reader, keys, part) }) };
 }

@@ -1,10 +1,12 @@
 /** Reads signatures of a chain and verifies them with the registered keys. */
 import {
+  envelopeOf,
   type JudgedSignature,
   judgeSignature,
   type PlacedSignature,
 } from "../../integrity/commit-signature.ts";
-import type { SigningKeyRecord } from "../../protocol/signing-keys.ts";
+import type { Envelope } from "../../integrity/dsse.ts";
+import type { PlacedEnvelope, SigningKeyRecord } from "../../protocol/signing-keys.ts";
 import type { Reader } from "../../store/store.ts";
 import { parseSeq, systemKeys, type TenantKeys } from "../kv/keyspace.ts";
 import { decodeSigningKey } from "./key-registry.ts";
@@ -57,6 +59,22 @@ export async function readSignatures(
     rows.map(async ({ key, value }) => ({ seq: parseSeq(key), judged: await judged(lookup, value) })),
   );
 }
+
+/** The same signatures as envelopes, for those who verify by themselves. */
+export async function readEnvelopes(
+  reader: Reader,
+  keys: TenantKeys,
+  { task, from, count }: ChainPart,
+): Promise<PlacedEnvelope[]> {
+  const range = { begin: keys.signature(task, from), end: keys.signatures(task).end };
+  const { rows } = await reader.getRange(range, { limit: count + 1 });
+  return rows.map(({ key, value }) => {
+    const signature = decodeSignature(value);
+    return { seq: parseSeq(key), envelope: signature && mutable(envelopeOf(signature)) };
+  });
+}
+
+const mutable = ({ signatures, ...rest }: Envelope) => ({ ...rest, signatures: [...signatures] });
 
 async function judged(lookup: KeyLookup, value: Uint8Array): Promise<JudgedSignature> {
   const signature = decodeSignature(value);

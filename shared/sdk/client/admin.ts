@@ -1,7 +1,7 @@
 /** `fleet.admin`: the operations of operators and their tools. Status, recoveries, alerts, dead letters, search index, scrub. */
 
 import type { BusLink } from "../../bus/bus.ts";
-import { CHAIN_START, type ChainReport, createChainVerifier } from "../../integrity/chain.ts";
+import { CHAIN_START } from "../../integrity/chain.ts";
 import type { GrantAct } from "../../protocol/access-grant.ts";
 import type { AgentPage } from "../../protocol/agents.ts";
 import type { AcknowledgedAlerts, AlertPage, AlertState } from "../../protocol/alert-queries.ts";
@@ -34,6 +34,7 @@ import type {
   RetriedLetter,
 } from "../../protocol/queue-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "../../protocol/scrub.ts";
+import type { SigningKeyRecord } from "../../protocol/signing-keys.ts";
 import { type AgentRequestOp, SUBJECTS } from "../../protocol/subjects.ts";
 import type { TenantAuditPage } from "../../protocol/tenant-audit.ts";
 import type { Clock } from "../../runtime/clock.ts";
@@ -46,6 +47,7 @@ import { askForDiagnoses, type ServiceDiagnosis } from "./diagnosis.ts";
 import { resultOf } from "./outcome.ts";
 import { RetentionAdmin } from "./retention.ts";
 import type { TaskParts } from "./task.ts";
+import { type TrailReport, TrailVerifier } from "./trail-verifier.ts";
 import { warnOfCorrupt, warnOfRestored } from "./warnings.ts";
 
 export interface AdminParts extends TaskParts {
@@ -287,16 +289,35 @@ export class FleetAdmin {
     return this.#parts.queries.send("tenant_audit", query);
   }
 
-  /** Recomputes that whole chain in this process, from the bytes that were hashed; the server is not trusted. */
-  async verifyTenantAudit(options: CallOptions = {}): Promise<ChainReport> {
-    const verifier = createChainVerifier();
+  /** Recomputes that whole chain in this process, and verifies its signatures; the server is trusted for the list of keys only. */
+  async verifyTenantAudit(options: CallOptions = {}): Promise<TrailReport> {
+    const { tenant } = this.#parts;
+    const verifier = new TrailVerifier({ tenant, task: null }, await this.signingKeys(options));
     for (let fromSeq = 1; ; ) {
-      const page = await this.tenantAudit({ ...options, fromSeq, limit: LIMITS.audit_limit_max });
-      for (const record of page.entries) verifier.add(record);
+      const paged = { ...options, fromSeq, limit: LIMITS.audit_limit_max, signatures: true };
+      const page = await this.tenantAudit(paged);
+      await verifier.add(page);
       const last = page.entries.at(-1);
       if (!page.more || !last) return verifier.finish(page.head ?? { seq: 0, hash: CHAIN_START });
       fromSeq = last.seq + 1;
     }
+  }
+
+  /** The keys with which the fleet signs and has signed its commits. */
+  async signingKeys({ deadlineMs, signal }: CallOptions = {}): Promise<readonly SigningKeyRecord[]> {
+    return (await this.#parts.queries.send("signing_keys", { deadlineMs, signal })).keys;
+  }
+
+  /** Requests the next key from the holder of a key, or of all active keys. Returns those that will be replaced, within seconds. */
+  async rotateKeys(
+    query: Camel<QueryInput<"key_rotate">> & CallOptions = {},
+  ): Promise<readonly SigningKeyRecord[]> {
+    return (await this.#parts.queries.send("key_rotate", query)).keys;
+  }
+
+  /** Revokes a key, after its holder has gone over to the next one. Signatures since `since` are rejected by verifications. */
+  async revokeKey(query: Camel<QueryInput<"key_revoke">> & CallOptions): Promise<SigningKeyRecord> {
+    return (await this.#parts.queries.send("key_revoke", query)).key;
   }
 
   /** Records in that chain what was done with credentials. Acts that it has are not repeated. Returns the number of new ones. */

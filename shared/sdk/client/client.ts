@@ -3,7 +3,6 @@
  * options are camelCase. Operations on one task are those of its handle; here they stand under the names of seed 000 §5.1.
  */
 import { hash } from "node:crypto";
-import { type ChainReport, createChainVerifier } from "../../integrity/chain.ts";
 import { encodeBody } from "../../integrity/wire.ts";
 import type { Checkpoint, FinalStatus } from "../../protocol/checkpoint.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
@@ -64,6 +63,7 @@ import {
   type WrittenCheckpoint,
 } from "./outcome.ts";
 import { type AcceptedHandoff, TaskHandle } from "./task.ts";
+import { type TrailReport, TrailVerifier } from "./trail-verifier.ts";
 import { type OnWarning, warnOfRestored } from "./warnings.ts";
 
 export interface ClientParts extends DeliveryParts {
@@ -301,17 +301,19 @@ export class FleetClient {
   }
 
   /**
-   * Recomputes the task's whole audit chain in this process, from the bytes that were hashed; the server is not trusted.
+   * Recomputes the task's whole audit chain in this process, and verifies its signatures; the server is trusted for the list of keys only.
    * `onProgress` receives the number of verified entries.
    */
   async verifyAudit(
     taskId: string,
     { onProgress, ...options }: CallOptions & { readonly onProgress?: (entries: number) => void } = {},
-  ): Promise<ChainReport> {
-    const verifier = createChainVerifier();
+  ): Promise<TrailReport> {
+    const of = { tenant: this.#parts.tenant, task: taskId };
+    const verifier = new TrailVerifier(of, await this.admin.signingKeys(options));
+    const paged = { ...options, limit: LIMITS.audit_limit_max, signatures: true };
     for (let fromSeq = 1; ; ) {
-      const page = await this.getAudit(taskId, { ...options, fromSeq, limit: LIMITS.audit_limit_max });
-      for (const record of page.entries) verifier.add(record);
+      const page = await this.getAudit(taskId, { ...paged, fromSeq });
+      await verifier.add(page);
       const last = page.entries.at(-1);
       onProgress?.(last?.seq ?? 0);
       // The head of the last page's snapshot: entries written since the first page are part of the chain.

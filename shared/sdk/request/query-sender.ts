@@ -13,6 +13,8 @@ import { type CallOptions, operationOf, requestUntilDeadline } from "./request.t
 const CHANGING: ReadonlySet<AnsweredOp> = new Set<AnsweredOp>([
   "index_rebuild",
   "scrub_start",
+  "key_rotate",
+  "key_revoke",
   "dead_retry",
   "dead_drop",
   "alert_ack",

@@ -378,6 +378,17 @@ test("getCaller, getStatus, getQueue, getIndex, rebuildIndex, getScrub, startScr
     expect(await operator.post(path), path).toMatchObject({ status: 200 });
 });
 
+test("listSigningKeys, rotateSigningKeys and revokeSigningKey", async () => {
+  const [key] = ((await agent.get("/keys")).body as { keys: { key_id: string }[] }).keys;
+  expect(await agent.post("/keys/rotate")).toMatchObject({ status: 403 });
+  expect(await operator.post("/keys/rotate")).toMatchObject({ status: 200, body: { keys: [{ key_id: key?.key_id }] } });
+  expect(await operator.post(`/keys/${key?.key_id}/revoke`, { reason: "replaced" })).toMatchObject({
+    status: 200,
+    body: { key: { key_id: key?.key_id, revoked_reason: "replaced" } },
+  });
+  expect(await operator.post(`/keys/${"0".repeat(64)}/revoke`, { reason: "lost" })).toMatchObject({ status: 404 });
+});
+
 test("listDeadLetters, retryDeadLetter and dropDeadLetter", async () => {
   expect((await operator.get("/dead-letters")).body).toMatchObject({ letters: [] });
   expect(await operator.post("/dead-letters/999/retry")).toMatchObject({ status: 404 });

@@ -1,4 +1,4 @@
-// The cost of credentials and TLS: fleets with neither, with credentials and with both are measured in turn.
+// The cost of credentials, TLS and signatures: fleets with and without each of them are measured in turn.
 
 import { join } from "node:path";
 import { makeAuthority, makeCertificate } from "../../harness/certificates.ts";
@@ -24,14 +24,18 @@ interface Side {
 }
 
 export async function measureAccess(session: Session): Promise<Group> {
-  session.log("access: starting fleets with and without credentials and TLS");
+  session.log("access: starting fleets with and without credentials, TLS and signatures");
   const open = await started(session, "without credentials", { FLEET_AUTH: "off" });
   const guarded = await started(session, "with credentials", { FLEET_AUTH: "on" });
   const encrypted = await started(session, "with credentials and TLS", {
     FLEET_AUTH: "on",
     ...certificates(session.folder()),
   });
-  const sides = [open, guarded, encrypted];
+  const unsigned = await started(session, "without credentials and signatures", {
+    FLEET_AUTH: "off",
+    FLEET_SIGNING_KEY: "off",
+  });
+  const sides = [unsigned, open, guarded, encrypted];
   for (let round = 1; round <= ROUNDS; round += 1) {
     session.log(`access: round ${round} of ${ROUNDS}`);
     // In turn forwards and backwards, so that a slow drift of the machine cancels out.
@@ -42,18 +46,19 @@ export async function measureAccess(session: Session): Promise<Group> {
     await fleet.stop();
   }
   const rate = ({ perSecond }: Side) => perSecond.reduce((sum, one) => sum + one, 0) / perSecond.length;
-  const loss = (side: Side) => 100 * (1 - rate(side) / rate(open));
+  const loss = (side: Side, from: Side) => 100 * (1 - rate(side) / rate(from));
   return {
     name: "access",
-    about: `credentials and TLS, compared with neither; ${ROUNDS} rounds in turn, 1,000 writes in flight, 4 KB`,
+    about: `credentials, TLS and signatures, compared with fleets without; ${ROUNDS} rounds in turn, 1,000 writes in flight, 4 KB`,
     rows: [
       ...sides.map((side) => row(`commits ${side.what}`, rate(side), "/s")),
-      row("loss through credentials", loss(guarded), "%"),
-      row("loss through credentials and TLS", loss(encrypted), "%", TARGETS.access),
+      row("loss through signatures", loss(open, unsigned), "%", TARGETS.signatures),
+      row("loss through credentials", loss(guarded, open), "%"),
+      row("loss through credentials and TLS", loss(encrypted, open), "%", TARGETS.access),
       ...sides.map(({ what, processorUs, commits }) =>
         row(`processor time of fleet and nats-server ${what}`, processorUs / commits, "µs/commit"),
       ),
-      row("failed", open.failed + guarded.failed + encrypted.failed, "requests", TARGETS.failed),
+      row("failed", sides.reduce((sum, { failed }) => sum + failed, 0), "requests", TARGETS.failed),
     ],
   };
 }

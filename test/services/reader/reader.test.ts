@@ -5,13 +5,13 @@ import { start } from "../../../services/reader/reader.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { decodeBody, encodeBody } from "../../../shared/integrity/wire.ts";
+import { ARTIFACT_OPS } from "../../../shared/protocol/artifact-ops.ts";
 import type { ErrorBody } from "../../../shared/protocol/errors.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import type { QueryResults } from "../../../shared/protocol/queries.ts";
 import {
   ALERT_OPS,
   type AnsweredOp,
-  ARTIFACT_OPS,
   CONTENT_TYPES,
   HEADERS,
   OFFER_OPS,

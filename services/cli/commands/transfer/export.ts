@@ -74,14 +74,20 @@ async function exportTasks(session: Session, flags: Flags): Promise<void> {
     await sink.close();
   }
   const { summary } = sink.verifier;
-  const { lost, unreadable, artifacts_lost, records_lost } = summary;
+  const { lost, unreadable, artifacts_lost, records_lost, signature_problems } = summary;
   if (!isWholeExport(summary)) {
     session.exitCode = ERROR_TABLE.CORRUPT.exit;
     const text = "the fleet could not read everything";
     session.warn({
       code: "EXPORT_INCOMPLETE",
       text,
-      details: { versions: lost, tasks: unreadable, artifacts: artifacts_lost, records: records_lost },
+      details: {
+        versions: lost,
+        tasks: unreadable,
+        artifacts: artifacts_lost,
+        records: records_lost,
+        signatures: signature_problems,
+      },
     });
   }
   if (flags.out === undefined) return;
@@ -197,6 +203,7 @@ async function headed(
     by: client.agentId,
     tool: packageVersion(),
     exported_at: new Date(session.context.now()).toISOString(),
+    signatures: true,
     scope,
     artifacts,
   });

@@ -5,6 +5,7 @@ import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { ExportLine, ExportLineOf } from "../../../../shared/protocol/export-lines.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { AuditRecord } from "../../../../shared/protocol/queries.ts";
+import type { PlacedEnvelope, SigningKeyRecord } from "../../../../shared/protocol/signing-keys.ts";
 import type { RemovedCheckpoint } from "../../../../shared/protocol/retention.ts";
 import type { CallOptions } from "../../../../shared/sdk/request/request.ts";
 import type { Checkpoint, FleetClient } from "../../../../shared/sdk/sdk.ts";
@@ -23,7 +24,9 @@ export async function* taskLines(
   taskId: string,
   call: CallOptions,
 ): AsyncGenerator<ExportLine> {
-  const first = await client.getAudit(taskId, { ...call, limit: LIMITS.audit_limit_max });
+  const paged = { ...call, limit: LIMITS.audit_limit_max, signatures: true };
+  const keys = await client.admin.signingKeys(call);
+  const first = await client.getAudit(taskId, paged);
   // A mission that begins after this head is not of the state that the file holds.
   const mission = await missionMoment(client, taskId, call);
   const { task } = mission ?? first;
@@ -31,13 +34,15 @@ export async function* taskLines(
   yield { kind: "task", task };
   const begun = new Set<string>();
   const newest = new NewestRecords();
+  const signatures = new SignatureMembers(keys);
   for (let page = first; ; ) {
+    signatures.add(page.signatures ?? []);
     const entries = page.entries.filter(({ seq }) => seq <= task.audit_seq);
     for (let at = 0; at < entries.length; at += READS) {
       const some = entries.slice(at, at + READS);
       const versions = await Promise.all(some.map((record) => versionLine(client, record, call)));
       for (const [i, { seq, entry }] of some.entries()) {
-        yield { kind: "audit", seq, entry };
+        yield { kind: "audit", seq, entry, ...signatures.of(seq) };
         const version = versions[i];
         if (version != null) yield version;
         const facts = JSON.parse(entry) as Record<string, unknown>;
@@ -48,11 +53,37 @@ export async function* taskLines(
     }
     const last = page.entries.at(-1)?.seq ?? task.audit_seq;
     if (last >= task.audit_seq) break;
-    page = await client.getAudit(taskId, { ...call, fromSeq: last + 1, limit: LIMITS.audit_limit_max });
+    page = await client.getAudit(taskId, { ...paged, fromSeq: last + 1 });
   }
   yield* recordLines(newest.hashes, mission);
   yield* handoffLines(client, taskId, begun, call);
 }
+
+/** The members of audit lines that hold signatures, and each key with its first one. */
+class SignatureMembers {
+  readonly #keys: Map<string, SigningKeyRecord>;
+  readonly #bySeq = new Map<number, Envelope>();
+
+  constructor(keys: readonly SigningKeyRecord[]) {
+    this.#keys = new Map(keys.map((key) => [key.key_id, key]));
+  }
+
+  add(signatures: readonly PlacedEnvelope[]): void {
+    for (const { seq, envelope } of signatures) if (envelope !== null) this.#bySeq.set(seq, envelope);
+  }
+
+  of(seq: number): Pick<ExportLineOf<"audit">, "signature" | "signing_key"> {
+    const signature = this.#bySeq.get(seq);
+    if (signature === undefined) return {};
+    this.#bySeq.delete(seq);
+    const id = signature.signatures[0]?.keyid ?? "";
+    const key = this.#keys.get(id);
+    this.#keys.delete(id);
+    return { signature, ...(key !== undefined && { signing_key: key }) };
+  }
+}
+
+type Envelope = NonNullable<PlacedEnvelope["envelope"]>;
 
 const IMPORTING = "importing";
 

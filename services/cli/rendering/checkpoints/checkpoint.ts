@@ -2,6 +2,7 @@
 
 import { utilizationOf } from "../../../../shared/protocol/triggers.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
+import { signatureText } from "../keys/signing-keys.ts";
 import { bulletList, field } from "../terminal/fields.ts";
 import { count, moneyText, percentText, plain, principalText, shownId } from "../terminal/text.ts";
 import { exactly } from "../terminal/time.ts";
@@ -21,6 +22,7 @@ export function renderCheckpoint(checkpoint: Checkpoint, view: View): string {
     field("Retention", checkpoint.compliance.retention_policy, view),
     field("Audit", plain(checkpoint.compliance.event_log_ref), view),
     field("Hash", checkpoint.compliance.hash, view),
+    field("Signature", signatureText(checkpoint.compliance.signature, view), view),
   ].join("\n");
 }
 

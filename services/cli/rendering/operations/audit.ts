@@ -1,6 +1,8 @@
 // The audit trail for operators: one line for each transition, and the result of recomputing the chain.
 
 import { objectOf } from "../../input/checkpoint/checkpoint.ts";
+import { SIGNATURE_PROBLEMS } from "../../../../shared/protocol/signing-keys.ts";
+import type { SignatureReport } from "../../../../shared/sdk/sdk.ts";
 import { briefIds } from "../terminal/elision.ts";
 import { pageEnd, tableLines, titleLine } from "../terminal/table.ts";
 import { count, counted, plain, principalText, short, shownId } from "../terminal/text.ts";
@@ -101,6 +103,8 @@ export interface AuditReport {
   readonly entries: number;
   readonly head: string;
   readonly problems: readonly { readonly seq: number; readonly problem: string }[];
+  /** null or absent: the fleet is older. */
+  readonly signatures?: SignatureReport | null;
 }
 
 const PROBLEMS: Readonly<Record<string, string>> = {
@@ -108,6 +112,7 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   broken_link: "it does not contain the hash of the entry before it",
   not_canonical: "its bytes are not in the canonical form that is hashed",
   wrong_head: "the chain does not end with the hash in its head",
+  ...SIGNATURE_PROBLEMS,
 };
 
 const PROBLEMS_SHOWN = 20;
@@ -117,19 +122,27 @@ export function renderReport(of: string, report: AuditReport, view: View): strin
   const { colors } = view;
   const entries = counted(report.entries, "entry", "entries");
   if (report.ok) {
-    return [colors.green(`The audit trail of ${of} is valid.`), `${entries}, head ${report.head}`].join("\n");
+    const valid = colors.green(`The audit trail of ${of} is valid.`);
+    return [valid, `${entries}${signedText(report.signatures ?? null)}, head ${report.head}`].join("\n");
   }
-  const shown = report.problems.slice(0, PROBLEMS_SHOWN);
+  const problems = [...report.problems, ...(report.signatures?.problems ?? [])];
+  const shown = problems.slice(0, PROBLEMS_SHOWN);
   const rows = shown.map(({ seq, problem }) => [count(seq), problem, PROBLEMS[problem] ?? ""]);
   return [
     colors.red(`The audit trail of ${of} is NOT valid.`),
-    `${entries}, ${counted(report.problems.length, "problem")}:`,
+    `${entries}, ${counted(problems.length, "problem")}:`,
     "",
     ...tableLines(rows, { heads: ["SEQ", "PROBLEM", "MEANING"], view, right: [0] }),
-    ...(report.problems.length > shown.length
-      ? [`… and ${count(report.problems.length - shown.length)} more`]
+    ...(problems.length > shown.length
+      ? [`… and ${count(problems.length - shown.length)} more`]
       : []),
     "",
     "The records were changed outside Fleet: keep the store as it is, and restore it from a backup.",
   ].join("\n");
+}
+
+function signedText(signatures: SignatureReport | null): string {
+  if (signatures === null) return "";
+  const { signed, unsigned } = signatures;
+  return unsigned === 0 ? `, ${count(signed)} signed` : `, ${count(signed)} signed, ${count(unsigned)} unsigned`;
 }

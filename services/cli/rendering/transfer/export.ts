@@ -8,8 +8,9 @@ import type { View } from "../terminal/view.ts";
 import { namesOf } from "./import.ts";
 
 /** Whether the fleet could read everything. What retention had removed is not missing. */
-export function isWholeExport({ lost, unreadable, artifacts_lost, records_lost }: ExportSummary): boolean {
-  return lost + unreadable + artifacts_lost + records_lost === 0;
+export function isWholeExport(summary: ExportSummary): boolean {
+  const { lost, unreadable, artifacts_lost, records_lost, signature_problems } = summary;
+  return lost + unreadable + artifacts_lost + records_lost + signature_problems === 0;
 }
 
 /** `fleet` is the name of the program in printed commands. */
@@ -29,8 +30,9 @@ export function renderExport(
     ...(unreadable > 0 ? [counted(unreadable, "task")] : []),
     ...(artifacts_lost > 0 ? [counted(artifacts_lost, "artifact")] : []),
   ].join(" and ");
+  const unproved = summary.signature_problems;
   return [
-    isWholeExport(summary)
+    missing === ""
       ? `${colors.green("✓")} ${plain(path)} is whole: every hash and every audit chain in it is right.`
       : `${colors.yellow("!")} ${plain(path)} is not damaged, but it is not whole: the fleet could not read ${missing}.`,
     field("Of", `tenant ${tenant} of fleet ${plain(fleet ?? "unknown")}, at ${plain(exported_at)}`, view),
@@ -40,6 +42,10 @@ export function renderExport(
       `${counted(versions, "version")} of checkpoints, ${counted(entries, "audit entry", "audit entries")}, ${counted(handoffs, "handoff")}`,
       view,
     ),
+    field("Signed", signedText(summary), view),
+    ...(unproved === 0
+      ? []
+      : [colors.red(`The signature of ${counted(unproved, "entry", "entries")} is lost or does not verify.`)]),
     ...(records === 0 ? [] : [field("Missions", counted(records, "record"), view)]),
     ...(artifacts === 0
       ? []
@@ -55,6 +61,11 @@ export function renderExport(
       ? []
       : [`Next: store these files again with \`${program} artifact put FILE\`, then export again.`]),
   ].join("\n");
+}
+
+function signedText({ signed, unsigned }: ExportSummary): string {
+  const entries = counted(signed, "entry", "entries");
+  return unsigned === 0 ? entries : `${entries}; ${counted(unsigned, "entry", "entries")} unsigned`;
 }
 
 export function renderFault(path: string, { line, problem }: ExportFault, { colors }: View): string {

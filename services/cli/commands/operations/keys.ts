@@ -1,0 +1,130 @@
+// `fleet keys`: the keys with which services sign what they commit.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Command, Option } from "commander";
+import { FleetError } from "../../../../shared/protocol/errors.ts";
+import {
+  keyStateOf,
+  REVOCATION_REASONS,
+  type RevocationReason,
+  type SigningKeyRecord,
+} from "../../../../shared/protocol/signing-keys.ts";
+import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
+import { parseMoment } from "../../input/moment.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
+
+const POLL_MS = 200;
+/** Holders go over to the next key within seconds. After this time, one of them does not run, or cannot write its file. */
+const REPLACED_WITHIN_MS = 30_000;
+
+interface RevokeFlags {
+  readonly reason: RevocationReason;
+  readonly since?: string;
+}
+
+export function addKeys(program: Command, action: ActionFactory): void {
+  const group = program
+    .command("keys")
+    .description("List, rotate and revoke the keys with which services sign what they commit.");
+  const listCommand = group
+    .command("list")
+    .description("List the signing keys: whose, since when, until when, and what was revoked.")
+    .action(action(list));
+  withExamples(listCommand, (fleet) => ({
+    "All keys, also those that only verify old signatures": `${fleet} keys list`,
+    "The ids to keep at another place": `${fleet} keys list --json | jq -r '.keys[].key_id'`,
+  }));
+  const rotateCommand = group
+    .command("rotate")
+    .argument("[key]", "the beginning of its id; all active keys without it")
+    .summary("Replace signing keys.")
+    .description(
+      "Have the holders of signing keys make new ones and go over to them, without a stop. Old signatures stay valid.",
+    )
+    .option("--no-wait", "do not wait until the keys are replaced")
+    .action(action(rotate));
+  withExamples(rotateCommand, (fleet) => ({
+    "All keys, once a year": `${fleet} keys rotate`,
+    "One of them": `${fleet} keys rotate 3f9a2c`,
+  }));
+  const revokeCommand = group
+    .command("revoke")
+    .argument("<key>", "the beginning of its id")
+    .summary("Revoke a signing key.")
+    .description(
+      "Revoke a signing key after its holder has gone over to the next one. Signatures since that time are rejected by every verification.",
+    )
+    .addOption(
+      new Option("--reason <reason>", "why").choices([...REVOCATION_REASONS]).default("compromised"),
+    )
+    .option("--since <time>", "the earliest suspected misuse: 2h, 2026-01-04, 2026-01-04T10:00Z; now without it")
+    .action(action(revoke));
+  withExamples(revokeCommand, (fleet) => ({
+    "The file of a key was copied two days ago": `${fleet} keys revoke 3f9a2c --since 2d`,
+    "A key of a machine that is gone": `${fleet} keys revoke 3f9a2c --reason lost`,
+  }));
+}
+
+async function list(session: Session): Promise<void> {
+  const client = await session.client();
+  await showKeys(session, await client.admin.signingKeys(session.deadline));
+}
+
+async function showKeys(session: Session, keys: readonly SigningKeyRecord[]): Promise<void> {
+  const { renderSigningKeys } = await import("../../rendering/keys/signing-keys.ts");
+  const listed = keys.map((key) => ({ ...key, state: keyStateOf(key) }));
+  await session.show({ keys: listed }, () => renderSigningKeys(keys, session.view));
+}
+
+async function rotate(
+  session: Session,
+  start: string | undefined,
+  { wait }: { readonly wait: boolean },
+): Promise<void> {
+  const client = await session.client();
+  const keyId = start === undefined ? undefined : (await namedKey(session, client, start)).key_id;
+  const requested = await client.admin.rotateKeys({ ...session.deadline, keyId });
+  const ids = new Set(requested.map(({ key_id }) => key_id));
+  await showKeys(session, wait ? await replaced(session, client, ids) : requested);
+}
+
+/** Resolves with all keys when none of these is active. */
+async function replaced(
+  session: Session,
+  { admin }: FleetClient,
+  ids: ReadonlySet<string>,
+): Promise<readonly SigningKeyRecord[]> {
+  const beganAt = performance.now();
+  for (;;) {
+    const keys = await admin.signingKeys(session.deadline);
+    const left = keys.filter((key) => ids.has(key.key_id) && keyStateOf(key) === "active");
+    if (left.length === 0) return keys;
+    if (performance.now() - beganAt > REPLACED_WITHIN_MS)
+      throw new FleetError("UNAVAILABLE", "the holder of a signing key has not replaced it", {
+        details: { key_id: left[0]?.key_id, owner: left[0]?.owner, next: "fleet status" },
+      });
+    await sleep(POLL_MS);
+  }
+}
+
+async function revoke(session: Session, start: string, { reason, since }: RevokeFlags): Promise<void> {
+  const at = since === undefined ? undefined : parseMoment(since, session.view.now);
+  if (since !== undefined && at === undefined)
+    throw new UsageError(`--since ${since} is not a time`, "Give a time such as 2h, 2026-01-04 or 2026-01-04T10:00Z.");
+  const client = await session.client();
+  const { key_id: keyId } = await namedKey(session, client, start);
+  await client.admin.revokeKey({ ...session.deadline, keyId, reason, since: at });
+  await showKeys(session, await client.admin.signingKeys(session.deadline));
+}
+
+async function namedKey(session: Session, { admin }: FleetClient, start: string): Promise<SigningKeyRecord> {
+  const wanted = start.toLowerCase();
+  const found = (await admin.signingKeys(session.deadline)).filter(({ key_id }) => key_id.startsWith(wanted));
+  const [only] = found;
+  if (only !== undefined && found.length === 1) return only;
+  if (only === undefined)
+    throw new FleetError("NOT_FOUND", "there is no such signing key", { details: { key_id: start } });
+  throw new UsageError(`${found.length} keys begin with ${start}`, "Give more of the id.");
+}

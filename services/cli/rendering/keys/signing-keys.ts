@@ -1,0 +1,48 @@
+// Signing keys, one line each, and the signature of a checkpoint.
+
+import {
+  type CheckpointSignature,
+  keyStateOf,
+  SIGNATURE_PROBLEMS,
+  type SignatureProblem,
+  type SigningKeyRecord,
+} from "../../../../shared/protocol/signing-keys.ts";
+import { tableLines } from "../terminal/table.ts";
+import { plain } from "../terminal/text.ts";
+import { ago, brieflyAgo, exactly } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+
+const HEADS = ["KEY", "OWNER", "STATE", "SINCE", "UNTIL"];
+const ID_CHARS = 16;
+
+export function renderSigningKeys(keys: readonly SigningKeyRecord[], view: View): string {
+  if (keys.length === 0) return "There are no signing keys: commits are not signed.";
+  const inOrder = [...keys].sort((a, b) => Date.parse(a.not_before) - Date.parse(b.not_before));
+  const rows = inOrder.map((key) => [
+    key.key_id.slice(0, ID_CHARS),
+    plain(key.owner),
+    stateText(key, view),
+    ago(key.not_before, view.now),
+    key.revoked_at ?? key.not_after ?? "-",
+  ]);
+  const fit = [undefined, { least: 8 }, undefined, { brief: brieflyAgo }, { leaves: 1 }] as const;
+  return tableLines(rows, { heads: HEADS, view, fit }).join("\n");
+}
+
+function stateText(key: SigningKeyRecord, { colors }: View): string {
+  const state = keyStateOf(key);
+  if (state === "revoked") return colors.red(`revoked (${key.revoked_reason ?? "-"})`);
+  if (state === "retired") return state;
+  return key.rotation_requested_at === null ? colors.green(state) : colors.yellow("to be replaced");
+}
+
+/** `signature` undefined: the checkpoint is unsigned. */
+export function signatureText(signature: CheckpointSignature | string | undefined, view: View): string {
+  if (typeof signature !== "object") return "unsigned";
+  const { state, key_id: id, signed_at: at } = signature;
+  const key = id === null ? "" : `, key ${plain(id.slice(0, ID_CHARS))}`;
+  const time = at === null ? "" : `, ${exactly(at, view.now)}`;
+  if (state === "valid") return `${view.colors.green("valid")}${key}${time}`;
+  const meaning = SIGNATURE_PROBLEMS[state as SignatureProblem] ?? "";
+  return `${view.colors.red(state)}: ${meaning}${key}${time}`;
+}

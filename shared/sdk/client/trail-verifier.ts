@@ -1,0 +1,83 @@
+/** Verifies a chain of entries and their signatures in this process, page after page. The server is trusted for the list of keys only. */
+import { type ChainLink, type ChainReport, createChainVerifier, entryHash } from "../../integrity/chain.ts";
+import {
+  type EntryPlace,
+  judgeEntry,
+  judgeSignature,
+  type PlacedSignature,
+  signatureIn,
+} from "../../integrity/commit-signature.ts";
+import type { PlacedEnvelope, SignatureProblem, SigningKeyRecord } from "../../protocol/signing-keys.ts";
+
+export interface SignatureReport {
+  readonly signed: number;
+  readonly unsigned: number;
+  readonly problems: readonly { readonly seq: number; readonly problem: SignatureProblem }[];
+}
+
+export interface TrailReport extends ChainReport {
+  /** null: the fleet is older and answers no signatures. */
+  readonly signatures: SignatureReport | null;
+}
+
+export interface TrailPage {
+  readonly entries: readonly ChainLink[];
+  readonly signatures?: readonly PlacedEnvelope[];
+}
+
+export class TrailVerifier {
+  readonly #chain = createChainVerifier();
+  readonly #of: Omit<EntryPlace, "seq">;
+  readonly #keys: ReadonlyMap<string, SigningKeyRecord>;
+  readonly #problems: { seq: number; problem: SignatureProblem }[] = [];
+  #signed = 0;
+  #unsigned = 0;
+  #hasSignatures = true;
+
+  constructor(of: Omit<EntryPlace, "seq">, keys: readonly SigningKeyRecord[]) {
+    this.#of = of;
+    this.#keys = new Map(keys.map((key) => [key.key_id, key]));
+  }
+
+  async add({ entries, signatures }: TrailPage): Promise<void> {
+    for (const entry of entries) this.#chain.add(entry);
+    if (signatures === undefined) {
+      this.#hasSignatures = false;
+      return;
+    }
+    const placed = await Promise.all(signatures.map((one) => this.#judged(one)));
+    let at = 0;
+    for (const { seq, entry } of entries) {
+      while (at < placed.length && placed[at]!.seq < seq) at += 1;
+      const hash = entryHash(entry);
+      const problem = judgeEntry({ ...this.#of, seq, hash, signedBy: signedByIn(entry) }, placed[at]);
+      if (problem === null) this.#signed += 1;
+      else if (problem === "unsigned") this.#unsigned += 1;
+      else this.#problems.push({ seq, problem });
+    }
+  }
+
+  async #judged({ seq, envelope }: PlacedEnvelope): Promise<PlacedSignature> {
+    const signature = envelope && signatureIn(envelope);
+    const key = signature && this.#keys.get(signature.keyId);
+    return { seq, judged: await judgeSignature(signature, key ?? null) };
+  }
+
+  finish(head: { readonly seq: number; readonly hash: string }): TrailReport {
+    const chain = this.#chain.finish(head);
+    const problems = [...this.#problems];
+    const signatures = this.#hasSignatures
+      ? { signed: this.#signed, unsigned: this.#unsigned, problems }
+      : null;
+    return { ...chain, ok: chain.ok && problems.length === 0, signatures };
+  }
+}
+
+/** An entry that cannot be parsed is a problem of the chain. */
+function signedByIn(entry: string): unknown {
+  try {
+    return (JSON.parse(entry) as { signed_by?: unknown }).signed_by;
+  } catch {
+    return undefined;
+  }
+}

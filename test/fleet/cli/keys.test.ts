@@ -1,0 +1,106 @@
+// `fleet keys` on a running fleet: rotations and revocations while agents write, and what the store, the trail and the scrub say afterwards.
+
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { signingKeyFrom } from "../../../shared/integrity/dsse.ts";
+import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
+import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { openStore } from "../../../shared/store/open.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { input } from "../../harness/records/records.ts";
+import { WRITING } from "../../harness/records/signed.ts";
+import { callCli } from "../../services/cli/call.ts";
+
+/** A busy machine takes seconds for each call. */
+const CALLS_MS = 200_000;
+
+let server: TestFleet;
+let client: FleetClient;
+
+beforeAll(async () => {
+  // With threads, the store can be opened by other processes too.
+  server = await startFleet({ FLEET_SCRUB_EVERY: "off", FLEET_THREADS: "2" });
+  client = await server.client();
+});
+afterAll(() => server.stop());
+
+const fleet = (...args: string[]) =>
+  callCli(args, {
+    env: { FLEET_URL: server.url, FLEET_HOME: server.home, FLEET_SPOOL_DIR: join(server.home, "spool") },
+  });
+
+async function json(...args: string[]) {
+  const { exit, out, err } = await fleet(...args, "--json");
+  expect({ exit, err }).toMatchObject({ exit: 0 });
+  return JSON.parse(out);
+}
+
+const written = async (taskId: string) =>
+  String((await client.createCheckpoint({ taskId, checkpoint: input() })).checkpointId);
+
+const keyInFile = () => signingKeyFrom(readFileSync(join(server.home, "signing-key.pem"), "utf8")).id;
+
+const states = async (): Promise<Record<string, string>> =>
+  Object.fromEntries(
+    (await json("keys", "list")).keys.map((key: { key_id: string; state: string }) => [key.key_id, key.state]),
+  );
+
+const signatureOf = async (id: string) => (await json("checkpoint", "show", id)).compliance.signature;
+
+test("the keys of a fleet over a rotation and a revocation", { timeout: CALLS_MS }, async () => {
+  const first = keyInFile();
+  expect(await states()).toEqual({ [first]: "active" });
+  const old = await written("auth");
+  expect(await signatureOf(old)).toMatchObject({ state: "valid", key_id: first });
+  expect((await fleet("checkpoint", "show", old)).out).toMatch(/Signature\s+valid, key [0-9a-f]{16}/);
+
+  await json("keys", "rotate", first.slice(0, 10));
+  const second = keyInFile();
+  expect(await states()).toEqual({ [first]: "retired", [second]: "active" });
+  expect(existsSync(join(server.home, "signing-key.pem.next"))).toBe(false);
+  expect(await signatureOf(await written("auth"))).toMatchObject({ state: "valid", key_id: second });
+  expect(await signatureOf(old)).toMatchObject({ state: "valid", key_id: first });
+
+  await json("keys", "revoke", second, "--reason", "compromised");
+  const third = keyInFile();
+  expect(await states()).toEqual({ [first]: "retired", [second]: "revoked", [third]: "active" });
+  expect(await signatureOf(await written("auth"))).toMatchObject({ state: "valid", key_id: third });
+
+  expect(await json("audit", "verify", "auth")).toMatchObject({
+    ok: true,
+    signatures: { signed: 3, unsigned: 0, problems: [] },
+  });
+  const { entries } = await json("audit", "tenant");
+  const acts = entries.map(({ entry }: { entry: string }) => JSON.parse(entry).action);
+  expect(acts).toEqual([
+    ...["key_add", "key_rotate", "key_add", "key_retire", "key_rotate", "key_add", "key_retire", "key_revoke"],
+  ]);
+  expect(await json("audit", "tenant", "--verify")).toMatchObject({ ok: true, signatures: { problems: [] } });
+  expect((await fleet("scrub", "start", "--wait")).exit).toBe(0);
+
+  const file = join(server.home, "auth.jsonl");
+  await json("export", "--task", "auth", "--out", file);
+  const whole = { complete: true, signed: 3, unsigned: 0, signature_problems: 0 };
+  expect(await json("export", "verify", file)).toMatchObject(whole);
+});
+
+test("a key that does not exist is named", { timeout: CALLS_MS }, async () => {
+  expect(await fleet("keys", "revoke", "0000000000000000000")).toMatchObject({ exit: 4 });
+  expect((await fleet("keys", "revoke", keyInFile(), "--since", "soon")).exit).toBe(64);
+});
+
+test("a removed signature is found on this machine and by the scrub", { timeout: CALLS_MS }, async () => {
+  const id = await written("billing");
+  const store = await openStore(`lmdb:${join(server.home, "store")}?shared`);
+  await store.transact(WRITING, async (tx) => tx.clear(tenantKeys("default").signature("billing", 1)));
+  await store.close({ drainMs: 5_000 });
+  expect(await signatureOf(id)).toMatchObject({ state: "signature_missing" });
+  const { exit, out } = await fleet("audit", "verify", "billing");
+  expect({ exit, out }).toMatchObject({ exit: 8, out: expect.stringContaining("signature_missing") as string });
+  const exported = await fleet("export", "--task", "billing", "--out", join(server.home, "b.jsonl"), "--json");
+  expect(exported.exit).toBe(8);
+  expect(JSON.parse(exported.out)).toMatchObject({ complete: false, signature_problems: 1 });
+  const scrubbed = await fleet("scrub", "start", "--wait");
+  expect(scrubbed).toMatchObject({ exit: 8, out: expect.stringContaining("signature_missing") as string });
+});
