@@ -22,13 +22,13 @@ const blocks = [...page.matchAll(/^```(\w+) ?(\S*)\n([\s\S]*?)^```$/gm)].map(([,
 /** The fields that differ between fleets, with the form of their values. */
 const VOLATILE: [names: RegExp, shape: RegExp][] = [
   [
-    /^(committed_at|requested_at|ended_at|timestamp|created_at|updated_at|retain_until|time|at|queued_at|dead_at|stored_at|kept_until|first_beat_at|last_beat_at|listening_since)$/,
+    /^(committed_at|requested_at|ended_at|timestamp|created_at|updated_at|retain_until|time|at|queued_at|dead_at|stored_at|kept_until|first_beat_at|last_beat_at|listening_since|not_before|signed_at)$/,
     /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
   ],
   // The coordinator may be faster than the request that cancels the handoff.
   [/^(validated_at|offered_at)$/, /^(null|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/],
   [/^(attempt|max_attempts|fence_to_be|first_checkpoint_ms)$/, /^(null|\d+)$/],
-  [/^(hash|checkpoint_hash|audit_hash|new_hash|old_hash|prev|audithash)$/, /^[0-9a-f]{64}$/],
+  [/^(hash|checkpoint_hash|audit_hash|new_hash|old_hash|prev|audithash|key_id|signed_by)$/, /^[0-9a-f]{64}$/],
   [/^offer_digest$/, /^(null|[0-9a-f]{64})$/],
   [/^(position|indexed_through)$/, /^[0-9a-f]{20}$/],
   [/^cursor$/, /^[A-Za-z0-9_-]{16,}$/],
