@@ -101,7 +101,11 @@ function rejected(found: CommitSignature | null): JudgedSignature {
   return { keyId: found.keyId, problem: "key_unknown", statement: null };
 }
 
-function judged({ keyId, payload }: CommitSignature, key: SigningKeyRecord, isValid: boolean): JudgedSignature {
+function judged(
+  { keyId, payload }: CommitSignature,
+  key: SigningKeyRecord,
+  isValid: boolean,
+): JudgedSignature {
   const statement = isValid ? statementIn(payload) : null;
   if (statement === null) return { keyId, problem: "signature_invalid", statement };
   return { keyId, statement, problem: keyProblem(key, statement.at) };

@@ -118,7 +118,7 @@ export const auditQuerySchema = z.looseObject({
   /** The first entry of the page, from 1. */
   from_seq: z.int().min(1).default(1),
   /** With the signatures of the entries. */
-  signatures: z.boolean().default(false),
+  signatures: z.boolean().optional(),
 });
 
 /** The audit chain of the tenant itself. */

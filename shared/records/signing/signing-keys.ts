@@ -103,9 +103,13 @@ function shown({ entries: _entries, ...key }: StoredSigningKey): SigningKeyRecor
 
 function requireDefaultTenant({ tenant }: TenantCaller): void {
   if (tenant === DEFAULT_TENANT) return;
-  throw new FleetError("FORBIDDEN", "signing keys belong to the whole fleet, and only operators of the default tenant change them", {
-    details: { tenant, needed: DEFAULT_TENANT },
-  });
+  throw new FleetError(
+    "FORBIDDEN",
+    "signing keys belong to the whole fleet, and only operators of the default tenant change them",
+    {
+      details: { tenant, needed: DEFAULT_TENANT },
+    },
+  );
 }
 
 function noneActive(id: string | undefined): FleetError {

@@ -12,6 +12,12 @@ const STATE = { phase: "implementing", pending_items: ["write the tests"] };
 let fleet: TestFleet;
 let operator: RestClient;
 let agent: RestClient;
+/** A checkpoint as lists have it: without its signature, which only reads of a single one verify. */
+function listed({ compliance, ...rest }: Json): Json {
+  const { signature: _signature, ...others } = compliance as Json;
+  return { ...rest, compliance: others };
+}
+
 beforeAll(async () => {
   fleet = await startFleet({ FLEET_LOG_LEVEL: "info" });
   operator = ownRestClient(fleet);
@@ -107,7 +113,7 @@ describe("checkpoints", () => {
     expect(second.body.checkpoints).toHaveLength(1);
     expect(second.body).not.toHaveProperty("cursor");
     const latest = await agent.get("/tasks/history-1/checkpoints/latest");
-    expect(latest.body.checkpoint).toEqual(checkpoints[0]);
+    expect(listed(latest.body.checkpoint as Json)).toEqual(checkpoints[0]);
   });
 
   test("listCheckpoints, searchCheckpoints and listCheckpointsOfAgent find it, also right after the write", async () => {
@@ -116,10 +122,10 @@ describe("checkpoints", () => {
       `/search?text=zebra&wait_for=${position}`,
       `/checkpoints?task_id=search-1&wait_for=${position}`,
     ])
-      expect((await agent.get(path)).body.checkpoints).toEqual([checkpoint]);
+      expect((await agent.get(path)).body.checkpoints).toEqual([listed(checkpoint)]);
     await expect
       .poll(async () => (await agent.get("/agents/coder-1/checkpoints?limit=100")).body.checkpoints)
-      .toContainEqual(checkpoint);
+      .toContainEqual(listed(checkpoint));
   });
 });
 
@@ -285,7 +291,10 @@ describe("handoffs", () => {
 describe("recovery", () => {
   test("getRecoveryPoint, recoverTask and listRecoveries", async () => {
     const { checkpoint } = await write("recover-1");
-    expect((await agent.get("/tasks/recover-1/recovery")).body).toMatchObject({ checkpoint, reason: null });
+    expect((await agent.get("/tasks/recover-1/recovery")).body).toMatchObject({
+      checkpoint: listed(checkpoint),
+      reason: null,
+    });
     expect(await agent.post("/tasks/recover-1/recover", {})).toMatchObject({ status: 403 });
     expect(await operator.post("/tasks/recover-1/recover", { reason: "stuck", force: true })).toMatchObject({
       status: 200,
@@ -381,12 +390,17 @@ test("getCaller, getStatus, getQueue, getIndex, rebuildIndex, getScrub, startScr
 test("listSigningKeys, rotateSigningKeys and revokeSigningKey", async () => {
   const [key] = ((await agent.get("/keys")).body as { keys: { key_id: string }[] }).keys;
   expect(await agent.post("/keys/rotate")).toMatchObject({ status: 403 });
-  expect(await operator.post("/keys/rotate")).toMatchObject({ status: 200, body: { keys: [{ key_id: key?.key_id }] } });
+  expect(await operator.post("/keys/rotate")).toMatchObject({
+    status: 200,
+    body: { keys: [{ key_id: key?.key_id }] },
+  });
   expect(await operator.post(`/keys/${key?.key_id}/revoke`, { reason: "replaced" })).toMatchObject({
     status: 200,
     body: { key: { key_id: key?.key_id, revoked_reason: "replaced" } },
   });
-  expect(await operator.post(`/keys/${"0".repeat(64)}/revoke`, { reason: "lost" })).toMatchObject({ status: 404 });
+  expect(await operator.post(`/keys/${"0".repeat(64)}/revoke`, { reason: "lost" })).toMatchObject({
+    status: 404,
+  });
 });
 
 test("listDeadLetters, retryDeadLetter and dropDeadLetter", async () => {

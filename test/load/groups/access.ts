@@ -58,7 +58,12 @@ export async function measureAccess(session: Session): Promise<Group> {
       ...sides.map(({ what, processorUs, commits }) =>
         row(`processor time of fleet and nats-server ${what}`, processorUs / commits, "µs/commit"),
       ),
-      row("failed", sides.reduce((sum, { failed }) => sum + failed, 0), "requests", TARGETS.failed),
+      row(
+        "failed",
+        sides.reduce((sum, { failed }) => sum + failed, 0),
+        "requests",
+        TARGETS.failed,
+      ),
     ],
   };
 }

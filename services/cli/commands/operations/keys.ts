@@ -56,10 +56,11 @@ export function addKeys(program: Command, action: ActionFactory): void {
     .description(
       "Revoke a signing key after its holder has gone over to the next one. Signatures since that time are rejected by every verification.",
     )
-    .addOption(
-      new Option("--reason <reason>", "why").choices([...REVOCATION_REASONS]).default("compromised"),
+    .addOption(new Option("--reason <reason>", "why").choices([...REVOCATION_REASONS]).default("compromised"))
+    .option(
+      "--since <time>",
+      "the earliest suspected misuse: 2h, 2026-01-04, 2026-01-04T10:00Z; now without it",
     )
-    .option("--since <time>", "the earliest suspected misuse: 2h, 2026-01-04, 2026-01-04T10:00Z; now without it")
     .action(action(revoke));
   withExamples(revokeCommand, (fleet) => ({
     "The file of a key was copied two days ago": `${fleet} keys revoke 3f9a2c --since 2d`,
@@ -112,7 +113,10 @@ async function replaced(
 async function revoke(session: Session, start: string, { reason, since }: RevokeFlags): Promise<void> {
   const at = since === undefined ? undefined : parseMoment(since, session.view.now);
   if (since !== undefined && at === undefined)
-    throw new UsageError(`--since ${since} is not a time`, "Give a time such as 2h, 2026-01-04 or 2026-01-04T10:00Z.");
+    throw new UsageError(
+      `--since ${since} is not a time`,
+      "Give a time such as 2h, 2026-01-04 or 2026-01-04T10:00Z.",
+    );
   const client = await session.client();
   const { key_id: keyId } = await namedKey(session, client, start);
   await client.admin.revokeKey({ ...session.deadline, keyId, reason, since: at });

@@ -1,8 +1,8 @@
 // The audit trail for operators: one line for each transition, and the result of recomputing the chain.
 
-import { objectOf } from "../../input/checkpoint/checkpoint.ts";
 import { SIGNATURE_PROBLEMS } from "../../../../shared/protocol/signing-keys.ts";
 import type { SignatureReport } from "../../../../shared/sdk/sdk.ts";
+import { objectOf } from "../../input/checkpoint/checkpoint.ts";
 import { briefIds } from "../terminal/elision.ts";
 import { pageEnd, tableLines, titleLine } from "../terminal/table.ts";
 import { count, counted, plain, principalText, short, shownId } from "../terminal/text.ts";
@@ -133,9 +133,7 @@ export function renderReport(of: string, report: AuditReport, view: View): strin
     `${entries}, ${counted(problems.length, "problem")}:`,
     "",
     ...tableLines(rows, { heads: ["SEQ", "PROBLEM", "MEANING"], view, right: [0] }),
-    ...(problems.length > shown.length
-      ? [`… and ${count(problems.length - shown.length)} more`]
-      : []),
+    ...(problems.length > shown.length ? [`… and ${count(problems.length - shown.length)} more`] : []),
     "",
     "The records were changed outside Fleet: keep the store as it is, and restore it from a backup.",
   ].join("\n");
@@ -144,5 +142,7 @@ export function renderReport(of: string, report: AuditReport, view: View): strin
 function signedText(signatures: SignatureReport | null): string {
   if (signatures === null) return "";
   const { signed, unsigned } = signatures;
-  return unsigned === 0 ? `, ${count(signed)} signed` : `, ${count(signed)} signed, ${count(unsigned)} unsigned`;
+  return unsigned === 0
+    ? `, ${count(signed)} signed`
+    : `, ${count(signed)} signed, ${count(unsigned)} unsigned`;
 }

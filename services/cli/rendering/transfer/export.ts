@@ -45,7 +45,9 @@ export function renderExport(
     field("Signed", signedText(summary), view),
     ...(unproved === 0
       ? []
-      : [colors.red(`The signature of ${counted(unproved, "entry", "entries")} is lost or does not verify.`)]),
+      : [
+          colors.red(`The signature of ${counted(unproved, "entry", "entries")} is lost or does not verify.`),
+        ]),
     ...(records === 0 ? [] : [field("Missions", counted(records, "record"), view)]),
     ...(artifacts === 0
       ? []

@@ -200,6 +200,7 @@ describe("one checkpoint", () => {
       "Retention: standard",
       "Audit: audit/default/auth#1",
       `Hash: ${"0".repeat(64)}`,
+      "Signature: unsigned",
     ]);
   });
 

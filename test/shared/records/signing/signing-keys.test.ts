@@ -59,7 +59,11 @@ test("a request for a rotation is recorded once", async () => {
   const { entries } = await tenantActs.page("default", { from_seq: 1, limit: 10, signatures: true });
   expect(entries.map(({ entry }) => JSON.parse(entry))).toMatchObject([
     { action: "key_add", actor: { id: "writer", type: "service" } },
-    { action: "key_rotate", actor: { id: OPERATOR.caller, type: "human" }, subject: { key_id: records.key.id } },
+    {
+      action: "key_rotate",
+      actor: { id: OPERATOR.caller, type: "human" },
+      subject: { key_id: records.key.id },
+    },
   ]);
 });
 
