@@ -125,7 +125,7 @@ describe("checkpoints", () => {
       expect((await agent.get(path)).body.checkpoints).toEqual([listed(checkpoint)]);
     await expect
       .poll(async () => (await agent.get("/agents/coder-1/checkpoints?limit=100")).body.checkpoints)
-      .toContainEqual(listed(checkpoint));
+      .toContainEqual(listed(checkpoint as Json));
   });
 });
 
@@ -292,7 +292,7 @@ describe("recovery", () => {
   test("getRecoveryPoint, recoverTask and listRecoveries", async () => {
     const { checkpoint } = await write("recover-1");
     expect((await agent.get("/tasks/recover-1/recovery")).body).toMatchObject({
-      checkpoint: listed(checkpoint),
+      checkpoint: listed(checkpoint as Json),
       reason: null,
     });
     expect(await agent.post("/tasks/recover-1/recover", {})).toMatchObject({ status: 403 });
