@@ -122,7 +122,7 @@ describe("checkpoints", () => {
       `/search?text=zebra&wait_for=${position}`,
       `/checkpoints?task_id=search-1&wait_for=${position}`,
     ])
-      expect((await agent.get(path)).body.checkpoints).toEqual([listed(checkpoint)]);
+      expect((await agent.get(path)).body.checkpoints).toEqual([listed(checkpoint as Json)]);
     await expect
       .poll(async () => (await agent.get("/agents/coder-1/checkpoints?limit=100")).body.checkpoints)
       .toContainEqual(listed(checkpoint as Json));
