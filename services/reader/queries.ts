@@ -88,6 +88,16 @@ function queueHandlers(queue: QueueQueries): Pick<Handlers, (typeof QUEUE_OPS)[n
   };
 }
 
+function keyHandlers({
+  signingKeys,
+}: CheckpointRepository): Pick<Handlers, "signing_keys" | "key_rotate" | "key_revoke"> {
+  return {
+    signing_keys: () => signingKeys.list(),
+    key_rotate: (tenant, query, caller) => signingKeys.rotate({ tenant, caller }, query),
+    key_revoke: (tenant, query, caller) => signingKeys.revoke({ tenant, caller }, query),
+  };
+}
+
 export function createQueries(
   repository: CheckpointRepository,
   queue: QueueQueries,
@@ -123,9 +133,7 @@ export function createQueries(
     tenant_audit: (tenant, query) => repository.tenantActs.page(tenant, query),
     access_record: (tenant, { acts }, caller) => recordAccess(repository, { tenant, caller }, acts),
     prunable: (tenant, query) => repository.prunable(tenant, query),
-    signing_keys: () => repository.signingKeys.list(),
-    key_rotate: (tenant, query, caller) => repository.signingKeys.rotate({ tenant, caller }, query),
-    key_revoke: (tenant, query, caller) => repository.signingKeys.revoke({ tenant, caller }, query),
+    ...keyHandlers(repository),
     mission_records: (tenant, query) => repository.missions.records(tenant, query),
     ...missionHandlers(repository),
     ...queueHandlers(queue),

@@ -277,7 +277,6 @@ export const LIMITS = {
   scrub_findings_of_task_max: 20,
   scrub_findings_limit_max: 500,
   scrub_findings_limit_default: 50,
-  /** Records in the registry of signing keys: one for each rotation, for decades. */
   signing_keys_max: 1_000,
   leader_lease_ms: 5_000,
   leader_renew_ms: 1_500,

@@ -7,14 +7,8 @@ import type { SigningKey } from "../integrity/dsse.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { keyStateOf } from "../protocol/signing-keys.ts";
 import { systemKeys } from "../records/kv/keyspace.ts";
-import {
-  addSigningKey,
-  decodeSigningKey,
-  readSigningKey,
-  retireSigningKey,
-  type StoredSigningKey,
-  serviceActor,
-} from "../records/signing/key-registry.ts";
+import { decodeSigningKey, readSigningKey, type StoredSigningKey } from "../records/signing/key-record.ts";
+import { addSigningKey, retireSigningKey, serviceActor } from "../records/signing/key-registry.ts";
 import {
   type CommitSigner,
   KeyOutOfUse,

@@ -1,6 +1,6 @@
 /** The first work on a restored store, signed if the store has signing keys: a restore is part of the history that signatures prove. */
 import { type RestoredStore, supersedeAll } from "../../../shared/records/restored/restored-store.ts";
-import { listSigningKeys } from "../../../shared/records/signing/key-registry.ts";
+import { listSigningKeys } from "../../../shared/records/signing/key-record.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";

@@ -12,7 +12,7 @@ import {
   requireSound,
 } from "../checkpoint/lookup.ts";
 import type { Transactions } from "../kv/transactions.ts";
-import { signatureOf, withSignature } from "../signing/checkpoint-signature.ts";
+import { checkpointSignatureOf, withSignature } from "../signing/checkpoint-signature.ts";
 import type { Findings } from "./report-corrupt.ts";
 
 export class VerifiedReads {
@@ -31,7 +31,7 @@ export class VerifiedReads {
         this.#transactions.read("get", async (reader) => {
           const hit = await findVersion(reader, tenant, id, version);
           if (hit === null || !hit.found.sound) return hit;
-          const signature = await signatureOf(reader, tenant, hit.found.stored);
+          const signature = await checkpointSignatureOf(reader, tenant, hit.found.stored);
           return { ...hit, signature };
         }),
       (hit) =>
@@ -65,7 +65,7 @@ export class VerifiedReads {
           if (checkpoint === null) return found;
           return {
             ...found,
-            checkpoint: withSignature(checkpoint, await signatureOf(reader, tenant, checkpoint)),
+            checkpoint: withSignature(checkpoint, await checkpointSignatureOf(reader, tenant, checkpoint)),
           };
         }),
       (result) => ({ tenant, task, corrupt: corruptInLatest(result) }),

@@ -1,6 +1,6 @@
 /** Reads an index of due records over all tenants, the longest overdue first. */
-import tuple from "fdb-tuple";
 import type { Bytes, KeyRange, KeyValue, Reader } from "../../store/store.ts";
+import { elementsOf } from "./key-elements.ts";
 import { after, endingId } from "./keyspace.ts";
 
 export interface DueIndex<P, T> {
@@ -33,24 +33,24 @@ export async function readDue<P, T>(
 
 /** Reads tenant and alert out of an `alert_ack_expiry` key. */
 export function parseAlertAckExpiry(key: Bytes): { tenant: string; alert: string } {
-  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  const elements = elementsOf(key) as unknown[];
   return { tenant: elements[4] as string, alert: elements[5] as string };
 }
 
 /** Reads tenant, agent and session out of a `session_expiry` key. */
 export function parseSessionExpiry(key: Bytes): { tenant: string; agent: string; session: string } {
-  const elements = tuple.unpack(Buffer.from(key)) as string[];
+  const elements = elementsOf(key) as string[];
   return { tenant: elements[4]!, agent: elements[5]!, session: elements[6]! };
 }
 
 /** Reads time, tenant and handoff out of a `handoff_due` key. */
 export function parseHandoffDue(key: Bytes): { dueMs: number; tenant: string; id: string } {
-  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  const elements = elementsOf(key) as unknown[];
   return { dueMs: elements[3] as number, tenant: elements[4] as string, id: endingId(key) };
 }
 
 /** Reads tenant and task out of a `recovery_due` key. */
 export function parseRecoveryDue(key: Bytes): { tenant: string; task: string } {
-  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  const elements = elementsOf(key) as unknown[];
   return { tenant: elements[4] as string, task: elements[5] as string };
 }

@@ -7,7 +7,7 @@ import { NO_TASK } from "../../protocol/alerts.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
-import { decodeSigningKey, type StoredSigningKey } from "../signing/key-registry.ts";
+import { decodeSigningKey, type StoredSigningKey } from "../signing/key-record.ts";
 import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
 import { readable } from "./task/head.ts";
 import { readEntry } from "./trail/entries.ts";

@@ -12,7 +12,7 @@ import { KeyLookup, readSignatures } from "./stored-signatures.ts";
 const LOST = { state: "signature_missing", key_id: null, signed_at: null } as const;
 
 /** null: it is unsigned. */
-export async function signatureOf(
+export async function checkpointSignatureOf(
   reader: Reader,
   tenant: string,
   checkpoint: Checkpoint,

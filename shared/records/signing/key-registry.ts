@@ -6,54 +6,17 @@ import type { SigningKey } from "../../integrity/dsse.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import {
-  KEY_PURPOSE,
-  keyStateOf,
-  type RevocationReason,
-  type SigningKeyRecord,
-} from "../../protocol/signing-keys.ts";
+import { KEY_PURPOSE, keyStateOf, type RevocationReason } from "../../protocol/signing-keys.ts";
 import type { TenantAct } from "../../protocol/tenant-audit.ts";
-import type { Bytes, Reader, Tx } from "../../store/store.ts";
+import type { Tx } from "../../store/store.ts";
 import type { AuditActor } from "../audit/audit.ts";
 import { type AuditedAct, appendTenantAudit } from "../audit/tenant-audit.ts";
-import { decodeChecked, encodeChecked } from "../kv/codec.ts";
+import { encodeChecked } from "../kv/codec.ts";
 import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
-
-export interface StoredSigningKey extends SigningKeyRecord {
-  /** The numbers of the audit entries of its changes. */
-  readonly entries: {
-    readonly key_add: number;
-    readonly key_retire?: number;
-    readonly key_revoke?: number;
-  };
-}
+import { listSigningKeys, readSigningKey, requiredFromKey, type StoredSigningKey } from "./key-record.ts";
 
 /** The beginning of all time: in a store that was new when its first key was added, every entry must be signed. */
 const ALWAYS = new Date(0).toISOString();
-
-const requiredFromKey = () => systemKeys.meta("signatures_required_from");
-
-/** null: it is not registered. Throws for a damaged record. */
-export async function readSigningKey(reader: Reader, id: string): Promise<StoredSigningKey | null> {
-  const value = await reader.get(systemKeys.signingKey(id));
-  return value === undefined ? null : decodeSigningKey(value);
-}
-
-export function decodeSigningKey(value: Bytes): StoredSigningKey {
-  return decodeChecked<StoredSigningKey>(value);
-}
-
-/** All keys, in the order of their ids. */
-export async function listSigningKeys(reader: Reader): Promise<StoredSigningKey[]> {
-  const { rows } = await reader.getRange(systemKeys.signingKeys(), { limit: LIMITS.signing_keys_max });
-  return rows.map(({ value }) => decodeSigningKey(value));
-}
-
-/** The time from which entries must be signed; null: older versions have written in the store, or it has no keys. */
-export async function readRequiredFrom(reader: Reader): Promise<string | null> {
-  const value = await reader.get(requiredFromKey());
-  return value === undefined ? null : decodeChecked<string>(value);
-}
 
 export interface KeyChange {
   readonly actor: AuditActor;

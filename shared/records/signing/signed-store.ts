@@ -8,7 +8,7 @@ import { FleetError } from "../../protocol/errors.ts";
 import { keyStateOf } from "../../protocol/signing-keys.ts";
 import type { CommitResult, Store, TransactOptions, Tx } from "../../store/store.ts";
 import { beginSigning, hasEntries, writeSignatures } from "./commit-signing.ts";
-import { readSigningKey } from "./key-registry.ts";
+import { readSigningKey } from "./key-record.ts";
 
 /** The key is not registered, or no longer in use. Nothing was committed. */
 export class KeyOutOfUse extends Error {

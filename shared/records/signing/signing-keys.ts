@@ -13,15 +13,8 @@ import { principalActor } from "../audit/audit.ts";
 import type { TenantCaller } from "../audit/tenant-audit.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
-import {
-  decodeSigningKey,
-  type KeyChange,
-  listSigningKeys,
-  readSigningKey,
-  requestRotation,
-  revokeSigningKey,
-  type StoredSigningKey,
-} from "./key-registry.ts";
+import { decodeSigningKey, listSigningKeys, readSigningKey, type StoredSigningKey } from "./key-record.ts";
+import { type KeyChange, requestRotation, revokeSigningKey } from "./key-registry.ts";
 
 /** The time for the holder of a key to go over to the next one, before its revocation. */
 const REPLACED_WITHIN_MS = 2_500;

@@ -9,7 +9,7 @@ import type { Envelope } from "../../integrity/dsse.ts";
 import type { PlacedEnvelope, SigningKeyRecord } from "../../protocol/signing-keys.ts";
 import type { Reader } from "../../store/store.ts";
 import { parseSeq, systemKeys, type TenantKeys } from "../kv/keyspace.ts";
-import { decodeSigningKey } from "./key-registry.ts";
+import { decodeSigningKey } from "./key-record.ts";
 import { decodeSignature } from "./signature-record.ts";
 
 /** The registered keys, each read once in a snapshot. */

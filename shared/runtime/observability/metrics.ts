@@ -112,10 +112,6 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "Posts of alerts to webhooks: delivered, retried, refused, expired after a day, or no alert (unreadable).",
       ["hook", "outcome"],
     ),
-    signaturesTotal: make.counter(
-      "fleet_signatures_total",
-      "Signatures of commits: one for each chain of entries.",
-    ),
     ...storageMetrics(make),
     indexLag: make.gauge("fleet_index_lag", "Events that the search index does not contain yet."),
     ...scrubMetrics(make),
@@ -222,6 +218,10 @@ function recoveryMetrics(make: ReturnType<typeof makers>) {
 
 function storageMetrics(make: ReturnType<typeof makers>) {
   return {
+    signaturesTotal: make.counter(
+      "fleet_signatures_total",
+      "Signatures of commits: one for each chain of entries.",
+    ),
     deadLetters: make.gauge("fleet_dead_letters", "Dead letters that have not been retried or dropped."),
     streamFillRatio: make.gauge(
       "fleet_stream_fill_ratio",

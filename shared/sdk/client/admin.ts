@@ -1,7 +1,6 @@
 /** `fleet.admin`: the operations of operators and their tools. Status, recoveries, alerts, dead letters, search index, scrub. */
 
 import type { BusLink } from "../../bus/bus.ts";
-import { CHAIN_START } from "../../integrity/chain.ts";
 import type { GrantAct } from "../../protocol/access-grant.ts";
 import type { AgentPage } from "../../protocol/agents.ts";
 import type { AcknowledgedAlerts, AlertPage, AlertState } from "../../protocol/alert-queries.ts";
@@ -17,7 +16,6 @@ import type {
 } from "../../protocol/commands.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
-import { LIMITS } from "../../protocol/limits.ts";
 import type { MissionRecordPage } from "../../protocol/mission-queries.ts";
 import type {
   FleetStatus,
@@ -47,7 +45,7 @@ import { askForDiagnoses, type ServiceDiagnosis } from "./diagnosis.ts";
 import { resultOf } from "./outcome.ts";
 import { RetentionAdmin } from "./retention.ts";
 import type { TaskParts } from "./task.ts";
-import { type TrailReport, TrailVerifier } from "./trail-verifier.ts";
+import { SIGNED_PAGE, type TrailReport, TrailVerifier } from "./trail-verifier.ts";
 import { warnOfCorrupt, warnOfRestored } from "./warnings.ts";
 
 export interface AdminParts extends TaskParts {
@@ -293,14 +291,7 @@ export class FleetAdmin {
   async verifyTenantAudit(options: CallOptions = {}): Promise<TrailReport> {
     const { tenant } = this.#parts;
     const verifier = new TrailVerifier({ tenant, task: null }, await this.signingKeys(options));
-    for (let fromSeq = 1; ; ) {
-      const paged = { ...options, fromSeq, limit: LIMITS.audit_limit_max, signatures: true };
-      const page = await this.tenantAudit(paged);
-      await verifier.add(page);
-      const last = page.entries.at(-1);
-      if (!page.more || !last) return verifier.finish(page.head ?? { seq: 0, hash: CHAIN_START });
-      fromSeq = last.seq + 1;
-    }
+    return verifier.verify((fromSeq) => this.tenantAudit({ ...options, ...SIGNED_PAGE, fromSeq }));
   }
 
   /** The keys with which the fleet signs and has signed its commits. */

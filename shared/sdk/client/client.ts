@@ -63,7 +63,7 @@ import {
   type WrittenCheckpoint,
 } from "./outcome.ts";
 import { type AcceptedHandoff, TaskHandle } from "./task.ts";
-import { type TrailReport, TrailVerifier } from "./trail-verifier.ts";
+import { SIGNED_PAGE, type TrailReport, TrailVerifier } from "./trail-verifier.ts";
 import { type OnWarning, warnOfRestored } from "./warnings.ts";
 
 export interface ClientParts extends DeliveryParts {
@@ -301,26 +301,22 @@ export class FleetClient {
   }
 
   /**
-   * Recomputes the task's whole audit chain in this process, and verifies its signatures; the server is trusted for the list of keys only.
-   * `onProgress` receives the number of verified entries.
+   * Recomputes the task's audit chain in this process, and verifies its signatures; the server is trusted for the list of keys only. `onProgress`
+   * receives the number of verified entries.
    */
   async verifyAudit(
     taskId: string,
     { onProgress, ...options }: CallOptions & { readonly onProgress?: (entries: number) => void } = {},
   ): Promise<TrailReport> {
-    const of = { tenant: this.#parts.tenant, task: taskId };
-    const verifier = new TrailVerifier(of, await this.admin.signingKeys(options));
-    const paged = { ...options, limit: LIMITS.audit_limit_max, signatures: true };
-    for (let fromSeq = 1; ; ) {
-      const page = await this.getAudit(taskId, { ...paged, fromSeq });
-      await verifier.add(page);
-      const last = page.entries.at(-1);
-      onProgress?.(last?.seq ?? 0);
-      // The head of the last page's snapshot: entries written since the first page are part of the chain.
-      if (!page.more || !last)
-        return verifier.finish({ seq: page.task.audit_seq, hash: page.task.audit_hash });
-      fromSeq = last.seq + 1;
-    }
+    const verifier = new TrailVerifier(
+      { tenant: this.tenant, task: taskId },
+      await this.admin.signingKeys(options),
+    );
+    const pageFrom = async (fromSeq: number) => {
+      const page = await this.getAudit(taskId, { ...options, ...SIGNED_PAGE, fromSeq });
+      return { ...page, head: { seq: page.task.audit_seq, hash: page.task.audit_hash } };
+    };
+    return verifier.verify(pageFrom, onProgress);
   }
 
   /** Records an event of a session of this agent, and answers what follows from it. May be repeated. */

@@ -1,5 +1,11 @@
 /** Verifies a chain of entries and their signatures in this process, page after page. The server is trusted for the list of keys only. */
-import { type ChainLink, type ChainReport, createChainVerifier, entryHash } from "../../integrity/chain.ts";
+import {
+  CHAIN_START,
+  type ChainLink,
+  type ChainReport,
+  createChainVerifier,
+  entryHash,
+} from "../../integrity/chain.ts";
 import {
   type EntryPlace,
   judgeEntry,
@@ -7,6 +13,7 @@ import {
   type PlacedSignature,
   signatureIn,
 } from "../../integrity/commit-signature.ts";
+import { LIMITS } from "../../protocol/limits.ts";
 import type { PlacedEnvelope, SignatureProblem, SigningKeyRecord } from "../../protocol/signing-keys.ts";
 
 export interface SignatureReport {
@@ -18,6 +25,14 @@ export interface SignatureReport {
 export interface TrailReport extends ChainReport {
   /** null: the fleet is older and answers no signatures. */
   readonly signatures: SignatureReport | null;
+}
+
+/** The pages of a verification. */
+export const SIGNED_PAGE = { limit: LIMITS.audit_limit_max, signatures: true } as const;
+
+interface ChainEnd {
+  readonly seq: number;
+  readonly hash: string;
 }
 
 export interface TrailPage {
@@ -37,6 +52,23 @@ export class TrailVerifier {
   constructor(of: Omit<EntryPlace, "seq">, keys: readonly SigningKeyRecord[]) {
     this.#of = of;
     this.#keys = new Map(keys.map((key) => [key.key_id, key]));
+  }
+
+  /** Verifies a whole chain, page after page, up to the head of the last page: entries written since the first one are part of the chain. */
+  async verify(
+    pageFrom: (
+      seq: number,
+    ) => Promise<TrailPage & { readonly head: ChainEnd | null; readonly more: boolean }>,
+    onProgress?: (entries: number) => void,
+  ): Promise<TrailReport> {
+    for (let fromSeq = 1; ; ) {
+      const page = await pageFrom(fromSeq);
+      await this.add(page);
+      const last = page.entries.at(-1)?.seq;
+      onProgress?.(last ?? 0);
+      if (!page.more || last === undefined) return this.finish(page.head ?? { seq: 0, hash: CHAIN_START });
+      fromSeq = last + 1;
+    }
   }
 
   async add({ entries, signatures }: TrailPage): Promise<void> {
@@ -63,7 +95,7 @@ export class TrailVerifier {
     return { seq, judged: await judgeSignature(signature, key ?? null) };
   }
 
-  finish(head: { readonly seq: number; readonly hash: string }): TrailReport {
+  finish(head: ChainEnd): TrailReport {
     const chain = this.#chain.finish(head);
     const problems = [...this.#problems];
     const signatures = this.#hasSignatures

@@ -4,20 +4,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { REST_ROUTES } from "../../../shared/protocol/rest/routes.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { newRestClient, ownRestClient, type RestClient } from "../../harness/rest-client.ts";
+import { listedCheckpoint, REST_STATE as STATE, writeOverRest } from "./rest-checkpoints.ts";
 
 type Json = Record<string, unknown>;
-
-const STATE = { phase: "implementing", pending_items: ["write the tests"] };
 
 let fleet: TestFleet;
 let operator: RestClient;
 let agent: RestClient;
-/** A checkpoint as lists have it: without its signature, which only reads of a single one verify. */
-function listed({ compliance, ...rest }: Json): Json {
-  const { signature: _signature, ...others } = compliance as Json;
-  return { ...rest, compliance: others };
-}
-
 beforeAll(async () => {
   fleet = await startFleet({ FLEET_LOG_LEVEL: "info" });
   operator = ownRestClient(fleet);
@@ -25,19 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => fleet.stop());
 
-/** Writes a checkpoint; a loaded fleet may queue it or ask for a retry first, and repeats the same write. */
-async function write(task: string, more: Json = {}, by = agent): Promise<Json> {
-  const body = { task_id: task, agent_type: "implementation", execution_state: STATE, ...more };
-  const headers = { "idempotency-key": uuidv7() };
-  let answer = await by.post("/checkpoints", body, headers);
-  await expect
-    .poll(async () => {
-      if (answer.status !== 201) answer = await by.post("/checkpoints", body, headers);
-      return answer.status;
-    })
-    .toBe(201);
-  return answer.body;
-}
+const write = (task: string, more: Json = {}, by = agent) => writeOverRest(by, task, more);
 
 describe("checkpoints", () => {
   test("createCheckpoint answers with the checkpoint, its place and its tag; getCheckpoint returns it", async () => {
@@ -113,7 +94,7 @@ describe("checkpoints", () => {
     expect(second.body.checkpoints).toHaveLength(1);
     expect(second.body).not.toHaveProperty("cursor");
     const latest = await agent.get("/tasks/history-1/checkpoints/latest");
-    expect(listed(latest.body.checkpoint as Json)).toEqual(checkpoints[0]);
+    expect(listedCheckpoint(latest.body.checkpoint as Json)).toEqual(checkpoints[0]);
   });
 
   test("listCheckpoints, searchCheckpoints and listCheckpointsOfAgent find it, also right after the write", async () => {
@@ -122,10 +103,10 @@ describe("checkpoints", () => {
       `/search?text=zebra&wait_for=${position}`,
       `/checkpoints?task_id=search-1&wait_for=${position}`,
     ])
-      expect((await agent.get(path)).body.checkpoints).toEqual([listed(checkpoint as Json)]);
+      expect((await agent.get(path)).body.checkpoints).toEqual([listedCheckpoint(checkpoint as Json)]);
     await expect
       .poll(async () => (await agent.get("/agents/coder-1/checkpoints?limit=100")).body.checkpoints)
-      .toContainEqual(listed(checkpoint as Json));
+      .toContainEqual(listedCheckpoint(checkpoint as Json));
   });
 });
 
@@ -292,7 +273,7 @@ describe("recovery", () => {
   test("getRecoveryPoint, recoverTask and listRecoveries", async () => {
     const { checkpoint } = await write("recover-1");
     expect((await agent.get("/tasks/recover-1/recovery")).body).toMatchObject({
-      checkpoint: listed(checkpoint as Json),
+      checkpoint: listedCheckpoint(checkpoint as Json),
       reason: null,
     });
     expect(await agent.post("/tasks/recover-1/recover", {})).toMatchObject({ status: 403 });
@@ -388,7 +369,7 @@ test("getCaller, getStatus, getQueue, getIndex, rebuildIndex, getScrub, startScr
 });
 
 test("listSigningKeys, rotateSigningKeys and revokeSigningKey", async () => {
-  const [key] = ((await agent.get("/keys")).body as { keys: { key_id: string }[] }).keys;
+  const [key] = (await agent.get("/keys")).body.keys as { key_id: string }[];
   expect(await agent.post("/keys/rotate")).toMatchObject({ status: 403 });
   expect(await operator.post("/keys/rotate")).toMatchObject({
     status: 200,

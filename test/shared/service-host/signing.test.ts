@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { newSigningKeyPem, signingKeyFrom } from "../../../shared/integrity/dsse.ts";
 import { keyStateOf, type SigningKeyRecord } from "../../../shared/protocol/signing-keys.ts";
+import { listSigningKeys } from "../../../shared/records/signing/key-record.ts";
 import {
   addSigningKey,
-  listSigningKeys,
   requestRotation,
   retireSigningKey,
   revokeSigningKey,

@@ -6,7 +6,7 @@ import { entryHash } from "../../../integrity/chain.ts";
 import { judgeEntry } from "../../../integrity/commit-signature.ts";
 import { SIGNATURE_PROBLEMS, type SignatureProblem } from "../../../protocol/signing-keys.ts";
 import { parseSeq } from "../../kv/keyspace.ts";
-import { readRequiredFrom } from "../../signing/key-registry.ts";
+import { readRequiredFrom } from "../../signing/key-record.ts";
 import { KeyLookup, readSignatures } from "../../signing/stored-signatures.ts";
 import { ofTask, type ScrubStep, type TaskScrub } from "../scrub-reader.ts";
 import { readable } from "../task/head.ts";

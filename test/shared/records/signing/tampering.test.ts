@@ -4,8 +4,8 @@ import { canonicalText } from "../../../../shared/integrity/canonical.ts";
 import { entryHash } from "../../../../shared/integrity/chain.ts";
 import { decode, encode } from "../../../../shared/records/kv/codec.ts";
 import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { decodeSigningKey } from "../../../../shared/records/signing/key-record.ts";
 import {
-  decodeSigningKey,
   type Revocation,
   revokeSigningKey,
   serviceActor,
