@@ -2,6 +2,7 @@
  * Small files that survive a kill or a full disk: written completely or not at all, and by default readable
  * only by the user who owns them.
  */
+import { randomBytes } from "node:crypto";
 import {
   closeSync,
   fsyncSync,
@@ -20,7 +21,13 @@ const OWNER_ONLY = 0o600;
 
 /** Replaces the file. Its content is on disk when this returns. */
 export function writeWhole(path: string, content: string | Uint8Array, mode = OWNER_ONLY): void {
-  renameSync(written(path, content, mode), path);
+  const own = written(path, content, mode);
+  try {
+    renameSync(own, path);
+  } catch (error) {
+    rmSync(own, { force: true });
+    throw error;
+  }
   syncFolder(dirname(path));
 }
 
@@ -67,8 +74,9 @@ export function requireFormat<T>(content: T, path: string): T {
 }
 
 function written(path: string, content: string | Uint8Array, mode = OWNER_ONLY): string {
-  const own = `${path}.${process.pid}`;
-  const file = openSync(own, "w", mode);
+  // Threads of one process have one process id. A name that exists is never written to: it may be the file of another writer.
+  const own = `${path}.${process.pid}.${randomBytes(4).toString("hex")}`;
+  const file = openSync(own, "wx", mode);
   try {
     const bytes = typeof content === "string" ? Buffer.from(content) : content;
     for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);

@@ -1,6 +1,15 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import fs, {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -195,11 +204,19 @@ test("an incomplete note, as a full disk leaves it, does not prevent a start", a
   await started({ dir });
 });
 
-/** Makes the next write of the file fail, as on a full disk. Returns the function that undoes it. */
+/** Makes writes of the file fail, as on a full disk. Returns the function that undoes it. */
 function unwritable(path: string): () => void {
-  const blocked = `${path}.${process.pid}`;
-  mkdirSync(blocked);
-  return () => rmSync(blocked, { recursive: true });
+  const { openSync } = fs;
+  fs.openSync = (...args: Parameters<typeof openSync>) => {
+    if (String(args[0]).startsWith(`${path}.`))
+      throw Object.assign(new Error("no space"), { code: "ENOSPC" });
+    return openSync(...args);
+  };
+  syncBuiltinESMExports();
+  return () => {
+    fs.openSync = openSync;
+    syncBuiltinESMExports();
+  };
 }
 
 test("a server whose note cannot be written is stopped", async () => {
@@ -207,7 +224,7 @@ test("a server whose note cannot be written is stopped", async () => {
   const first = await started({ dir });
   await first.stop();
   const undo = unwritable(join(dir, "server.json"));
-  await expect(started({ dir, port: first.port })).rejects.toMatchObject({ code: "EISDIR" });
+  await expect(started({ dir, port: first.port })).rejects.toMatchObject({ details: { code: "ENOSPC" } });
   undo();
   // The port is free, so no server was left.
   expect((await started({ dir, port: first.port })).port).toBe(first.port);
@@ -219,7 +236,7 @@ test("a start that cannot write its settings keeps those of the first start", as
   await first.stop();
   const settings = readFileSync(join(dir, "nats.conf"), "utf8");
   const undo = unwritable(join(dir, "nats.conf"));
-  await expect(started({ dir })).rejects.toMatchObject({ code: "EISDIR" });
+  await expect(started({ dir })).rejects.toMatchObject({ details: { code: "ENOSPC" } });
   expect(readFileSync(join(dir, "nats.conf"), "utf8")).toBe(settings);
   undo();
   expect((await started({ dir })).storeBytesMax).toBe(first.storeBytesMax);
