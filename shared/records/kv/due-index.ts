@@ -1,4 +1,4 @@
-/** Reads an index of due records over all tenants, the longest overdue first. */
+/** Reads indexes of due records over all tenants, the longest overdue first, and what their keys name. */
 import type { Bytes, KeyRange, KeyValue, Reader } from "../../store/store.ts";
 import { elementsOf } from "./key-elements.ts";
 import { after, endingId } from "./keyspace.ts";

@@ -8,8 +8,7 @@ import type { RecoveryState } from "../../protocol/recovery-states.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
 import { type AttemptKind, countAttempt, countRecovery } from "../kv/counters.ts";
-import type { DueIndex } from "../kv/due-index.ts";
-import { parseRecoveryDue } from "../kv/due-index.ts";
+import { type DueIndex, parseRecoveryDue } from "../kv/due-index.ts";
 import { systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { decodeSoundHead } from "../task/head.ts";
 
