@@ -3,6 +3,7 @@
  * by its hash, and every version that they made, so each of them is verified with the statement alone. Pure functions
  * over the exact bytes; an auditor needs nothing else but the public keys.
  */
+import { LIMITS } from "../protocol/limits.ts";
 import { KEY_PURPOSE, type SignatureProblem, type SigningKeyRecord } from "../protocol/signing-keys.ts";
 import { canonicalText } from "./canonical.ts";
 import { type Envelope, isSignature, isSignatureNow, keyIdOf, type SigningKey } from "./dsse.ts";
@@ -71,7 +72,7 @@ export interface JudgedSignature {
   readonly keyId: string | null;
   readonly problem: SignatureProblem | null;
   /** null unless the signature is that of its key, so nothing unverified is ever read. */
-  readonly statement: CommitStatement | null;
+  readonly verified: { readonly statement: CommitStatement; readonly key: SigningKeyRecord } | null;
 }
 
 /** `found` null: the stored value cannot be read. `key` null: it is not registered. */
@@ -97,8 +98,8 @@ function isOfKey({ keyId }: CommitSignature, key: SigningKeyRecord | null): key 
 }
 
 function rejected(found: CommitSignature | null): JudgedSignature {
-  if (found === null) return { keyId: null, problem: "signature_invalid", statement: null };
-  return { keyId: found.keyId, problem: "key_unknown", statement: null };
+  if (found === null) return { keyId: null, problem: "signature_invalid", verified: null };
+  return { keyId: found.keyId, problem: "key_unknown", verified: null };
 }
 
 function judged(
@@ -107,19 +108,9 @@ function judged(
   isValid: boolean,
 ): JudgedSignature {
   const statement = isValid ? statementIn(payload) : null;
-  if (statement === null) return { keyId, problem: "signature_invalid", statement };
-  return { keyId, statement, problem: keyProblem(key, statement.at) };
-}
-
-function keyProblem(
-  { purpose, not_before, not_after, revoked_at }: SigningKeyRecord,
-  at: string,
-): SignatureProblem | null {
-  if (purpose !== KEY_PURPOSE) return "key_purpose";
-  const time = Date.parse(at);
-  if (revoked_at !== null && !(time <= Date.parse(revoked_at))) return "key_revoked";
-  if (!(time >= Date.parse(not_before))) return "key_expired";
-  return not_after !== null && time > Date.parse(not_after) ? "key_expired" : null;
+  if (statement === null) return { keyId, problem: "signature_invalid", verified: null };
+  const problem = key.purpose === KEY_PURPOSE ? null : "key_purpose";
+  return { keyId, problem, verified: { statement, key } };
 }
 
 /** Verified bytes of a newer version may hold another statement; null then. */
@@ -144,14 +135,25 @@ function statementIn(payload: Uint8Array): CommitStatement | null {
 
 export interface EntryPlace {
   readonly tenant: string;
+  /** null: the chain of the tenant. */
   readonly task: string | null;
   readonly seq: number;
 }
 
+/** The members of an entry that decide about its signature. They may be anything: a program may have forged the entry. */
+export interface SignedFacts {
+  readonly at?: unknown;
+  /** The key that signs it; undefined: it is unsigned. */
+  readonly signed_by?: unknown;
+  /** Of an act in the chain of a tenant. */
+  readonly action?: unknown;
+}
+
 export interface SignedEntry extends EntryPlace {
   readonly hash: string;
-  /** The key that the entry names; undefined: it is unsigned. */
-  readonly signedBy: unknown;
+  readonly facts: SignedFacts;
+  /** The time of the entry before it; undefined: it is the first one. */
+  readonly before: unknown;
 }
 
 /** A stored signature of a chain, and the number under which it is stored. */
@@ -162,20 +164,47 @@ export interface PlacedSignature {
 
 /**
  * Judges an entry by the first signature at or after it, which must be that of its commit. null: it is signed, and
- * what was signed; `unsigned`: it was never signed.
+ * what was signed; `unsigned`: it was never signed, and `isRequired` is false. Changes of keys are always signed.
  */
 export function judgeEntry(
   entry: SignedEntry,
   after: PlacedSignature | undefined,
+  isRequired: boolean,
 ): SignatureProblem | "unsigned" | null {
-  const absent = entry.signedBy === undefined ? "unsigned" : "signature_missing";
+  const { signed_by: signedBy, at, action } = entry.facts;
+  const mayBeUnsigned = signedBy === undefined && !isRequired && !isKeyChange(action);
+  const absent = mayBeUnsigned ? "unsigned" : "signature_missing";
   if (after === undefined) return absent;
-  const { statement, problem, keyId } = after.judged;
-  if (statement === null) return entry.signedBy === undefined && after.seq !== entry.seq ? absent : problem;
-  const { tenant, task, first, entries } = statement;
-  const isHere = tenant === entry.tenant && task === entry.task && lastEntryOf(statement) === after.seq;
-  if (!isHere) return "signature_moved";
+  const { verified, problem, keyId } = after.judged;
+  if (verified === null) return signedBy === undefined && after.seq !== entry.seq ? absent : problem;
+  const { tenant, task, first, entries } = verified.statement;
+  const last = lastEntryOf(verified.statement);
+  if (tenant !== entry.tenant || task !== entry.task || last !== after.seq) return "signature_moved";
   if (entry.seq < first) return absent;
-  if (entries[entry.seq - first] !== entry.hash || entry.signedBy !== keyId) return "signature_mismatch";
-  return problem;
+  const isSigned = entries[entry.seq - first] === entry.hash && signedBy === keyId;
+  if (!isSigned || (entry.seq === last && at !== verified.statement.at)) return "signature_mismatch";
+  return problem ?? timeProblem(verified.key, earliestTime(entry, verified.statement));
+}
+
+function isKeyChange(action: unknown): boolean {
+  return typeof action === "string" && action.startsWith("key_");
+}
+
+/**
+ * The earliest time at which the entry can have been signed, as far as its chain shows: its own, and not much before that of its predecessor. So a
+ * thief of a revoked key cannot append an entry of an earlier time.
+ */
+function earliestTime({ facts, before }: SignedEntry, { at }: CommitStatement): number {
+  const times = [at, facts.at].map((time) => Date.parse(String(time)));
+  const floor = Date.parse(String(before)) - LIMITS.clock_skew_ms_max;
+  return Math.max(...times, Number.isNaN(floor) ? Number.NEGATIVE_INFINITY : floor);
+}
+
+function timeProblem(
+  { not_before, not_after, revoked_at }: SigningKeyRecord,
+  time: number,
+): SignatureProblem | null {
+  if (revoked_at !== null && !(time <= Date.parse(revoked_at))) return "key_revoked";
+  if (!(time >= Date.parse(not_before))) return "key_expired";
+  return not_after !== null && time > Date.parse(not_after) ? "key_expired" : null;
 }

@@ -5,6 +5,7 @@ import {
   envelopeOf,
   judgeEntry,
   judgeSignature,
+  type SignedEntry,
   signatureIn,
   signStatement,
 } from "../../../shared/integrity/commit-signature.ts";
@@ -41,8 +42,16 @@ function recordOf({ id, publicKey }: SigningKey, changes: Partial<SigningKeyReco
   };
 }
 
-const judgedWith = async (changes: Partial<SigningKeyRecord>) =>
-  (await judgeSignature(await signStatement(key, STATEMENT), recordOf(key, changes))).problem;
+/** The last entry of the statement. */
+const LAST: SignedEntry = {
+  ...{ tenant: "default", task: "t-1", seq: 7, hash: HASHES[2]! },
+  ...{ facts: { signed_by: key.id, at: AT }, before: AT },
+};
+
+async function judgedWith(changes: Partial<SigningKeyRecord>, entry: Partial<SignedEntry> = {}) {
+  const judged = await judgeSignature(await signStatement(key, STATEMENT), recordOf(key, changes));
+  return judgeEntry({ ...LAST, ...entry }, { seq: 7, judged }, true);
+}
 
 test("the payload is canonical JSON, so that an auditor needs no library", async () => {
   const { payload } = await signStatement(key, STATEMENT);
@@ -57,7 +66,10 @@ test("a signature survives its envelope", async () => {
   const envelope = envelopeOf(signature);
   expect(envelope).toMatchObject({ payloadType: COMMIT_PAYLOAD_TYPE, signatures: [{ keyid: key.id }] });
   const again = signatureIn(JSON.parse(JSON.stringify(envelope)));
-  expect(await judgeSignature(again, recordOf(key))).toMatchObject({ problem: null, statement: STATEMENT });
+  expect(await judgeSignature(again, recordOf(key))).toMatchObject({
+    problem: null,
+    verified: { statement: STATEMENT },
+  });
   expect(signatureIn({ ...envelope, payloadType: "application/vnd.fleet.esign.v1+json" })).toBeNull();
   expect(
     signatureIn({ ...envelope, signatures: [...envelope.signatures, ...envelope.signatures] }),
@@ -87,8 +99,8 @@ test("nothing is read from a payload that does not verify", async () => {
   const signature = await signStatement(key, STATEMENT);
   const payload = Buffer.from(Buffer.from(signature.payload).toString().replace("t-1", "t-2"));
   const judged = await judgeSignature({ ...signature, payload }, recordOf(key));
-  expect(judged).toEqual({ keyId: key.id, problem: "signature_invalid", statement: null });
-  expect(await judgeSignature(null, null)).toMatchObject({ problem: "signature_invalid", statement: null });
+  expect(judged).toEqual({ keyId: key.id, problem: "signature_invalid", verified: null });
+  expect(await judgeSignature(null, null)).toMatchObject({ problem: "signature_invalid", verified: null });
 });
 
 test("signed bytes that are no statement of this version are rejected", async () => {
@@ -103,18 +115,42 @@ test("signed bytes that are no statement of this version are rejected", async ()
 test("each entry of a commit is judged by the statement alone", async () => {
   const judged = await judgeSignature(await signStatement(key, STATEMENT), recordOf(key));
   const after = { seq: 7, judged };
-  const entry = { tenant: "default", task: "t-1", seq: 6, hash: HASHES[1]!, signedBy: key.id };
-  for (const [i, hash] of HASHES.entries())
-    expect(judgeEntry({ ...entry, seq: 5 + i, hash }, after)).toBeNull();
-  expect(judgeEntry({ ...entry, hash: HASHES[0]! }, after)).toBe("signature_mismatch");
-  expect(judgeEntry({ ...entry, signedBy: "e".repeat(64) }, after)).toBe("signature_mismatch");
-  expect(judgeEntry({ ...entry, signedBy: undefined }, after)).toBe("signature_mismatch");
-  expect(judgeEntry({ ...entry, task: "t-2" }, after)).toBe("signature_moved");
-  expect(judgeEntry({ ...entry, task: null }, after)).toBe("signature_moved");
-  expect(judgeEntry({ ...entry, tenant: "other" }, after)).toBe("signature_moved");
-  expect(judgeEntry(entry, { seq: 8, judged })).toBe("signature_moved");
-  expect(judgeEntry({ ...entry, seq: 4 }, after)).toBe("signature_missing");
-  expect(judgeEntry({ ...entry, seq: 4, signedBy: undefined }, after)).toBe("unsigned");
-  expect(judgeEntry(entry, undefined)).toBe("signature_missing");
-  expect(judgeEntry({ ...entry, signedBy: undefined }, undefined)).toBe("unsigned");
+  const entry = { ...LAST, seq: 6, hash: HASHES[1]! };
+  const judge = (changes: Partial<SignedEntry>, isRequired = false) =>
+    judgeEntry({ ...entry, ...changes }, after, isRequired);
+  for (const [i, hash] of HASHES.entries()) expect(judge({ seq: 5 + i, hash })).toBeNull();
+  expect(judge({ hash: HASHES[0]! })).toBe("signature_mismatch");
+  expect(judge({ facts: { signed_by: "e".repeat(64), at: AT } })).toBe("signature_mismatch");
+  expect(judge({ facts: { at: AT } })).toBe("signature_mismatch");
+  expect(judge({ task: "t-2" })).toBe("signature_moved");
+  expect(judge({ task: null })).toBe("signature_moved");
+  expect(judge({ tenant: "other" })).toBe("signature_moved");
+  expect(judgeEntry(entry, { seq: 8, judged }, false)).toBe("signature_moved");
+  expect(judge({ seq: 4 })).toBe("signature_missing");
+  expect(judge({ seq: 4, facts: { at: AT } })).toBe("unsigned");
+  expect(judge({ seq: 4, facts: { at: AT } }, true)).toBe("signature_missing");
+  expect(judgeEntry(entry, undefined, false)).toBe("signature_missing");
+});
+
+test("an unsigned entry is a problem where signatures are required, and as a change of a key", () => {
+  const entry = { ...LAST, task: null, facts: { at: AT } };
+  expect(judgeEntry(entry, undefined, false)).toBe("unsigned");
+  expect(judgeEntry(entry, undefined, true)).toBe("signature_missing");
+  expect(judgeEntry({ ...entry, facts: { at: AT, action: "key_revoke" } }, undefined, false)).toBe(
+    "signature_missing",
+  );
+});
+
+test("an entry cannot be dated before a revocation, neither in its statement nor in itself", async () => {
+  const revoked = { revoked_at: "2026-11-20T10:00:05.000Z" };
+  expect(await judgedWith(revoked)).toBeNull();
+  // The entry before it is older than the revocation, within the difference of two clocks.
+  expect(await judgedWith(revoked, { before: "2026-11-20T10:00:35.000Z" })).toBeNull();
+  expect(await judgedWith(revoked, { before: "2026-11-20T10:00:35.001Z" })).toBe("key_revoked");
+  const later = { signed_by: key.id, at: "2026-11-20T10:00:05.001Z" };
+  expect(await judgedWith(revoked, { facts: later })).toBe("signature_mismatch");
+  expect(await judgedWith(revoked, { seq: 6, hash: HASHES[1]!, facts: later })).toBe("key_revoked");
+  expect(await judgedWith(revoked, { seq: 6, hash: HASHES[1]!, facts: { signed_by: key.id } })).toBe(
+    "key_revoked",
+  );
 });
