@@ -109,8 +109,8 @@ export function createQueries(
   direct: Pick<Handlers, "turn_event" | "events" | keyof ArtifactQueries>,
 ): Queries {
   const handlers: Handlers = {
-    get: (tenant, { checkpoint_id: id, version, as_stored }) =>
-      repository.reads.find(tenant, id, version, as_stored),
+    get: (tenant, { checkpoint_id: id, version, ...form }) =>
+      repository.reads.find(tenant, id, version, form),
     latest: (tenant, query) => repository.latest(tenant, query.task_id),
     history: (tenant, query) => repository.history(tenant, query),
     by_agent: (tenant, query) => repository.search(tenant, byAgent(query)),

@@ -366,7 +366,7 @@ export const checkpointSchema = unsealedCheckpointSchema.extend({
   compliance: complianceSchema.extend({
     /** SHA-256, in hex, of the RFC 8785 bytes of the checkpoint without `hash` and `signature`. */
     hash: z.string().regex(/^[0-9a-f]{64}$/),
-    /** Of the commit of this version, verified by the reader; absent in lists, and for an unsigned checkpoint. */
+    /** Of the commit of this version, verified by the reader; only on request, and absent for an unsigned checkpoint. */
     signature: z.union([checkpointSignatureSchema, text]).optional(),
   }),
 });

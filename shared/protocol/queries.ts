@@ -40,6 +40,7 @@ import {
   keyRotateQuerySchema,
   type PlacedEnvelope,
   type RevokedKey,
+  type RotatedKeys,
   type SigningKeyList,
 } from "./signing-keys.ts";
 import type { QueryOp } from "./subjects.ts";
@@ -58,6 +59,8 @@ export const getQuerySchema = z.looseObject({
   version: z.int().min(1).optional(),
   /** As it was hashed: a version of an older schema is not migrated, so its hash can be recomputed. */
   as_stored: z.boolean().default(false),
+  /** With the verified signature of its commit as `compliance.signature`, which takes several times as long. */
+  signature: z.boolean().default(false),
 });
 
 export const latestQuerySchema = z.looseObject({ task_id: tokenSchema });
@@ -381,7 +384,7 @@ export interface QueryResults extends MissionQueryResults, ArtifactQueryResults 
   prunable: PrunablePage;
   signing_keys: SigningKeyList;
   /** The keys that will be replaced. */
-  key_rotate: SigningKeyList;
+  key_rotate: RotatedKeys;
   key_revoke: RevokedKey;
   queue_status: QueueStatus;
   dead_list: DeadLetterPage;

@@ -7,6 +7,9 @@ const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone
 /** Later purposes get keys of their own: a key signs for one purpose only. */
 export const KEY_PURPOSE = "commits";
 
+/** The member `signatures` of the first `key_add` in a new store: all entries of the store are signed. */
+export const REQUIRED = "required";
+
 export const KEY_STATES = ["active", "retired", "revoked"] as const;
 export type KeyState = (typeof KEY_STATES)[number];
 
@@ -61,11 +64,10 @@ export type SignatureProblem = keyof typeof SIGNATURE_PROBLEMS;
 
 export const SIGNATURE_STATES = [
   "valid",
-  "unsigned",
   ...(Object.keys(SIGNATURE_PROBLEMS) as SignatureProblem[]),
 ] as const;
 
-/** The signature of a checkpoint, as `get` and `latest` return it. Absent: the checkpoint is unsigned. */
+/** The signature of a checkpoint, as `get` answers it on request. Then it is absent if the checkpoint is unsigned, and may be so. */
 export const checkpointSignatureSchema = z.looseObject({
   state: z.enum(SIGNATURE_STATES),
   key_id: keyIdSchema.nullable(),
@@ -100,8 +102,15 @@ export const keyRevokeQuerySchema = z.looseObject({
   reason: z.enum(REVOCATION_REASONS),
 });
 
-export const signingKeyListSchema = z.looseObject({ keys: z.array(signingKeySchema) });
+export const signingKeyListSchema = z.looseObject({
+  keys: z.array(signingKeySchema),
+  /** Whether every entry of the store must be signed. */
+  signatures_required: z.boolean(),
+});
 export type SigningKeyList = z.infer<typeof signingKeyListSchema>;
+
+export const rotatedKeysSchema = z.looseObject({ keys: z.array(signingKeySchema) });
+export type RotatedKeys = z.infer<typeof rotatedKeysSchema>;
 
 export const revokedKeySchema = z.looseObject({ key: signingKeySchema });
 export type RevokedKey = z.infer<typeof revokedKeySchema>;

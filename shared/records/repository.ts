@@ -61,7 +61,7 @@ import { readTask } from "./checkpoint/lookup.ts";
 import { updateCheckpoint } from "./checkpoint/update.ts";
 import { Findings } from "./corruption/report-corrupt.ts";
 import type { CheckpointCopies, Restored } from "./corruption/restore.ts";
-import { VerifiedReads } from "./corruption/verified-reads.ts";
+import { type ReadForm, VerifiedReads } from "./corruption/verified-reads.ts";
 import { forkTask } from "./fork/fork.ts";
 import { acknowledgeHandoff, cancelHandoff, initiateHandoff } from "./handoff/commands.ts";
 import { findHandoff, listHandoffs } from "./handoff/lists.ts";
@@ -272,8 +272,8 @@ export class CheckpointRepository {
   }
 
   /** Like {@link VerifiedReads.find}, without the versions that were restored for the answer. */
-  async get(tenant: string, id: string, version?: number, asStored = false): Promise<Checkpoint> {
-    return (await this.reads.find(tenant, id, version, asStored)).checkpoint;
+  async get(tenant: string, id: string, version?: number, form: ReadForm = {}): Promise<Checkpoint> {
+    return (await this.reads.find(tenant, id, version, form)).checkpoint;
   }
 
   latest(tenant: string, task: string): Promise<QueryResults["latest"]> {

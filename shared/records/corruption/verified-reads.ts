@@ -3,7 +3,7 @@
  * silence (guarantee 7).
  */
 import { FleetError } from "../../protocol/errors.ts";
-import type { CheckpointPage, QueryParams, QueryResults } from "../../protocol/queries.ts";
+import type { CheckpointPage, QueryInput, QueryParams, QueryResults } from "../../protocol/queries.ts";
 import {
   corruptInLatest,
   findVersion,
@@ -12,8 +12,10 @@ import {
   requireSound,
 } from "../checkpoint/lookup.ts";
 import type { Transactions } from "../kv/transactions.ts";
-import { checkpointSignatureOf, withSignature } from "../signing/checkpoint-signature.ts";
+import { withSignature } from "../signing/checkpoint-signature.ts";
 import type { Findings } from "./report-corrupt.ts";
+
+export type ReadForm = Pick<QueryInput<"get">, "as_stored" | "signature">;
 
 export class VerifiedReads {
   readonly #transactions: Transactions;
@@ -25,14 +27,19 @@ export class VerifiedReads {
   }
 
   /** Throws NOT_FOUND when there is none, and CORRUPT, after the quarantine, when its bytes do not verify. */
-  async find(tenant: string, id: string, version?: number, asStored = false): Promise<QueryResults["get"]> {
+  async find(
+    tenant: string,
+    id: string,
+    version?: number,
+    { as_stored: asStored, signature }: ReadForm = {},
+  ): Promise<QueryResults["get"]> {
     const { value: hit, restored } = await this.#findings.reread(
       () =>
         this.#transactions.read("get", async (reader) => {
           const hit = await findVersion(reader, tenant, id, version);
           if (hit === null || !hit.found.sound) return hit;
-          const signature = await checkpointSignatureOf(reader, tenant, hit.found.stored);
-          return { ...hit, signature };
+          const shown = asStored ? hit.found.stored : hit.found.checkpoint;
+          return { ...hit, shown: signature ? await withSignature(reader, tenant, shown) : shown };
         }),
       (hit) =>
         hit === null || hit.found.sound || hit.found.corrupt === undefined
@@ -49,25 +56,15 @@ export class VerifiedReads {
       throw new FleetError("CORRUPT", "the stored checkpoint does not verify", {
         details: { ...found.corrupt, task_id: task },
       });
-    const { checkpoint, stored } = requireSound(found);
-    const shown = withSignature(asStored ? stored : checkpoint, "signature" in hit ? hit.signature : null);
+    const { checkpoint } = requireSound(found);
+    const shown = "shown" in hit ? hit.shown : checkpoint;
     return { checkpoint: shown, ...(restored.length > 0 && { restored }) };
   }
 
   /** Falls back over corrupt checkpoints and names them; throws CORRUPT when no sound one can be reached. */
   async latest(tenant: string, task: string): Promise<QueryResults["latest"]> {
     const { value, restored } = await this.#findings.reread(
-      () =>
-        this.#transactions.read("latest", async (reader) => {
-          const found = await foundLatest(reader, tenant, task);
-          if (found instanceof FleetError) return found;
-          const { checkpoint } = found;
-          if (checkpoint === null) return found;
-          return {
-            ...found,
-            checkpoint: withSignature(checkpoint, await checkpointSignatureOf(reader, tenant, checkpoint)),
-          };
-        }),
+      () => this.#transactions.read("latest", (reader) => foundLatest(reader, tenant, task)),
       (result) => ({ tenant, task, corrupt: corruptInLatest(result) }),
     );
     if (value instanceof FleetError) throw value;

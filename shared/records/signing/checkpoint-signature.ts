@@ -1,18 +1,30 @@
 /** The signature of a checkpoint: that of the commit whose entry made the version. */
 
 import { entryHash } from "../../integrity/chain.ts";
-import { judgeEntry } from "../../integrity/commit-signature.ts";
+import { judgeEntry, type SignedFacts } from "../../integrity/commit-signature.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import type { CheckpointSignature } from "../../protocol/signing-keys.ts";
-import type { Reader } from "../../store/store.ts";
+import type { Bytes, Reader } from "../../store/store.ts";
 import { decode } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
+import { areSignaturesRequired } from "./key-record.ts";
 import { KeyLookup, readSignatures } from "./stored-signatures.ts";
 
 const LOST = { state: "signature_missing", key_id: null, signed_at: null } as const;
 
-/** null: it is unsigned. */
-export async function checkpointSignatureOf(
+/** The checkpoint as an answer shows it, with the state of its signature. */
+export async function withSignature(
+  reader: Reader,
+  tenant: string,
+  checkpoint: Checkpoint,
+): Promise<Checkpoint> {
+  const signature = await signatureOf(reader, tenant, checkpoint);
+  if (signature === null) return checkpoint;
+  return { ...checkpoint, compliance: { ...checkpoint.compliance, signature } };
+}
+
+/** null: it is unsigned, and may be so. */
+async function signatureOf(
   reader: Reader,
   tenant: string,
   checkpoint: Checkpoint,
@@ -22,35 +34,35 @@ export async function checkpointSignatureOf(
   const seq = Number(ref.slice(ref.lastIndexOf("#") + 1));
   if (!Number.isSafeInteger(seq) || seq < 1) return null;
   const keys = tenantKeys(tenant);
-  const [value, [signature]] = await Promise.all([
-    reader.get(keys.audit(task, seq)),
+  const [[value, previous], [signature], isRequired] = await Promise.all([
+    reader.getMany([keys.audit(task, seq), keys.audit(task, seq - 1)]),
     readSignatures(reader, keys, new KeyLookup(reader), { task, from: seq, count: 0 }),
+    areSignaturesRequired(reader),
   ]);
-  const entry = value === undefined ? null : readText(value);
+  const entry = readText(value);
   // The scrub finds the lost entry.
   if (entry === null) return LOST;
-  const { signed_by: signedBy } = entry.facts;
-  const problem = judgeEntry({ tenant, task, seq, hash: entryHash(entry.text), signedBy }, signature);
+  const { text, facts } = entry;
+  const before = readText(previous)?.facts.at;
+  const problem = judgeEntry(
+    { tenant, task, seq, hash: entryHash(text), facts, before },
+    signature,
+    isRequired,
+  );
   if (problem === "unsigned") return null;
-  const { keyId = null, statement } = signature?.judged ?? {};
-  const isNamed = statement?.checkpoints.some(
+  const { keyId = null, verified = null } = signature?.judged ?? {};
+  const isNamed = verified?.statement.checkpoints.some(
     (one) => one.id === id && one.version === version && one.hash === hash,
   );
   const state = problem ?? (isNamed ? "valid" : "signature_mismatch");
-  return { state, key_id: keyId, signed_at: statement?.at ?? null };
+  return { state, key_id: keyId, signed_at: verified?.statement.at ?? null };
 }
 
-function readText(value: Uint8Array): { text: string; facts: { signed_by?: unknown } } | null {
+function readText(value: Bytes | undefined): { text: string; facts: SignedFacts } | null {
   try {
-    const text = decode<string>(value);
-    return { text, facts: JSON.parse(text) as { signed_by?: unknown } };
+    const text = decode<string>(value!);
+    return { text, facts: JSON.parse(text) as SignedFacts };
   } catch {
     return null;
   }
-}
-
-/** The checkpoint as an answer shows it, with the state of its signature. */
-export function withSignature(checkpoint: Checkpoint, signature: CheckpointSignature | null): Checkpoint {
-  if (signature === null) return checkpoint;
-  return { ...checkpoint, compliance: { ...checkpoint.compliance, signature } };
 }

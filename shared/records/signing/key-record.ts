@@ -14,7 +14,8 @@ export interface StoredSigningKey extends SigningKeyRecord {
   };
 }
 
-export const requiredFromKey = (): Bytes => systemKeys.meta("signatures_required_from");
+/** The number of the entry that states that every entry of the store is signed. */
+export const signaturesRequiredKey = (): Bytes => systemKeys.meta("signatures_required");
 
 /** null: it is not registered. Throws for a damaged record. */
 export async function readSigningKey(reader: Reader, id: string): Promise<StoredSigningKey | null> {
@@ -26,14 +27,29 @@ export function decodeSigningKey(value: Bytes): StoredSigningKey {
   return decodeChecked<StoredSigningKey>(value);
 }
 
-/** All keys, in the order of their ids. */
-export async function listSigningKeys(reader: Reader): Promise<StoredSigningKey[]> {
-  const { rows } = await reader.getRange(systemKeys.signingKeys(), { limit: LIMITS.signing_keys_max });
-  return rows.map(({ value }) => decodeSigningKey(value));
+/** null: it is not registered, or its record is damaged, which the scrub reports. */
+export async function findSigningKey(reader: Reader, id: string): Promise<StoredSigningKey | null> {
+  return readable(await reader.get(systemKeys.signingKey(id)));
 }
 
-/** The time from which entries must be signed; null: older versions have written in the store, or it has no keys. */
-export async function readRequiredFrom(reader: Reader): Promise<string | null> {
-  const value = await reader.get(requiredFromKey());
-  return value === undefined ? null : decodeChecked<string>(value);
+/** All keys, in the order of their ids, without damaged records. */
+export async function listSigningKeys(reader: Reader): Promise<StoredSigningKey[]> {
+  const { rows } = await reader.getRange(systemKeys.signingKeys(), { limit: LIMITS.signing_keys_max });
+  return rows.flatMap(({ value }) => readable(value) ?? []);
+}
+
+function readable(value: Bytes | undefined): StoredSigningKey | null {
+  try {
+    return value === undefined ? null : decodeSigningKey(value);
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Whether every entry of the store is signed: it was new when its first key was registered. Otherwise older versions, or services without a key, have
+ * written in it, and may still do so.
+ */
+export async function areSignaturesRequired(reader: Reader): Promise<boolean> {
+  return (await reader.get(signaturesRequiredKey())) !== undefined;
 }

@@ -6,17 +6,22 @@ import type { SigningKey } from "../../integrity/dsse.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import { KEY_PURPOSE, keyStateOf, type RevocationReason } from "../../protocol/signing-keys.ts";
+import { KEY_PURPOSE, keyStateOf, REQUIRED, type RevocationReason } from "../../protocol/signing-keys.ts";
 import type { TenantAct } from "../../protocol/tenant-audit.ts";
-import type { Tx } from "../../store/store.ts";
+import type { Reader, Tx } from "../../store/store.ts";
 import type { AuditActor } from "../audit/audit.ts";
 import { type AuditedAct, appendTenantAudit } from "../audit/tenant-audit.ts";
 import { encodeChecked } from "../kv/codec.ts";
 import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
-import { listSigningKeys, readSigningKey, requiredFromKey, type StoredSigningKey } from "./key-record.ts";
-
-/** The beginning of all time: in a store that was new when its first key was added, every entry must be signed. */
-const ALWAYS = new Date(0).toISOString();
+import { tenantAfter } from "../kv/tenants.ts";
+import { signedBy } from "./commit-signing.ts";
+import { keySubject } from "./key-facts.ts";
+import {
+  findSigningKey,
+  listSigningKeys,
+  type StoredSigningKey,
+  signaturesRequiredKey,
+} from "./key-record.ts";
 
 export interface KeyChange {
   readonly actor: AuditActor;
@@ -28,37 +33,72 @@ export function serviceActor(service: string): AuditActor {
   return { id: service, type: "service" };
 }
 
-/** Adds a key, unless it is registered. Throws INVALID when there are too many. */
+/** Adds a key, unless it is registered. Throws INTERNAL when there are too many. */
 export async function addSigningKey(
   tx: Tx,
   { id, publicKey }: SigningKey,
   { actor, nowMs, replaces }: KeyChange & { readonly replaces: string | null },
 ): Promise<void> {
-  if ((await readSigningKey(tx, id)) !== null) return;
+  if ((await tx.get(systemKeys.signingKey(id))) !== undefined) return;
   const known = await listSigningKeys(tx);
   if (known.length >= LIMITS.signing_keys_max)
     throw new FleetError("INTERNAL", "the registry of signing keys is full", {
       details: { keys: known.length, max: LIMITS.signing_keys_max },
     });
-  if (known.length === 0 && (await isNew(tx))) tx.set(requiredFromKey(), encodeChecked(ALWAYS));
-  const not_before = new Date(nowMs - LIMITS.clock_skew_ms_max).toISOString();
-  const subject = { key_id: id, owner: actor.id, not_before, ...(replaces !== null && { replaces }) };
-  const seq = await audited(tx, "key_add", { actor, nowMs }, subject);
-  const record: StoredSigningKey = {
+  const isFirst = await isNew(tx);
+  const key = {
     key_id: id,
     algorithm: "ed25519",
     public_key: publicKey,
     purpose: KEY_PURPOSE,
     owner: actor.id,
-    not_before,
+    not_before: new Date(nowMs - LIMITS.clock_skew_ms_max).toISOString(),
     not_after: null,
     revoked_at: null,
     revoked_reason: null,
     replaces,
     rotation_requested_at: null,
-    entries: { key_add: seq },
-  };
-  write(tx, record);
+  } as const;
+  const subject = { ...keySubject("key_add", key), ...(isFirst && { signatures: REQUIRED }) };
+  const seq = await audited(tx, "key_add", { actor, nowMs }, subject);
+  if (isFirst) tx.set(signaturesRequiredKey(), encodeChecked(seq));
+  write(tx, { ...key, entries: { key_add: seq } });
+}
+
+export interface Succession {
+  /** The id of the key that is replaced. */
+  readonly before: string;
+  /** The successor, unless there is one. */
+  readonly next: SigningKey;
+  /** Whether the caller has this private key. */
+  readonly isHeld: (id: string) => boolean;
+}
+
+/**
+ * Adds the successor of a key, unless another process with the same files has added one. Returns the id of the successor: all processes that share the
+ * files of a key agree in the store on the next one.
+ */
+export async function addSuccessor(
+  tx: Tx,
+  { before, next, isHeld }: Succession,
+  change: KeyChange,
+): Promise<string> {
+  const successor = await findSuccessor(tx, before, isHeld);
+  if (successor !== null) return successor;
+  await addSigningKey(tx, next, { ...change, replaces: before });
+  return next.id;
+}
+
+/** The id of the successor of a key that is in use; null: it has none whose private key the caller has. */
+export async function findSuccessor(
+  reader: Reader,
+  before: string,
+  isHeld: Succession["isHeld"],
+): Promise<string | null> {
+  const successor = (await listSigningKeys(reader)).find(
+    (key) => key.replaces === before && keyStateOf(key) === "active" && isHeld(key.key_id),
+  );
+  return successor?.key_id ?? null;
 }
 
 /** Ends the use of a key for new signatures. */
@@ -67,8 +107,9 @@ export async function retireSigningKey(tx: Tx, id: string, { actor, nowMs }: Key
   if (keyStateOf(record) !== "active") return;
   // Commits until now may have been signed by clocks ahead of this one. Later ones are refused in their transaction.
   const not_after = new Date(nowMs + LIMITS.clock_skew_ms_max).toISOString();
-  const seq = await audited(tx, "key_retire", { actor, nowMs }, { key_id: id, not_after });
-  write(tx, { ...record, not_after, entries: { ...record.entries, key_retire: seq } });
+  const retired = { ...record, not_after };
+  const seq = await audited(tx, "key_retire", { actor, nowMs }, keySubject("key_retire", retired));
+  write(tx, { ...retired, entries: { ...record.entries, key_retire: seq } });
 }
 
 /** Requests that the holder of an active key goes over to a new one. */
@@ -97,13 +138,21 @@ export async function revokeSigningKey(
 ): Promise<StoredSigningKey> {
   const record = await requireKey(tx, keyId);
   const revokedAt = since ?? new Date(nowMs + LIMITS.clock_skew_ms_max).toISOString();
+  // A key that is no longer in use is replaced, and the transaction repeated.
+  if (signedBy(tx).signed_by === keyId && keyStateOf(record) === "active")
+    throw new FleetError("CONFLICT", "the service signs with this key itself, and could not replace it", {
+      details: {
+        key_id: keyId,
+        setting: "FLEET_SIGNING_KEY",
+        next: "replace the file of the key, and repeat",
+      },
+    });
   if (record.revoked_at !== null && Date.parse(record.revoked_at) <= Date.parse(revokedAt)) return record;
-  const subject = { key_id: keyId, revoked_at: revokedAt, reason };
-  const seq = await audited(tx, "key_revoke", { actor, nowMs }, subject);
+  const revoked = { ...record, revoked_at: revokedAt, revoked_reason: reason };
+  const seq = await audited(tx, "key_revoke", { actor, nowMs }, keySubject("key_revoke", revoked));
   const entries = { ...record.entries, key_revoke: seq };
-  const revoked = { ...record, revoked_at: revokedAt, revoked_reason: reason, entries };
-  write(tx, revoked);
-  return revoked;
+  write(tx, { ...revoked, entries });
+  return { ...revoked, entries };
 }
 
 function write(tx: Tx, record: StoredSigningKey): void {
@@ -111,25 +160,35 @@ function write(tx: Tx, record: StoredSigningKey): void {
 }
 
 async function requireKey(tx: Tx, id: string): Promise<StoredSigningKey> {
-  const record = await readSigningKey(tx, id);
+  const record = await findSigningKey(tx, id);
   if (record !== null) return record;
   throw new FleetError("NOT_FOUND", "there is no such signing key", { details: { key_id: id } });
 }
 
+/** An unsigned change of a key would prove nothing, and is a finding of every verification. */
 async function audited(
   tx: Tx,
   action: TenantAct,
   { actor, nowMs }: KeyChange,
   subject: AuditedAct["subject"],
 ): Promise<number> {
+  if (signedBy(tx).signed_by === undefined)
+    throw new FleetError(
+      "CONFLICT",
+      "the service that answers has no signing key, and cannot sign this change",
+      {
+        details: { setting: "FLEET_SIGNING_KEY" },
+      },
+    );
   const at = new Date(nowMs).toISOString();
   return (await appendTenantAudit(tx, DEFAULT_TENANT, [{ action, actor, at, subject }]))!.seq;
 }
 
+/** Whether nothing was ever audited in the store. */
 async function isNew(tx: Tx): Promise<boolean> {
   const [chain, tasks] = await tx.getMany([
     tenantKeys(DEFAULT_TENANT).tenantChain(),
     systemKeys.count("tasks"),
   ]);
-  return chain === undefined && tasks === undefined;
+  return chain === undefined && tasks === undefined && (await tenantAfter(tx, DEFAULT_TENANT)) === null;
 }

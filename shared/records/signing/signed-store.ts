@@ -8,7 +8,7 @@ import { FleetError } from "../../protocol/errors.ts";
 import { keyStateOf } from "../../protocol/signing-keys.ts";
 import type { CommitResult, Store, TransactOptions, Tx } from "../../store/store.ts";
 import { beginSigning, hasEntries, writeSignatures } from "./commit-signing.ts";
-import { readSigningKey } from "./key-record.ts";
+import { findSigningKey } from "./key-record.ts";
 
 /** The key is not registered, or no longer in use. Nothing was committed. */
 export class KeyOutOfUse extends Error {
@@ -95,7 +95,8 @@ export function transactAsLast<T>(
   });
 }
 
+/** A lost or damaged record is no reason to stop: the signer goes over to the next key, and the scrub reports it. */
 async function requireInUse(tx: Tx, { id }: SigningKey): Promise<void> {
-  const record = await readSigningKey(tx, id);
+  const record = await findSigningKey(tx, id);
   if (record === null || keyStateOf(record) !== "active") throw new KeyOutOfUse(id);
 }

@@ -5,15 +5,21 @@ import type { QueryParams } from "../../protocol/queries.ts";
 import {
   keyStateOf,
   type RevokedKey,
+  type RotatedKeys,
   type SigningKeyList,
   type SigningKeyRecord,
 } from "../../protocol/signing-keys.ts";
-import type { Store } from "../../store/store.ts";
+import type { Reader, Store } from "../../store/store.ts";
 import { principalActor } from "../audit/audit.ts";
 import type { TenantCaller } from "../audit/tenant-audit.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
-import { decodeSigningKey, listSigningKeys, readSigningKey, type StoredSigningKey } from "./key-record.ts";
+import {
+  areSignaturesRequired,
+  findSigningKey,
+  listSigningKeys,
+  type StoredSigningKey,
+} from "./key-record.ts";
 import { type KeyChange, requestRotation, revokeSigningKey } from "./key-registry.ts";
 
 /** The time for the holder of a key to go over to the next one, before its revocation. */
@@ -32,12 +38,14 @@ export class SigningKeys {
   }
 
   async list(): Promise<SigningKeyList> {
-    const keys = await this.#transactions.read("signing_keys", listSigningKeys);
-    return { keys: keys.map(shown) };
+    return this.#transactions.read("signing_keys", async (reader) => ({
+      keys: (await listSigningKeys(reader)).map(shown),
+      signatures_required: await areSignaturesRequired(reader),
+    }));
   }
 
   /** Requests a rotation from the holders of the keys, which make it within seconds. Throws CONFLICT if there are none. */
-  async rotate(by: TenantCaller, { key_id: id }: QueryParams<"key_rotate">): Promise<SigningKeyList> {
+  async rotate(by: TenantCaller, { key_id: id }: QueryParams<"key_rotate">): Promise<RotatedKeys> {
     requireDefaultTenant(by);
     const { value } = await this.#transactions.transact("key_rotate", async (tx) => {
       const active = (await listSigningKeys(tx)).filter((key) => keyStateOf(key) === "active");
@@ -51,7 +59,7 @@ export class SigningKeys {
 
   /**
    * Revokes a key. One in use is replaced by its holder first: a service cannot sign the revocation of its own key. If the holder does not answer,
-   * the key is revoked nevertheless, by a service with another key.
+   * the key is revoked nevertheless, by a service with another key. Throws CONFLICT if this service has no other one.
    */
   async revoke(
     by: TenantCaller,
@@ -69,25 +77,31 @@ export class SigningKeys {
 
   /** Resolves when the key is no longer in use, and at the latest after {@link REPLACED_WITHIN_MS}. */
   async #replaced(by: TenantCaller, id: string): Promise<void> {
-    const { value: state } = await this.#transactions.transact("key_rotate", async (tx) => {
-      const key = await readSigningKey(tx, id);
-      if (key !== null && keyStateOf(key) === "active") await requestRotation(tx, id, this.#change(by));
-      return key === null ? null : keyStateOf(key);
+    const { value: isActive } = await this.#transactions.transact("key_rotate", async (tx) => {
+      if (!(await isInUse(tx, id))) return false;
+      await requestRotation(tx, id, this.#change(by));
+      return true;
     });
-    if (state !== "active") return;
+    if (!isActive) return;
     const signal = AbortSignal.timeout(REPLACED_WITHIN_MS);
+    const key = systemKeys.signingKey(id);
     while (!signal.aborted) {
-      const value = await this.#transactions.read("signing_key", (reader) =>
-        reader.get(systemKeys.signingKey(id)),
+      const seen = await this.#transactions.read("signing_key", async (reader) =>
+        (await isInUse(reader, id)) ? { value: await reader.get(key) } : null,
       );
-      if (value === undefined || keyStateOf(decodeSigningKey(value)) !== "active") return;
-      await this.#store.changed(systemKeys.signingKey(id), value, { signal, pollMs: POLL_MS });
+      if (seen === null) return;
+      await this.#store.changed(key, seen.value, { signal, pollMs: POLL_MS });
     }
   }
 
   #change({ caller }: TenantCaller): KeyChange {
     return { actor: principalActor(caller), nowMs: this.#now() };
   }
+}
+
+async function isInUse(reader: Reader, id: string): Promise<boolean> {
+  const key = await findSigningKey(reader, id);
+  return key !== null && keyStateOf(key) === "active";
 }
 
 function shown({ entries: _entries, ...key }: StoredSigningKey): SigningKeyRecord {

@@ -8,8 +8,8 @@ import {
 import type { Envelope } from "../../integrity/dsse.ts";
 import type { PlacedEnvelope, SigningKeyRecord } from "../../protocol/signing-keys.ts";
 import type { Reader } from "../../store/store.ts";
-import { parseSeq, systemKeys, type TenantKeys } from "../kv/keyspace.ts";
-import { decodeSigningKey } from "./key-record.ts";
+import { parseSeq, type TenantKeys } from "../kv/keyspace.ts";
+import { findSigningKey } from "./key-record.ts";
 import { decodeSignature } from "./signature-record.ts";
 
 /** The registered keys, each read once in a snapshot. */
@@ -25,14 +25,7 @@ export class KeyLookup {
   find(id: string): Promise<SigningKeyRecord | null> {
     const known = this.#found.get(id);
     if (known !== undefined) return known;
-    const found = this.#reader.get(systemKeys.signingKey(id)).then((value) => {
-      if (value === undefined) return null;
-      try {
-        return decodeSigningKey(value);
-      } catch {
-        return null;
-      }
-    });
+    const found = findSigningKey(this.#reader, id);
     this.#found.set(id, found);
     return found;
   }
@@ -60,7 +53,7 @@ export async function readSignatures(
   );
 }
 
-/** The same signatures as envelopes, for those who verify by themselves. */
+/** The same signatures as envelopes, for programs that verify them. */
 export async function readEnvelopes(
   reader: Reader,
   keys: TenantKeys,

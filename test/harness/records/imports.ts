@@ -77,7 +77,7 @@ async function versionOf(
   { id, version }: { readonly id: string; readonly version: number },
 ): Promise<{ readonly checkpoint?: UnsealedCheckpoint; readonly lost?: ExportLineOf<"lost"> }> {
   try {
-    return { checkpoint: withoutHash(await repository.get(tenant, id, version, true)) };
+    return { checkpoint: withoutHash(await repository.get(tenant, id, version, { as_stored: true })) };
   } catch (error) {
     const { removed } = (error as FleetError).details as { removed?: RemovedCheckpoint };
     if (removed === undefined) throw error;

@@ -76,7 +76,7 @@ describe.each(ENGINES)("restoration on %s", (engine) => {
     await mirrorAs(bench, { task: TASK, id, schemaVersion: "1.0" });
     const { checkpoint, restored } = await bench.repository.reads.find("default", id);
     expect([checkpoint.schema_version, restored]).toMatchObject(["1.1", [{ checkpoint_id: id }]]);
-    const asStored = await bench.repository.reads.find("default", id, undefined, true);
+    const asStored = await bench.repository.reads.find("default", id, undefined, { as_stored: true });
     expect(asStored.checkpoint.schema_version).toBe("1.0");
   });
 

@@ -3,26 +3,24 @@
  * key. It is counted, and a finding only in a store in which every entry must be signed.
  */
 import { entryHash } from "../../../integrity/chain.ts";
-import { judgeEntry } from "../../../integrity/commit-signature.ts";
+import { judgeEntry, type SignedFacts } from "../../../integrity/commit-signature.ts";
 import { SIGNATURE_PROBLEMS, type SignatureProblem } from "../../../protocol/signing-keys.ts";
 import { parseSeq } from "../../kv/keyspace.ts";
-import { readRequiredFrom } from "../../signing/key-record.ts";
+import { areSignaturesRequired } from "../../signing/key-record.ts";
 import { KeyLookup, readSignatures } from "../../signing/stored-signatures.ts";
 import { ofTask, type ScrubStep, type TaskScrub } from "../scrub-reader.ts";
 import { readable } from "../task/head.ts";
+import { readEntry } from "./entries.ts";
 
 interface ScrubbedEntry {
   readonly seq: number;
   /** null: it cannot be read, which is found when the chain is verified. */
-  readonly read: {
-    readonly text: string;
-    readonly facts: { readonly at?: unknown; readonly signed_by?: unknown } | undefined;
-  } | null;
+  readonly read: { readonly text: string; readonly facts: SignedFacts | undefined } | null;
 }
 
 interface StepKeys {
   readonly lookup: KeyLookup;
-  readonly requiredFrom: string | null;
+  readonly isRequired: boolean;
 }
 
 /** The keys as the snapshot of the step has them. */
@@ -32,10 +30,10 @@ function keysIn(step: ScrubStep): Promise<StepKeys> {
   const known = keysOf.get(step);
   if (known !== undefined) return known;
   const { reader } = step;
-  const found = readRequiredFrom(reader)
-    // A damaged time must not hide a lost signature.
-    .catch(() => new Date(0).toISOString())
-    .then((requiredFrom) => ({ lookup: new KeyLookup(reader), requiredFrom }));
+  const found = areSignaturesRequired(reader).then((isRequired) => ({
+    lookup: new KeyLookup(reader),
+    isRequired,
+  }));
   keysOf.set(step, found);
   return found;
 }
@@ -50,21 +48,24 @@ export async function verifySignatures(
   if (first === undefined) return;
   const { reader, keys, tenant, step } = scrub;
   const task = chain === "task" ? scrub.task : null;
-  const { lookup, requiredFrom } = await keysIn(step);
-  const signatures = await readSignatures(reader, keys, lookup, {
-    ...{ task, from: first.seq, count: entries.length },
-  });
+  const { lookup, isRequired } = await keysIn(step);
+  const part = { task, from: first.seq, count: entries.length };
+  const previous = task === null ? keys.tenantAudit(first.seq - 1) : keys.audit(task, first.seq - 1);
+  const [signatures, value] = await Promise.all([
+    readSignatures(reader, keys, lookup, part),
+    reader.get(previous),
+  ]);
+  let before: SignedFacts | undefined = readEntry(value)?.facts;
   let at = 0;
   for (const { seq, read } of entries) {
     while (at < signatures.length && signatures[at]!.seq < seq) at += 1;
     if (read?.facts === undefined) continue;
-    const { signed_by: signedBy, at: time } = read.facts;
-    const entry = { tenant, task, seq, hash: entryHash(read.text), signedBy };
-    const problem = judgeEntry(entry, signatures[at]);
-    if (problem === "unsigned") {
-      step.tally.unsigned_entries += 1;
-      if (requiredFrom !== null && String(time) >= requiredFrom) note(scrub, seq, "signature_missing");
-    } else if (problem !== null) note(scrub, seq, problem);
+    const { text, facts } = read;
+    const entry = { tenant, task, seq, hash: entryHash(text), facts, before: before?.at };
+    const problem = judgeEntry(entry, signatures[at], isRequired);
+    if (facts.signed_by === undefined) step.tally.unsigned_entries += 1;
+    if (problem !== null && problem !== "unsigned") note(scrub, seq, problem);
+    before = facts;
   }
 }
 

@@ -3,13 +3,8 @@ import { afterEach, expect, test } from "vitest";
 import { canonicalText } from "../../../../shared/integrity/canonical.ts";
 import { entryHash } from "../../../../shared/integrity/chain.ts";
 import { decode, encode } from "../../../../shared/records/kv/codec.ts";
-import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
-import { decodeSigningKey } from "../../../../shared/records/signing/key-record.ts";
-import {
-  type Revocation,
-  revokeSigningKey,
-  serviceActor,
-} from "../../../../shared/records/signing/key-registry.ts";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import type { Revocation } from "../../../../shared/records/signing/key-registry.ts";
 import { decodeHead, encodeHead } from "../../../../shared/records/task/head.ts";
 import type { Bytes, Store } from "../../../../shared/store/store.ts";
 import { create, input, send } from "../../../harness/records/records.ts";
@@ -21,9 +16,15 @@ import {
   repositoryOn,
   type SignedRecords,
   storeOfThief,
-  storeSignedBy,
   WRITING,
 } from "../../../harness/records/signed.ts";
+import {
+  overwrite,
+  type Rows,
+  revokedByOther,
+  rowIn,
+  signatureCodes,
+} from "../../../harness/records/tampering.ts";
 
 const TASK = "task-1";
 const HOUR_MS = 3_600_000;
@@ -40,23 +41,9 @@ async function open(): Promise<void> {
   records = await openSignedRecords("memory", now);
 }
 
-const read = (key: Bytes): Promise<Bytes | undefined> =>
-  records.raw.read(WRITING, (reader) => reader.get(key));
-
-async function write(rows: readonly (readonly [Bytes, Bytes | null])[]): Promise<void> {
-  await records.raw.transact(WRITING, async (tx) => {
-    for (const [key, value] of rows) value === null ? tx.clear(key) : tx.set(key, value);
-  });
-}
-
-/** The codes of the findings about signatures and keys, and whether there are others. */
-async function codes(): Promise<string[]> {
-  await scrub({ store: records.raw, repository: records.repository }, { now });
-  const found = await findingsOf(records.repository);
-  return found.map(({ kind, details }) =>
-    kind === "signature" || kind === "signing_key" ? details.slice(0, details.indexOf(":")) : kind,
-  );
-}
+const read = (key: Bytes) => rowIn(records.raw, key);
+const write = (rows: Rows) => overwrite(records.raw, rows);
+const codes = () => signatureCodes(records, now);
 
 /** Replaces the newest entry, and makes the chain fit again. */
 async function forgeNewest(change: (entry: Record<string, unknown>) => void): Promise<void> {
@@ -79,9 +66,11 @@ test("a sound store has no findings, and every entry is signed", async () => {
   expect(await findingsOf(records.repository)).toEqual([]);
   expect(pass).toMatchObject({ unsigned_entries: 0 });
   expect(pass.audit_entries).toBeGreaterThanOrEqual(3);
-  const { compliance } = await records.repository.get("default", checkpoint_id);
+  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+    signature: true,
+  });
   expect(compliance.signature).toMatchObject({ state: "valid", key_id: records.key.id });
-  const first = await records.repository.get("default", checkpoint_id, 1);
+  const first = await records.repository.get("default", checkpoint_id, 1, { signature: true });
   expect(first.compliance.signature).toMatchObject({ state: "valid" });
 });
 
@@ -92,7 +81,9 @@ test("an entry is changed, and the chain fits again", async () => {
     entry.actor = { id: "agent-2", type: "agent" };
   });
   expect(await codes()).toContain("signature_mismatch");
-  const { compliance } = await records.repository.get("default", checkpoint_id);
+  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+    signature: true,
+  });
   expect(compliance.signature).toMatchObject({ state: "signature_mismatch" });
 });
 
@@ -111,7 +102,9 @@ test("a signature is removed", async () => {
   await create(records.repository);
   await write([[keys.signature(TASK, 1), null]]);
   expect(await codes()).toEqual(["signature_missing"]);
-  const { compliance } = await records.repository.get("default", checkpoint_id);
+  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+    signature: true,
+  });
   expect(compliance.signature).toMatchObject({ state: "signature_missing" });
 });
 
@@ -126,7 +119,9 @@ test("a signature is moved to another entry of the task, and to another task", a
     [keys.signature("task-2", 1), moved],
   ]);
   expect(await codes()).toEqual(["signature_moved", "signature_moved"]);
-  const { compliance } = await records.repository.get("default", checkpoint_id);
+  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+    signature: true,
+  });
   expect(compliance.signature).toMatchObject({ state: "signature_moved" });
 });
 
@@ -185,23 +180,21 @@ test("a task is written again and signed with an unknown key", async () => {
   expect(await codes()).toContain("key_unknown");
 });
 
-test("a key is registered without an audit entry", async () => {
-  await open();
-  const thief = newKey();
-  const twin = await openSignedRecords("memory", now, { isRegistered: false });
-  await register(storeSignedBy(twin.raw, thief), thief, now());
-  const row = await twin.raw.read(WRITING, (reader) => reader.get(systemKeys.signingKey(thief.id)));
-  await twin.close();
-  await write([[systemKeys.signingKey(thief.id), row!]]);
-  await create(repositoryOn(storeOfThief(records.raw, thief), records, now));
-  expect(await codes()).toEqual(["key_record"]);
-});
-
-test("entries are appended by a process without a key", async () => {
+test("entries are appended by a process without a key, with any time", async () => {
   await open();
   await create(records.repository);
-  await create(repositoryOn(records.raw, records, now));
+  const { checkpoint_id } = await create(repositoryOn(records.raw, records, now));
   expect(await codes()).toEqual(["signature_missing"]);
+  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+    signature: true,
+  });
+  expect(compliance.signature).toEqual({ state: "signature_missing", key_id: null, signed_at: null });
+  const plain = await records.repository.get("default", checkpoint_id);
+  expect(plain.compliance).not.toHaveProperty("signature");
+  await forgeNewest((entry) => {
+    entry.at = "1969-12-31T23:59:59.999Z";
+  });
+  expect(await codes()).toContain("signature_missing");
 });
 
 test("the end of a trail is cut off, and the head fits again", async () => {
@@ -220,16 +213,7 @@ test("the end of a trail is cut off, and the head fits again", async () => {
   expect(await codes()).toContain("entry_missing");
 });
 
-/** The records as a process with another key has them, which revokes the key of the first. */
-async function revoke(revocation: Partial<Revocation> = {}): Promise<SignedRecords> {
-  const key = newKey();
-  const store = storeSignedBy(records.raw, key);
-  await register(store, key, now());
-  const change = { actor: serviceActor("test"), nowMs: now() };
-  const wanted = { keyId: records.key.id, since: undefined, reason: "compromised", ...revocation } as const;
-  await store.transact(WRITING, (tx) => revokeSigningKey(tx, wanted, change));
-  return { ...records, key, store, repository: repositoryOn(store, records, now) };
-}
+const revoke = (revocation: Partial<Revocation> = {}) => revokedByOther(records, revocation, now);
 
 test("a key signs after its revocation, and its older signatures stay valid", async () => {
   await open();
@@ -239,9 +223,28 @@ test("a key signs after its revocation, and its older signatures stay valid", as
   nowMs += HOUR_MS;
   const after = await create(thief);
   expect(await codes()).toEqual(["key_revoked"]);
-  const stateOf = async (id: string) => (await records.repository.get("default", id)).compliance.signature;
+  const stateOf = async (id: string) =>
+    (await records.repository.get("default", id, undefined, { signature: true })).compliance.signature;
   expect(await stateOf(before.checkpoint_id)).toMatchObject({ state: "valid" });
   expect(await stateOf(after.checkpoint_id)).toMatchObject({ state: "key_revoked" });
+});
+
+test("a key appends an entry with a time before its revocation", async () => {
+  await open();
+  await create(records.repository);
+  const since = new Date(nowMs + 1).toISOString();
+  const thief = repositoryOn(storeOfThief(records.raw, records.key), records, now);
+  records = await revoke({ since });
+  nowMs += HOUR_MS;
+  await create(records.repository);
+  nowMs -= HOUR_MS;
+  const { checkpoint_id } = await create(thief);
+  nowMs += HOUR_MS;
+  expect(await codes()).toEqual(["key_revoked"]);
+  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+    signature: true,
+  });
+  expect(compliance.signature).toMatchObject({ state: "key_revoked" });
 });
 
 test("a revocation since an earlier time rejects the signatures since then", async () => {
@@ -262,26 +265,6 @@ test("a service does not commit with a revoked key", async () => {
   expect(await codes()).toEqual([]);
 });
 
-test("a key cannot revoke itself", async () => {
-  await open();
-  const change = { actor: serviceActor("test"), nowMs: now() };
-  const own = { keyId: records.key.id, since: undefined, reason: "lost" } as const;
-  const revoking = records.store.transact(WRITING, (tx) => revokeSigningKey(tx, own, change));
-  await expect(revoking).rejects.toMatchObject({ code: "UNAVAILABLE" });
-});
-
-test("a revocation is removed from the registry", async () => {
-  await open();
-  await create(records.repository);
-  const row = (await read(systemKeys.signingKey(records.key.id)))!;
-  const { id } = records.key;
-  records = await revoke({ reason: "lost" });
-  expect(decodeSigningKey((await read(systemKeys.signingKey(id)))!).revoked_reason).toBe("lost");
-  expect(await codes()).toEqual([]);
-  await write([[systemKeys.signingKey(id), row]]);
-  expect(await codes()).toEqual(["key_record"]);
-});
-
 test("an entry of the operators is changed, and a signature of theirs removed", async () => {
   await open();
   await records.repository.startScrub({ tenant: "default", caller: "human=olga" });
@@ -299,6 +282,8 @@ test("entries from before the first key are unsigned, and no damage", async () =
   await create(records.repository);
   const { pass } = await scrub({ store: records.raw, repository: records.repository }, { now });
   expect(pass).toMatchObject({ unsigned_entries: 1, findings: 0 });
-  const { compliance } = await records.repository.get("default", checkpoint_id);
+  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+    signature: true,
+  });
   expect(compliance).not.toHaveProperty("signature");
 });

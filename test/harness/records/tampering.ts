@@ -1,0 +1,46 @@
+/** The store of signed records as a program changes it that can write to it, and what the scrub says then. */
+import type { Revocation } from "../../../shared/records/signing/key-registry.ts";
+import { revokeSigningKey, serviceActor } from "../../../shared/records/signing/key-registry.ts";
+import type { Bytes, Store } from "../../../shared/store/store.ts";
+import { findingsOf, scrub } from "./scrub.ts";
+import { newKey, register, repositoryOn, type SignedRecords, storeSignedBy, WRITING } from "./signed.ts";
+
+/** null: the row is removed. */
+export type Rows = readonly (readonly [Bytes, Bytes | null])[];
+
+export function rowIn(store: Store, key: Bytes): Promise<Bytes | undefined> {
+  return store.read(WRITING, (reader) => reader.get(key));
+}
+
+export async function overwrite(store: Store, rows: Rows): Promise<void> {
+  await store.transact(WRITING, async (tx) => {
+    for (const [key, value] of rows) value === null ? tx.clear(key) : tx.set(key, value);
+  });
+}
+
+/** The codes of the findings about signatures and keys, and the kinds of others. */
+export async function signatureCodes(
+  { raw, repository }: Pick<SignedRecords, "raw" | "repository">,
+  now: () => number,
+): Promise<string[]> {
+  await scrub({ store: raw, repository }, { now });
+  const found = await findingsOf(repository);
+  return found.map(({ kind, details }) =>
+    kind === "signature" || kind === "signing_key" ? details.slice(0, details.indexOf(":")) : kind,
+  );
+}
+
+/** The records as a process with another key has them, which revokes the key of the first. */
+export async function revokedByOther(
+  records: SignedRecords,
+  revocation: Partial<Revocation>,
+  now: () => number,
+): Promise<SignedRecords> {
+  const key = newKey();
+  const store = storeSignedBy(records.raw, key);
+  await register(store, key, now());
+  const change = { actor: serviceActor("test"), nowMs: now() };
+  const wanted = { keyId: records.key.id, since: undefined, reason: "compromised", ...revocation } as const;
+  await store.transact(WRITING, (tx) => revokeSigningKey(tx, wanted, change));
+  return { ...records, key, store, repository: repositoryOn(store, records, now) };
+}
