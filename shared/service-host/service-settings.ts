@@ -55,7 +55,7 @@ export const platformFields = {
     text("FLEET_SIGNING_KEY", {
       min: 1,
       description:
-        "File of the private key with which commits are signed (Ed25519, PEM, mode 0600); `off`: commits are not signed. Writer, reader, coordinator and watchdog need one each, or share one; `fleet keys` lists, rotates and revokes them",
+        "File of the private key with which commits are signed (Ed25519, PEM, mode 0600); `off`: commits are not signed, which a store that was signed from the beginning refuses. Writer, reader, coordinator and watchdog need one each, or share one, before the first start; `fleet keys` lists, rotates and revokes them",
       defaultNote: "`<FLEET_HOME>/signing-key.pem` in the standalone fleet, which makes it, else `off`",
     }),
   ),

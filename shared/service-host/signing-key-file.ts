@@ -1,25 +1,23 @@
 /**
- * The file of a private signing key, and the file of its successor beside it. A rotation writes the successor first, then registers it, then gives it
- * the place of its predecessor. After a crash in between, any process that uses the file continues from what is on disk.
+ * The file of a private signing key, and the files of its successors beside it. Each successor has a file with a name of its own until it takes the place of
+ * its predecessor, so no process or thread writes over the key of another one, and an interrupted rotation loses none.
  */
-import { readFileSync, renameSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import { readdirSync, readFileSync, renameSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { newSigningKeyPem, type SigningKey, signingKeyFrom } from "../integrity/dsse.ts";
 import { exitCodes, StartupError } from "../runtime/process/startup.ts";
 import { syncFolder, writeOnce } from "../runtime/process/whole-file.ts";
 
 /** Read by others, or written by a group. A group may read: container platforms mount secrets so. */
 const EXPOSED = 0o027;
+const NEXT = ".next";
+const ID_CHARS = 16;
 
 export class SigningKeyFile {
   readonly path: string;
 
   constructor(path: string) {
     this.path = path;
-  }
-
-  get #nextPath(): string {
-    return `${this.path}.next`;
   }
 
   /** Creates the file, unless it exists. */
@@ -32,25 +30,60 @@ export class SigningKeyFile {
     return readKey(this.path);
   }
 
-  /** The successor, made now unless another process or an interrupted rotation has made it. */
-  next(): SigningKey {
-    if (!isPresent(this.#nextPath)) writeOnce(this.#nextPath, newSigningKeyPem());
-    return readKey(this.#nextPath);
+  /**
+   * A successor that `isFree` accepts: one that an interrupted rotation has left, or a new one. All processes choose the same one of those that are left.
+   * Throws if the folder cannot be written.
+   */
+  async candidate(isFree: (id: string) => Promise<boolean>): Promise<SigningKey> {
+    const folder = dirname(this.path);
+    const start = `${basename(this.path)}.`;
+    const left = readdirSync(folder).filter((name) => name.startsWith(start) && name.endsWith(NEXT));
+    for (const name of left.sort()) {
+      const key = readable(() => readKey(join(folder, name)));
+      if (key !== null && this.#nextPath(key.id) === join(folder, name) && (await isFree(key.id))) return key;
+    }
+    const pem = newSigningKeyPem();
+    const key = signingKeyFrom(pem);
+    writeOnce(this.#nextPath(key.id), pem);
+    return key;
   }
 
-  /** Gives the successor the place of the key. Another process may have done it. */
-  promote(): void {
+  /** The key with this id, in its place or as a successor. null: it is not here. */
+  find(id: string): SigningKey | null {
+    // In this order, because a successor moves from its own file to the place of the key.
+    for (const path of [this.#nextPath(id), this.path]) {
+      const key = readable(() => readKey(path));
+      if (key?.id === id) return key;
+    }
+    return null;
+  }
+
+  /** Gives a successor the place of its predecessor. Another process may have done it, or an operator may have replaced the file meanwhile. */
+  promote(id: string, { predecessor }: { readonly predecessor: string }): void {
+    if (this.read().id !== predecessor) return;
     try {
-      renameSync(this.#nextPath, this.path);
+      renameSync(this.#nextPath(id), this.path);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
     }
     syncFolder(dirname(this.path));
   }
+
+  #nextPath(id: string): string {
+    return `${this.path}.${id.slice(0, ID_CHARS)}${NEXT}`;
+  }
 }
 
 function isPresent(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
+function readable(read: () => SigningKey): SigningKey | null {
+  try {
+    return read();
+  } catch {
+    return null;
+  }
 }
 
 function readKey(path: string): SigningKey {

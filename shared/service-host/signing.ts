@@ -7,8 +7,15 @@ import type { SigningKey } from "../integrity/dsse.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { keyStateOf } from "../protocol/signing-keys.ts";
 import { systemKeys } from "../records/kv/keyspace.ts";
-import { decodeSigningKey, readSigningKey, type StoredSigningKey } from "../records/signing/key-record.ts";
-import { addSigningKey, retireSigningKey, serviceActor } from "../records/signing/key-registry.ts";
+import { wasAdded } from "../records/signing/key-history.ts";
+import { areSignaturesRequired, findSigningKey } from "../records/signing/key-record.ts";
+import {
+  addSigningKey,
+  addSuccessor,
+  findSuccessor,
+  retireSigningKey,
+  serviceActor,
+} from "../records/signing/key-registry.ts";
 import {
   type CommitSigner,
   KeyOutOfUse,
@@ -16,8 +23,8 @@ import {
   transactAsLast,
 } from "../records/signing/signed-store.ts";
 import type { ServiceContext, Stop } from "../runtime/process/service.ts";
-import { refusedStart } from "../runtime/process/startup.ts";
-import type { Store } from "../store/store.ts";
+import { exitCodes, refusedStart, StartupError } from "../runtime/process/startup.ts";
+import type { Store, Tx } from "../store/store.ts";
 import { SigningKeyFile } from "./signing-key-file.ts";
 
 const OFF = "off";
@@ -39,7 +46,7 @@ export interface Signing {
   readonly stop: Stop;
 }
 
-/** Throws StartupError for a key that cannot be used. */
+/** Throws StartupError for a key that cannot be used, and without a key if the store requires signatures. */
 export async function openSigning(
   context: ServiceContext,
   store: Store,
@@ -47,6 +54,7 @@ export async function openSigning(
 ): Promise<Signing> {
   const named = signingKeyFile ?? (home === undefined ? OFF : join(home, FILE));
   if (named === OFF) {
+    await requireUnsigned(store);
     context.log.info(
       { setting: "FLEET_SIGNING_KEY" },
       "commits are not signed: the service has no signing key",
@@ -62,6 +70,18 @@ export async function openSigning(
   const stop = holder.follow();
   return { store: signedStore(store, holder), stop };
 }
+
+async function requireUnsigned(store: Store): Promise<void> {
+  if (!(await store.read(WRITE, areSignaturesRequired))) return;
+  throw new StartupError("every commit in this store must be signed, and the service has no signing key", {
+    exitCode: exitCodes.config,
+    details: { setting: "FLEET_SIGNING_KEY" },
+    hint: "name the file of a signing key; make one with: umask 077; openssl genpkey -algorithm ed25519 -out FILE",
+  });
+}
+
+/** `new`: it was never registered. */
+type Standing = "new" | "in_use" | "out_of_use";
 
 class SigningKeyHolder implements CommitSigner {
   readonly #context: ServiceContext;
@@ -96,72 +116,146 @@ class SigningKeyHolder implements CommitSigner {
     this.#renewal ??= this.obtain().finally(() => {
       this.#renewal = null;
     });
-    await this.#renewal;
+    await this.#renewal.catch((error: unknown) => {
+      if (error instanceof FleetError) throw error;
+      throw this.#withoutSuccessor(error);
+    });
   }
 
   /** Takes the key of the file, or its successor if the key is no longer in use. Throws UNAVAILABLE if there is none. */
   async obtain(): Promise<void> {
     const own = this.#file.read();
-    if (await this.#isUsable(own)) return this.#use(own, null);
-    const next = this.#successor();
-    // Another process may have promoted the successor meanwhile.
-    const now = this.#file.read();
-    if (now.id !== own.id && (await this.#isUsable(now))) return this.#use(now, null);
-    await this.#use(next, own.id);
-    this.#file.promote();
-  }
-
-  #successor(): SigningKey {
-    try {
-      return this.#file.next();
-    } catch (error) {
-      throw new FleetError("UNAVAILABLE", "the signing key is out of use, and its file has no other one", {
-        details: { file: this.#file.path },
-        cause: error,
-      });
-    }
-  }
-
-  async #isUsable({ id }: SigningKey): Promise<boolean> {
-    const record = await this.#record(id);
-    return record === null || keyStateOf(record) === "active";
-  }
-
-  #record(id: string): Promise<StoredSigningKey | null> {
-    return this.#store.read(WRITE, (reader) => readSigningKey(reader, id));
-  }
-
-  /** Registers the key, unless it is registered, and signs with it from now on. */
-  async #use(key: SigningKey, replaces: string | null): Promise<void> {
-    const { log } = this.#context;
-    const isNew = (await this.#record(key.id)) === null;
-    if (isNew) {
+    const standing = await this.#standingOf(own);
+    if (standing === "out_of_use") return this.#succeed(own, { isInUse: false });
+    if (standing === "new") {
       // Its first signature is that of its own registration.
-      const signer = { key, renew: async () => {} };
-      await signedStore(this.#store, signer).transact(WRITE, (tx) =>
-        addSigningKey(tx, key, { ...this.#change(), replaces }),
-      );
-      log.info({ key_id: key.id, replaces }, "signing key registered");
+      await this.#signing(own, (tx) => addSigningKey(tx, own, { ...this.#change(), replaces: null }));
+      this.#context.log.info({ key_id: own.id }, "signing key registered");
     }
-    if (this.#key !== key || isNew) log.info({ key_id: key.id, file: this.#file.path }, "commits are signed");
+    this.#use(own);
+  }
+
+  /** A key whose record is lost or damaged is out of use: it may have been revoked. */
+  async #standingOf({ id }: SigningKey): Promise<Standing> {
+    const value = await this.#store.read(WRITE, (reader) => reader.get(systemKeys.signingKey(id)));
+    if (value === undefined) {
+      if (!(await wasAdded(this.#store, WRITE, id))) return "new";
+      this.#context.log.error({ key_id: id }, "the registry has lost the record of the signing key");
+      return "out_of_use";
+    }
+    return (await this.#isInUse(id)) ? "in_use" : "out_of_use";
+  }
+
+  async #isInUse(id: string): Promise<boolean> {
+    const record = await this.#store.read(WRITE, (reader) => findSigningKey(reader, id));
+    return record !== null && keyStateOf(record) === "active";
+  }
+
+  async #signing<T>(key: SigningKey, body: (tx: Tx) => Promise<T>): Promise<T> {
+    const signer = { key, renew: async () => {} };
+    return (await signedStore(this.#store, signer).transact(WRITE, body)).value;
+  }
+
+  #use(key: SigningKey): void {
+    if (this.#key !== key)
+      this.#context.log.info({ key_id: key.id, file: this.#file.path }, "commits are signed");
     this.#key = key;
+  }
+
+  /**
+   * Goes over to the successor of a key. The store decides which one it is, and its private key is on disk before that, so a crash after any step and
+   * other processes with the same file lead to the same key.
+   */
+  async #succeed(before: SigningKey, { isInUse }: { readonly isInUse: boolean }): Promise<void> {
+    const isHeld = (id: string) => this.#file.find(id) !== null;
+    const known = await this.#store.read(WRITE, (reader) => findSuccessor(reader, before.id, isHeld));
+    const id = known ?? (await this.#addSuccessor(before, { isInUse, isHeld }));
+    // Another process of the same file was first.
+    if (id === null) return this.obtain();
+    const key = this.#file.find(id);
+    if (key === null) throw this.#withoutSuccessor(undefined);
+    try {
+      this.#file.promote(id, { predecessor: before.id });
+    } catch (error) {
+      this.#context.log.error(
+        { error, key_id: id },
+        "the next signing key did not get its place, but is used",
+      );
+    }
+    this.#context.log.info({ key_id: before.id, next: id }, "signing key replaced");
+    this.#use(key);
+  }
+
+  /** null: `before` is no longer in use. */
+  async #addSuccessor(
+    before: SigningKey,
+    { isInUse, isHeld }: { readonly isInUse: boolean; readonly isHeld: (id: string) => boolean },
+  ): Promise<string | null> {
+    const next = await this.#candidate();
+    const add = (tx: Tx) => addSuccessor(tx, { before: before.id, next, isHeld }, this.#change());
+    return isInUse ? this.#handOver(before, add) : this.#signing(next, add);
+  }
+
+  async #candidate(): Promise<SigningKey> {
+    try {
+      return await this.#file.candidate(async (id) => {
+        const record = await this.#store.read(WRITE, (reader) => reader.get(systemKeys.signingKey(id)));
+        return record === undefined;
+      });
+    } catch (error) {
+      throw error instanceof FleetError ? error : this.#withoutSuccessor(error);
+    }
+  }
+
+  #withoutSuccessor(cause: unknown): FleetError {
+    return new FleetError(
+      "UNAVAILABLE",
+      "the service needs another signing key, and cannot make one itself",
+      {
+        details: { file: this.#file.path, next: "replace the file" },
+        cause,
+      },
+    );
+  }
+
+  /**
+   * Carries out `body`, which adds the next key, and ends the use of `before`, whose last signature is that of this change. null: `before` is no longer in
+   * use.
+   */
+  async #handOver<T>(before: SigningKey, body: (tx: Tx) => Promise<T>): Promise<T | null> {
+    try {
+      const { value } = await transactAsLast(this.#store, before, WRITE, async (tx) => {
+        const value = await body(tx);
+        await retireSigningKey(tx, before.id, this.#change());
+        return value;
+      });
+      return value;
+    } catch (error) {
+      if (error instanceof KeyOutOfUse) return null;
+      throw error;
+    }
   }
 
   #change() {
     return { actor: serviceActor(this.#service), nowMs: this.#context.clock.now() };
   }
 
-  /** Registers `next` and ends the use of the present key, whose last signature is that of this change. */
-  async #replace(next: SigningKey): Promise<void> {
+  /** Goes over to the key that an operator has put into the file. */
+  async #takeOver(next: SigningKey): Promise<void> {
     const before = this.#key;
-    if (!(await this.#isUsable(next))) return;
-    await transactAsLast(this.#store, before, WRITE, async (tx) => {
-      await addSigningKey(tx, next, { ...this.#change(), replaces: before.id });
-      await retireSigningKey(tx, before.id, this.#change());
-    }).catch((error: unknown) => {
-      // Another process of the same file was first.
-      if (!(error instanceof KeyOutOfUse)) throw error;
-    });
+    const standing = await this.#standingOf(next);
+    // It may be the predecessor of the present key, which did not get its place.
+    if (standing === "out_of_use") this.#file.promote(before.id, { predecessor: next.id });
+    if (this.#file.read().id === before.id) return;
+    if (standing === "out_of_use")
+      throw new FleetError(
+        "CONFLICT",
+        "the file has a signing key that is out of use; the present one stays",
+        {
+          details: { key_id: next.id, next: "put a new key into the file" },
+        },
+      );
+    await this.#handOver(before, (tx) => addSigningKey(tx, next, { ...this.#change(), replaces: before.id }));
     this.#context.log.info({ key_id: before.id, next: next.id }, "signing key replaced");
   }
 
@@ -190,15 +284,17 @@ class SigningKeyHolder implements CommitSigner {
 
   /** Returns the record of the key as it was seen, also if the key cannot be replaced now. */
   async #examine(id: string): Promise<Uint8Array | undefined> {
-    const value = await this.#store.read(WRITE, (reader) => reader.get(systemKeys.signingKey(id)));
-    const record = value === undefined ? null : decodeSigningKey(value);
+    const { value, record } = await this.#store.read(WRITE, async (reader) => ({
+      value: await reader.get(systemKeys.signingKey(id)),
+      record: await findSigningKey(reader, id),
+    }));
     try {
-      const isActive = record !== null && keyStateOf(record) === "active";
+      const isInUse = record !== null && keyStateOf(record) === "active";
       const inFile = this.#file.read();
-      const isReplaced = inFile.id !== id;
-      const isRequested = record?.rotation_requested_at != null;
-      if (isActive && !isReplaced && !isRequested) return value;
-      if (isActive) await this.#replace(isReplaced ? inFile : this.#successor());
+      if (isInUse && inFile.id !== id) await this.#takeOver(inFile);
+      else if (isInUse && record.rotation_requested_at !== null)
+        await this.#succeed(inFile, { isInUse: true });
+      else if (isInUse) return value;
       await this.renew(id);
     } catch (error) {
       this.#context.log.error(

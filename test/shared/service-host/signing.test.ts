@@ -1,10 +1,11 @@
 /** The key of a service over its life: made, registered, rotated, revoked, replaced, and interrupted between the steps. */
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { newSigningKeyPem, signingKeyFrom } from "../../../shared/integrity/dsse.ts";
 import { keyStateOf, type SigningKeyRecord } from "../../../shared/protocol/signing-keys.ts";
+import { systemKeys } from "../../../shared/records/kv/keyspace.ts";
 import { listSigningKeys } from "../../../shared/records/signing/key-record.ts";
 import {
   addSigningKey,
@@ -19,7 +20,7 @@ import { createMetrics } from "../../../shared/runtime/observability/metrics.ts"
 import { openSigning, type Signing } from "../../../shared/service-host/signing.ts";
 import { SigningKeyFile } from "../../../shared/service-host/signing-key-file.ts";
 import { testLog } from "../../harness/processes/nats.ts";
-import { create, openTestRecords, type TestRecords } from "../../harness/records/records.ts";
+import { create, OPERATOR, openTestRecords, type TestRecords } from "../../harness/records/records.ts";
 import { findingsOf, scrub } from "../../harness/records/scrub.ts";
 import { repositoryOn, WRITING } from "../../harness/records/signed.ts";
 
@@ -59,7 +60,7 @@ const states = async () =>
 async function expectSound(signing: Signing): Promise<void> {
   const repository = repositoryOn(signing.store, records);
   const { checkpoint_id } = await create(repository);
-  const { compliance } = await repository.get("default", checkpoint_id);
+  const { compliance } = await repository.get("default", checkpoint_id, undefined, { signature: true });
   expect(compliance.signature).toMatchObject({ state: "valid", key_id: keyOfFile() });
   const { pass } = await scrub({ store: records.store, repository });
   expect(await findingsOf(repository)).toEqual([]);
@@ -121,12 +122,8 @@ test("a requested rotation takes effect in all processes of the file, while they
 test("after a revocation, the next key signs, and the old signatures stay valid", async () => {
   const signing = await start();
   await expectSound(signing);
-  const before = keyOfFile();
   await stopAll();
-  const operator = await start({ signingKeyFile: await keyFile("operator.pem") });
-  await operator.store.transact(WRITING, (tx) =>
-    revokeSigningKey(tx, { keyId: before, since: undefined, reason: "compromised" }, change()),
-  );
+  const before = await revoked();
   const again = await start();
   expect(keyOfFile()).not.toBe(before);
   await expectSound(again);
@@ -151,14 +148,18 @@ test("a file that an operator replaces is taken over", async () => {
   await expectSound(signing);
 });
 
+const candidateOf = (file: SigningKeyFile) => file.candidate(async () => true);
+const nextFiles = () => readdirSync(home).filter((name) => name.endsWith(".next"));
+
 test("a rotation that ended before the registration continues with the same successor", async () => {
   await start();
   const before = keyOfFile();
   await stopAll();
-  const next = new SigningKeyFile(fileOf()).next();
-  await expectSound(await start());
+  const next = await candidateOf(new SigningKeyFile(fileOf()));
+  const signing = await start();
+  await expectSound(signing);
   expect(keyOfFile()).toBe(before);
-  await records.store.transact(WRITING, (tx) => requestRotation(tx, before, change()));
+  await signing.store.transact(WRITING, (tx) => requestRotation(tx, before, change()));
   await vi.waitFor(async () => expect(keyOfFile()).toBe(next.id), WAIT);
   expect(await states()).toEqual({ [before]: "retired", [next.id]: "active" });
 });
@@ -168,13 +169,144 @@ test("a rotation that ended before the file had its place continues", async () =
   await stopAll();
   const file = new SigningKeyFile(fileOf());
   const before = file.read();
-  const next = file.next();
+  const next = await candidateOf(file);
   await transactAsLast(records.store, before, WRITING, async (tx) => {
     await addSigningKey(tx, next, { ...change(), replaces: before.id });
     await retireSigningKey(tx, before.id, change());
   });
   await expectSound(await start());
   expect(keyOfFile()).toBe(next.id);
-  expect(existsSync(`${fileOf()}.next`)).toBe(false);
+  expect(nextFiles()).toEqual([]);
   expect(await states()).toEqual({ [before.id]: "retired", [next.id]: "active" });
+});
+
+/** Revokes the key of the file, which nothing uses, with the key of an operator. */
+async function revoked(): Promise<string> {
+  await start();
+  const before = keyOfFile();
+  await stopAll();
+  const operator = await start({ signingKeyFile: await keyFile("operator.pem") });
+  await operator.store.transact(WRITING, (tx) =>
+    revokeSigningKey(tx, { keyId: before, since: undefined, reason: "compromised" }, change()),
+  );
+  await stopAll();
+  return before;
+}
+
+test("processes that share a file agree on one successor, in any order of their steps", async () => {
+  const before = await revoked();
+  const signings = await Promise.all(Array.from({ length: 5 }, () => start()));
+  const after = keyOfFile();
+  const active = (await registry()).filter((key) => keyStateOf(key) === "active" && key.replaces === before);
+  expect(active).toMatchObject([{ key_id: after }]);
+  for (const signing of signings) await expectSound(signing);
+});
+
+test("only the successor that the store names takes the place of its predecessor", async () => {
+  const file = new SigningKeyFile(fileOf());
+  file.create();
+  const before = file.read();
+  const next = await file.candidate(async () => false);
+  const other = await file.candidate(async (id) => id !== next.id);
+  expect(nextFiles()).toHaveLength(2);
+  file.promote(next.id, { predecessor: before.id });
+  // A slow process has seen the file before.
+  file.promote(other.id, { predecessor: before.id });
+  expect(keyOfFile()).toBe(next.id);
+  expect(file.find(other.id)?.id).toBe(other.id);
+});
+
+test("a key whose record was removed or damaged is replaced, and commits continue", async () => {
+  const signing = await start();
+  await expectSound(signing);
+  const rows = (id: string) => systemKeys.signingKey(id);
+  for (const value of [undefined, Uint8Array.of(0xc1)]) {
+    const before = keyOfFile();
+    await records.store.transact(WRITING, async (tx) =>
+      value === undefined ? tx.clear(rows(before)) : tx.set(rows(before), value),
+    );
+    const { checkpoint_id } = await create(repositoryOn(signing.store, records));
+    expect(keyOfFile()).not.toBe(before);
+    const { compliance } = await repositoryOn(signing.store, records).get(
+      "default",
+      checkpoint_id,
+      undefined,
+      { signature: true },
+    );
+    expect(compliance.signature).toMatchObject({ state: "valid", key_id: keyOfFile() });
+  }
+  expect(Object.values(await states())).toEqual(["active"]);
+});
+
+test("the lost record of a revoked key does not make it usable again", async () => {
+  const before = await revoked();
+  await records.store.transact(WRITING, async (tx) => tx.clear(systemKeys.signingKey(before)));
+  await start();
+  expect(keyOfFile()).not.toBe(before);
+  expect(await states()).not.toHaveProperty(before);
+});
+
+test("an old key that is put back into the file is not taken, and not overwritten", async () => {
+  const log = { ...testLog, error: vi.fn() };
+  const metrics = createMetrics({ ofProcess: false });
+  const context = { log: log as unknown as typeof testLog, metrics, clock: systemClock };
+  const signing = await openSigning(context, records.store, { service: "standalone", home });
+  open.push(signing);
+  const before = keyOfFile();
+  const old = readFileSync(fileOf(), "utf8");
+  await signing.store.transact(WRITING, (tx) => requestRotation(tx, before, change()));
+  await vi.waitFor(async () => expect(keyOfFile()).not.toBe(before), WAIT);
+  const after = keyOfFile();
+  await vi.waitFor(
+    async () => expect(await states()).toEqual({ [before]: "retired", [after]: "active" }),
+    WAIT,
+  );
+  writeFileSync(fileOf(), old);
+  // Requests wake the process, which would otherwise examine the file after ten seconds.
+  await signing.store.transact(WRITING, (tx) => requestRotation(tx, after, change()));
+  await vi.waitFor(() => {
+    const problems = log.error.mock.calls.map(([facts]) => (facts as { error?: Error }).error?.message);
+    expect(problems).toContain("the file has a signing key that is out of use; the present one stays");
+  }, WAIT);
+  expect(keyOfFile()).toBe(before);
+  const { checkpoint_id } = await create(repositoryOn(signing.store, records));
+  const { compliance } = await repositoryOn(signing.store, records).get("default", checkpoint_id, undefined, {
+    signature: true,
+  });
+  expect(compliance.signature).toMatchObject({ state: "valid", key_id: after });
+});
+
+test("a service that has not noticed the end of its key revokes that key with the next one", async () => {
+  const signing = await start();
+  const repository = repositoryOn(signing.store, records);
+  const key_id = keyOfFile();
+  const other = await start();
+  await other.store.transact(WRITING, (tx) => requestRotation(tx, key_id, change()));
+  const { key } = await repository.signingKeys.revoke(OPERATOR, { key_id, reason: "replaced" });
+  expect(key).toMatchObject({ key_id, revoked_reason: "replaced" });
+  await expectSound(signing);
+});
+
+test("a service without a key does not start on a store whose first commit was signed", async () => {
+  await start();
+  await stopAll();
+  await expect(start({})).rejects.toMatchObject({
+    message: "every commit in this store must be signed, and the service has no signing key",
+    exitCode: 78,
+  });
+});
+
+test("a service that cannot replace its key does not revoke it, and says what to do", async () => {
+  // No name for a successor fits beside this one.
+  const file = join(home, "k".repeat(250));
+  writeFileSync(file, newSigningKeyPem(), { mode: 0o600 });
+  const signing = await start({ signingKeyFile: file });
+  const { key_id } = (await registry())[0]!;
+  const repository = repositoryOn(signing.store, records);
+  await expect(repository.signingKeys.revoke(OPERATOR, { key_id, reason: "lost" })).rejects.toMatchObject({
+    code: "CONFLICT",
+    details: { setting: "FLEET_SIGNING_KEY" },
+  });
+  expect(await states()).toEqual({ [key_id]: "active" });
+  await create(repository);
 });
