@@ -40,14 +40,14 @@ export const headerLineSchema = z.looseObject({
   scope: exportScopeSchema,
   /** Whether the file has the bytes of the artifacts that its versions reference. Absent: no. */
   artifacts: z.boolean().exactOptional(),
-  /** Whether the file has the signatures of the entries. Absent: no, an older version wrote it. */
-  signatures: z.boolean().exactOptional(),
 });
 
 /** A task begins. Its trail follows up to the entry `task.audit_seq`, which is the state that the file holds. */
 export const taskLineSchema = z.looseObject({
   kind: z.literal("task"),
   task: taskSchema.loose().extend({ task_id: tokenSchema, tenant: tokenSchema }),
+  /** Whether the fleet states that all its entries are signed. Absent: no. */
+  signatures_required: z.boolean().exactOptional(),
 });
 
 /** An entry of the audit trail: the hashed text. */

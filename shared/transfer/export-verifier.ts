@@ -22,6 +22,8 @@ export interface ExportSummary {
   readonly unsigned: number;
   /** Entries whose signature is lost or does not verify. */
   readonly signature_problems: number;
+  /** The ids of the keys in the file, to compare with those that are kept at another place. */
+  readonly signing_keys: readonly string[];
   readonly versions: number;
   /** Versions that the fleet could not read. */
   readonly lost: number;
@@ -52,6 +54,7 @@ export class ExportVerifier {
   readonly #artifacts = new ArtifactVerifier();
   readonly #done = new Set<string>();
   readonly #withoutRecords = new Set<string>();
+  readonly #signingKeys = new Set<string>();
   readonly #totals = {
     ...{ tasks: 0, unreadable: 0, entries: 0, versions: 0, lost: 0, removed: 0 },
     ...{ records: 0, records_lost: 0, handoffs: 0 },
@@ -93,7 +96,8 @@ export class ExportVerifier {
     const { fleet, tenant, exported_at } = this.header;
     const missions_without_records = this.#withoutRecords.size;
     const { counts: artifacts, lost: lost_artifacts } = this.#artifacts;
-    const counts = { ...this.#totals, missions_without_records, ...artifacts, lost_artifacts };
+    const signing_keys = [...this.#signingKeys].sort();
+    const counts = { ...this.#totals, signing_keys, missions_without_records, ...artifacts, lost_artifacts };
     return { fleet, tenant, exported_at, ...counts, lines: this.#lines };
   }
 
@@ -156,12 +160,11 @@ export class ExportVerifier {
     }
   }
 
-  #begin({ task }: ExportLineOf<"task">, bytes: Uint8Array): string | null {
+  #begin({ task, signatures_required: isRequired }: ExportLineOf<"task">, bytes: Uint8Array): string | null {
     if (this.#done.has(task.task_id)) return `task ${task.task_id} stands twice in the file`;
     if (task.tenant !== this.header.tenant) return `task ${task.task_id} is of another tenant than the file`;
-    const { format, signatures } = this.header;
-    const contents = { hasRecords: format >= RECORDS_FORMAT, hasSignatures: signatures === true };
-    this.#task = new TaskVerifier(task, contents);
+    const hasRecords = this.header.format >= RECORDS_FORMAT;
+    this.#task = new TaskVerifier(task, { hasRecords, isSigned: isRequired === true });
     this.#task.digest(bytes);
     return null;
   }
@@ -179,6 +182,7 @@ export class ExportVerifier {
       this.#totals[name] += counts[name];
     for (const name of ["signed", "unsigned", "signature_problems"] as const)
       this.#totals[name] += task.signatures[name];
+    for (const id of task.signingKeys) this.#signingKeys.add(id);
     this.#totals.lost += counts.lost - task.removed;
     if (task.lacksRecords) this.#withoutRecords.add(line.task_id);
     this.#totals.removed += task.removed;

@@ -13,24 +13,27 @@ import type { SigningKeyRecord } from "../protocol/signing-keys.ts";
 
 export class SignatureVerifier {
   readonly counts = { signed: 0, unsigned: 0, signature_problems: 0 };
-  readonly #hasSignatures: boolean;
+  readonly #isRequired: boolean;
   readonly #keys = new Map<string, SigningKeyRecord>();
   /** Entries whose signature has not been read. */
   #open: SignedEntry[] = [];
+  /** The time of the last entry. */
+  #before: unknown;
 
-  /** `hasSignatures` false: an older version wrote the file, so that all entries count as unsigned. */
-  constructor(hasSignatures: boolean) {
-    this.#hasSignatures = hasSignatures;
+  /** `isRequired`: the fleet states that all its entries are signed. */
+  constructor(isRequired: boolean) {
+    this.#isRequired = isRequired;
   }
 
-  add({ seq, entry: text, signature, signing_key: key }: ExportLineOf<"audit">, entry: AuditEntry): void {
-    if (!this.#hasSignatures) {
-      this.counts.unsigned += 1;
-      return;
-    }
+  get keyIds(): Iterable<string> {
+    return this.#keys.keys();
+  }
+
+  add({ seq, entry: text, signature, signing_key: key }: ExportLineOf<"audit">, facts: AuditEntry): void {
     if (key !== undefined) this.#keys.set(key.key_id, key);
-    const { tenant, task, signed_by: signedBy } = entry;
-    this.#open.push({ tenant: String(tenant), task: String(task), seq, hash: entryHash(text), signedBy });
+    const place = { tenant: String(facts.tenant), task: String(facts.task), seq };
+    this.#open.push({ ...place, hash: entryHash(text), facts, before: this.#before });
+    this.#before = facts.at;
     if (signature === undefined) return;
     const found = signatureIn(signature);
     const judged = judgeSignatureNow(found, found && (this.#keys.get(found.keyId) ?? null));
@@ -44,7 +47,7 @@ export class SignatureVerifier {
 
   #close(after: PlacedSignature | undefined): void {
     for (const entry of this.#open) {
-      const problem = judgeEntry(entry, after);
+      const problem = judgeEntry(entry, after, this.#isRequired);
       if (problem === null) this.counts.signed += 1;
       else if (problem === "unsigned") this.counts.unsigned += 1;
       else this.counts.signature_problems += 1;

@@ -35,8 +35,8 @@ type TaskCount = (typeof TASK_COUNTS)[number];
 export interface FileContents {
   /** false: the format of the file has no records of missions. */
   readonly hasRecords: boolean;
-  /** false: an older version wrote the file. */
-  readonly hasSignatures: boolean;
+  /** Whether the fleet states that all its entries are signed. */
+  readonly isSigned: boolean;
 }
 
 export class TaskVerifier {
@@ -60,14 +60,18 @@ export class TaskVerifier {
   /** null: an earlier version wrote an entry, which lacks a fact. */
   #fold: { readonly task: TaskRecord | null } | null = { task: null };
 
-  constructor(task: Task, { hasRecords, hasSignatures }: FileContents) {
+  constructor(task: Task, { hasRecords, isSigned }: FileContents) {
     this.task = task;
     this.#hasRecords = hasRecords;
-    this.#signatures = new SignatureVerifier(hasSignatures);
+    this.#signatures = new SignatureVerifier(isSigned);
   }
 
   get signatures(): SignatureVerifier["counts"] {
     return this.#signatures.counts;
+  }
+
+  get signingKeys(): Iterable<string> {
+    return this.#signatures.keyIds;
   }
 
   get counts(): Readonly<Record<TaskCount, number>> {

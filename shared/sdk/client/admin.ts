@@ -32,13 +32,14 @@ import type {
   RetriedLetter,
 } from "../../protocol/queue-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "../../protocol/scrub.ts";
-import type { SigningKeyRecord } from "../../protocol/signing-keys.ts";
+import type { SigningKeyList, SigningKeyRecord } from "../../protocol/signing-keys.ts";
 import { type AgentRequestOp, SUBJECTS } from "../../protocol/subjects.ts";
 import type { TenantAuditPage } from "../../protocol/tenant-audit.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { Stop } from "../../runtime/process/service.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import type { ClientConnection } from "../request/connection.ts";
+import { KnownKeys } from "../request/known-keys.ts";
 import type { CallOptions } from "../request/request.ts";
 import { requestOfAgent } from "./agent-request.ts";
 import { askForDiagnoses, type ServiceDiagnosis } from "./diagnosis.ts";
@@ -290,13 +291,14 @@ export class FleetAdmin {
   /** Recomputes that whole chain in this process, and verifies its signatures; the server is trusted for the list of keys only. */
   async verifyTenantAudit(options: CallOptions = {}): Promise<TrailReport> {
     const { tenant } = this.#parts;
-    const verifier = new TrailVerifier({ tenant, task: null }, await this.signingKeys(options));
+    const keys = new KnownKeys(() => this.signingKeys(options));
+    const verifier = new TrailVerifier({ tenant, task: null }, keys);
     return verifier.verify((fromSeq) => this.tenantAudit({ ...options, ...SIGNED_PAGE, fromSeq }));
   }
 
-  /** The keys with which the fleet signs and has signed its commits. */
-  async signingKeys({ deadlineMs, signal }: CallOptions = {}): Promise<readonly SigningKeyRecord[]> {
-    return (await this.#parts.queries.send("signing_keys", { deadlineMs, signal })).keys;
+  /** The keys with which the fleet signs and has signed its commits, and whether all its entries must be signed. */
+  signingKeys({ deadlineMs, signal }: CallOptions = {}): Promise<SigningKeyList> {
+    return this.#parts.queries.send("signing_keys", { deadlineMs, signal });
   }
 
   /** Requests the next key from the holder of a key, or of all active keys. Returns those that will be replaced, within seconds. */

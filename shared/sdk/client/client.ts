@@ -32,6 +32,7 @@ import { HeartbeatSender, type HeartbeatState } from "../heartbeat.ts";
 import { MissionHandle } from "../mission/mission.ts";
 import { MissionDirectory } from "../mission/mission-directory.ts";
 import { type OfferHandler, type OfferOptions, takeOffers } from "../offers.ts";
+import { KnownKeys } from "../request/known-keys.ts";
 import { QuerySender } from "../request/query-sender.ts";
 import type { CallOptions } from "../request/request.ts";
 import type { PendingCommands } from "../spool/spool.ts";
@@ -308,10 +309,8 @@ export class FleetClient {
     taskId: string,
     { onProgress, ...options }: CallOptions & { readonly onProgress?: (entries: number) => void } = {},
   ): Promise<TrailReport> {
-    const verifier = new TrailVerifier(
-      { tenant: this.tenant, task: taskId },
-      await this.admin.signingKeys(options),
-    );
+    const keys = new KnownKeys(() => this.admin.signingKeys(options));
+    const verifier = new TrailVerifier({ tenant: this.tenant, task: taskId }, keys);
     const pageFrom = async (fromSeq: number) => {
       const page = await this.getAudit(taskId, { ...options, ...SIGNED_PAGE, fromSeq });
       return { ...page, head: { seq: page.task.audit_seq, hash: page.task.audit_hash } };

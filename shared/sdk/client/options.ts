@@ -12,8 +12,11 @@ interface HeartbeatPromise {
   readonly heartbeats?: boolean | undefined;
 }
 
-/** `version`: an earlier one. `asStored`: without the migration of an older schema, so that its hash can be recomputed. */
-export type CheckpointVersion = Pick<Camel<QueryInput<"get">>, "version" | "asStored">;
+/**
+ * `version`: an earlier one. `asStored`: without the migration of an older schema, so that its hash can be recomputed. `signature`: with the
+ * verified signature of its commit.
+ */
+export type CheckpointVersion = Pick<Camel<QueryInput<"get">>, "version" | "asStored" | "signature">;
 
 export interface TakeOptions extends CallOptions, HeartbeatPromise {
   readonly commandId?: string | undefined;

@@ -11,10 +11,12 @@ import {
   judgeEntry,
   judgeSignature,
   type PlacedSignature,
+  type SignedFacts,
   signatureIn,
 } from "../../integrity/commit-signature.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import type { PlacedEnvelope, SignatureProblem, SigningKeyRecord } from "../../protocol/signing-keys.ts";
+import type { PlacedEnvelope, SignatureProblem } from "../../protocol/signing-keys.ts";
+import type { KnownKeys } from "../request/known-keys.ts";
 
 export interface SignatureReport {
   readonly signed: number;
@@ -43,15 +45,17 @@ export interface TrailPage {
 export class TrailVerifier {
   readonly #chain = createChainVerifier();
   readonly #of: Omit<EntryPlace, "seq">;
-  readonly #keys: ReadonlyMap<string, SigningKeyRecord>;
+  readonly #keys: KnownKeys;
   readonly #problems: { seq: number; problem: SignatureProblem }[] = [];
   #signed = 0;
   #unsigned = 0;
   #hasSignatures = true;
+  /** The time of the last entry. */
+  #before: unknown;
 
-  constructor(of: Omit<EntryPlace, "seq">, keys: readonly SigningKeyRecord[]) {
+  constructor(of: Omit<EntryPlace, "seq">, keys: KnownKeys) {
     this.#of = of;
-    this.#keys = new Map(keys.map((key) => [key.key_id, key]));
+    this.#keys = keys;
   }
 
   /** Verifies a whole chain, page after page, up to the head of the last page: entries written since the first one are part of the chain. */
@@ -63,26 +67,28 @@ export class TrailVerifier {
   ): Promise<TrailReport> {
     for (let fromSeq = 1; ; ) {
       const page = await pageFrom(fromSeq);
-      await this.add(page);
+      await this.#add(page);
       const last = page.entries.at(-1)?.seq;
       onProgress?.(last ?? 0);
-      if (!page.more || last === undefined) return this.finish(page.head ?? { seq: 0, hash: CHAIN_START });
+      if (!page.more || last === undefined) return this.#finish(page.head ?? { seq: 0, hash: CHAIN_START });
       fromSeq = last + 1;
     }
   }
 
-  async add({ entries, signatures }: TrailPage): Promise<void> {
+  async #add({ entries, signatures }: TrailPage): Promise<void> {
     for (const entry of entries) this.#chain.add(entry);
-    if (signatures === undefined) {
-      this.#hasSignatures = false;
-      return;
-    }
-    const placed = await Promise.all(signatures.map((one) => this.#judged(one)));
+    if (signatures === undefined) this.#hasSignatures = false;
+    // An older fleet answers no signatures, and may not know the query for keys.
+    if (!this.#hasSignatures || entries.length === 0) return;
+    const isRequired = await this.#keys.areRequired();
+    const placed = await Promise.all(signatures!.map((one) => this.#judged(one)));
     let at = 0;
     for (const { seq, entry } of entries) {
       while (at < placed.length && placed[at]!.seq < seq) at += 1;
-      const hash = entryHash(entry);
-      const problem = judgeEntry({ ...this.#of, seq, hash, signedBy: signedByIn(entry) }, placed[at]);
+      const facts = factsIn(entry);
+      const signed = { ...this.#of, seq, hash: entryHash(entry), facts, before: this.#before };
+      const problem = judgeEntry(signed, placed[at], isRequired);
+      this.#before = facts.at;
       if (problem === null) this.#signed += 1;
       else if (problem === "unsigned") this.#unsigned += 1;
       else this.#problems.push({ seq, problem });
@@ -91,25 +97,24 @@ export class TrailVerifier {
 
   async #judged({ seq, envelope }: PlacedEnvelope): Promise<PlacedSignature> {
     const signature = envelope && signatureIn(envelope);
-    const key = signature && this.#keys.get(signature.keyId);
-    return { seq, judged: await judgeSignature(signature, key ?? null) };
+    const key = signature && (await this.#keys.find(signature.keyId));
+    return { seq, judged: await judgeSignature(signature, key) };
   }
 
-  finish(head: ChainEnd): TrailReport {
+  #finish(head: ChainEnd): TrailReport {
     const chain = this.#chain.finish(head);
+    if (!this.#hasSignatures) return { ...chain, signatures: null };
     const problems = [...this.#problems];
-    const signatures = this.#hasSignatures
-      ? { signed: this.#signed, unsigned: this.#unsigned, problems }
-      : null;
+    const signatures = { signed: this.#signed, unsigned: this.#unsigned, problems };
     return { ...chain, ok: chain.ok && problems.length === 0, signatures };
   }
 }
 
 /** An entry that cannot be parsed is a problem of the chain. */
-function signedByIn(entry: string): unknown {
+function factsIn(entry: string): SignedFacts {
   try {
-    return (JSON.parse(entry) as { signed_by?: unknown }).signed_by;
+    return (JSON.parse(entry) as SignedFacts | null) ?? {};
   } catch {
-    return undefined;
+    return {};
   }
 }

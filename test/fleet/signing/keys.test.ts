@@ -1,6 +1,6 @@
 // `fleet keys` on a running fleet: rotations and revocations while agents write, and what the store, the trail and the scrub say afterwards.
 
-import { existsSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { signingKeyFrom } from "../../../shared/integrity/dsse.ts";
@@ -9,7 +9,7 @@ import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { input } from "../../harness/records/records.ts";
-import { WRITING } from "../../harness/records/signed.ts";
+import { newKey, register, storeSignedBy, WRITING } from "../../harness/records/signed.ts";
 import { callCli } from "../../services/cli/call.ts";
 
 /** A busy machine takes seconds for each call. */
@@ -41,6 +41,12 @@ const written = async (taskId: string) =>
 
 const keyInFile = () => signingKeyFrom(readFileSync(join(server.home, "signing-key.pem"), "utf8")).id;
 
+/** The key gets its place in the file after the store has it. */
+async function keyAfter(before: string): Promise<string> {
+  await expect.poll(keyInFile, { timeout: 30_000 }).not.toBe(before);
+  return keyInFile();
+}
+
 const states = async (): Promise<Record<string, string>> =>
   Object.fromEntries(
     (await json("keys", "list")).keys.map((key: { key_id: string; state: string }) => [
@@ -59,14 +65,14 @@ test("the keys of a fleet over a rotation and a revocation", { timeout: CALLS_MS
   expect((await fleet("checkpoint", "show", old)).out).toMatch(/Signature: valid, key [0-9a-f]{16}/);
 
   await json("keys", "rotate", first.slice(0, 10));
-  const second = keyInFile();
+  const second = await keyAfter(first);
   expect(await states()).toEqual({ [first]: "retired", [second]: "active" });
-  expect(existsSync(join(server.home, "signing-key.pem.next"))).toBe(false);
+  expect(readdirSync(server.home).filter((name) => name.endsWith(".next"))).toEqual([]);
   expect(await signatureOf(await written("auth"))).toMatchObject({ state: "valid", key_id: second });
   expect(await signatureOf(old)).toMatchObject({ state: "valid", key_id: first });
 
   await json("keys", "revoke", second, "--reason", "compromised");
-  const third = keyInFile();
+  const third = await keyAfter(second);
   expect(await states()).toEqual({ [first]: "retired", [second]: "revoked", [third]: "active" });
   expect(await signatureOf(await written("auth"))).toMatchObject({ state: "valid", key_id: third });
 
@@ -93,13 +99,35 @@ test("the keys of a fleet over a rotation and a revocation", { timeout: CALLS_MS
 
   const file = join(server.home, "auth.jsonl");
   await json("export", "--task", "auth", "--out", file);
-  const whole = { complete: true, signed: 3, unsigned: 0, signature_problems: 0 };
+  const signing_keys = [first, second, third].sort();
+  const whole = { complete: true, signed: 3, unsigned: 0, signature_problems: 0, signing_keys };
   expect(await json("export", "verify", file)).toMatchObject(whole);
 });
 
 test("a key that does not exist is named", { timeout: CALLS_MS }, async () => {
   expect(await fleet("keys", "revoke", "0000000000000000000")).toMatchObject({ exit: 4 });
   expect((await fleet("keys", "revoke", keyInFile(), "--since", "soon")).exit).toBe(64);
+});
+
+test("a key without a running holder is named, and the others are replaced", {
+  timeout: CALLS_MS,
+}, async () => {
+  const first = keyInFile();
+  const gone = newKey();
+  const store = await openStore(`lmdb:${join(server.home, "store")}?shared`);
+  await register(storeSignedBy(store, gone), gone);
+  await store.close({ drainMs: 5_000 });
+  const { exit, out, err } = await fleet("keys", "rotate", "--timeout", "8s", "--json");
+  expect({ exit, err }).toMatchObject({ exit: 69, err: expect.stringContaining(gone.id) as string });
+  const keys: { key_id: string; state: string }[] = JSON.parse(out).keys;
+  const stateOf = Object.fromEntries(keys.map(({ key_id, state }) => [key_id, state]));
+  expect(stateOf).toMatchObject({
+    [first]: "retired",
+    [gone.id]: "active",
+    [await keyAfter(first)]: "active",
+  });
+  await json("keys", "revoke", gone.id, "--reason", "lost");
+  expect(await states()).toMatchObject({ [gone.id]: "revoked" });
 });
 
 test("a removed signature is found on this machine and by the scrub", { timeout: CALLS_MS }, async () => {

@@ -47,6 +47,7 @@ async function showStored(session: Session, id: string, { version }: Flags): Pro
   const checkpoint = await client.getCheckpoint(id, {
     ...session.deadline,
     ...(version !== undefined && { version }),
+    signature: true,
   });
   if (checkpoint === null) {
     const { FleetError } = await import("../../../../shared/protocol/errors.ts");

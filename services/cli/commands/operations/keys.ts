@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, Option } from "commander";
-import { FleetError } from "../../../../shared/protocol/errors.ts";
+import { ERROR_TABLE, FleetError } from "../../../../shared/protocol/errors.ts";
 import {
   keyStateOf,
   REVOCATION_REASONS,
@@ -16,7 +16,7 @@ import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 
 const POLL_MS = 200;
-/** Holders go over to the next key within seconds. After this time, one of them does not run, or cannot write its file. */
+/** Holders go over to the next key within seconds. After this time, or that of --timeout, one of them does not run, or cannot write its file. */
 const REPLACED_WITHIN_MS = 30_000;
 
 interface RevokeFlags {
@@ -41,7 +41,7 @@ export function addKeys(program: Command, action: ActionFactory): void {
     .argument("[key]", "the beginning of its id; all active keys without it")
     .summary("Replace signing keys.")
     .description(
-      "Have the holders of signing keys make new ones and go over to them, without a stop. Old signatures stay valid.",
+      "Have the holders of signing keys make new ones and go over to them, while they run. Old signatures stay valid. Keys without a running holder stay as they are, and are named (exit 69).",
     )
     .option("--no-wait", "do not wait until the keys are replaced")
     .action(action(rotate));
@@ -70,7 +70,11 @@ export function addKeys(program: Command, action: ActionFactory): void {
 
 async function list(session: Session): Promise<void> {
   const client = await session.client();
-  await showKeys(session, await client.admin.signingKeys(session.deadline));
+  await showKeys(session, await keysOf(session, client));
+}
+
+async function keysOf(session: Session, { admin }: FleetClient): Promise<readonly SigningKeyRecord[]> {
+  return (await admin.signingKeys(session.deadline)).keys;
 }
 
 async function showKeys(session: Session, keys: readonly SigningKeyRecord[]): Promise<void> {
@@ -87,25 +91,32 @@ async function rotate(
   const client = await session.client();
   const keyId = start === undefined ? undefined : (await namedKey(session, client, start)).key_id;
   const requested = await client.admin.rotateKeys({ ...session.deadline, keyId });
+  if (!wait) return showKeys(session, requested);
   const ids = new Set(requested.map(({ key_id }) => key_id));
-  await showKeys(session, wait ? await replaced(session, client, ids) : requested);
+  const keys = await replaced(session, client, ids);
+  for (const { key_id, owner } of leftOf(keys, ids)) {
+    session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
+    const text = "the holder of a signing key has not replaced it, and may not run any more";
+    session.warn({ code: "key_left", text, details: { key_id, owner, next: "fleet keys revoke" } });
+  }
+  await showKeys(session, keys);
 }
 
-/** Resolves with all keys when none of these is active. */
+const leftOf = (keys: readonly SigningKeyRecord[], ids: ReadonlySet<string>) =>
+  keys.filter((key) => ids.has(key.key_id) && keyStateOf(key) === "active");
+
+/** Resolves with all keys when none of these is active, or when the time is over. */
 async function replaced(
   session: Session,
-  { admin }: FleetClient,
+  client: FleetClient,
   ids: ReadonlySet<string>,
 ): Promise<readonly SigningKeyRecord[]> {
   const beganAt = performance.now();
+  const { deadlineMs = REPLACED_WITHIN_MS } = session.deadline;
   for (;;) {
-    const keys = await admin.signingKeys(session.deadline);
-    const left = keys.filter((key) => ids.has(key.key_id) && keyStateOf(key) === "active");
-    if (left.length === 0) return keys;
-    if (performance.now() - beganAt > REPLACED_WITHIN_MS)
-      throw new FleetError("UNAVAILABLE", "the holder of a signing key has not replaced it", {
-        details: { key_id: left[0]?.key_id, owner: left[0]?.owner, next: "fleet status" },
-      });
+    const keys = await keysOf(session, client);
+    const isOver = performance.now() - beganAt > deadlineMs;
+    if (isOver || leftOf(keys, ids).length === 0) return keys;
     await sleep(POLL_MS);
   }
 }
@@ -120,12 +131,12 @@ async function revoke(session: Session, start: string, { reason, since }: Revoke
   const client = await session.client();
   const { key_id: keyId } = await namedKey(session, client, start);
   await client.admin.revokeKey({ ...session.deadline, keyId, reason, since: at });
-  await showKeys(session, await client.admin.signingKeys(session.deadline));
+  await showKeys(session, await keysOf(session, client));
 }
 
-async function namedKey(session: Session, { admin }: FleetClient, start: string): Promise<SigningKeyRecord> {
+async function namedKey(session: Session, client: FleetClient, start: string): Promise<SigningKeyRecord> {
   const wanted = start.toLowerCase();
-  const found = (await admin.signingKeys(session.deadline)).filter(({ key_id }) => key_id.startsWith(wanted));
+  const found = (await keysOf(session, client)).filter(({ key_id }) => key_id.startsWith(wanted));
   const [only] = found;
   if (only !== undefined && found.length === 1) return only;
   if (only === undefined)

@@ -152,9 +152,11 @@ interface Extent {
 
 /** Writes what the file lacks. */
 async function fill(session: Session, sink: ExportSink, extent: Extent): Promise<void> {
+  const { KnownKeys } = await import("../../../../shared/sdk/sdk.ts");
   const { taskLines } = await import("./task-lines.ts");
   const { PROGRESS_END } = await import("../../rendering/terminal/progress.ts");
   const client = await session.client();
+  const keys = new KnownKeys(() => client.admin.signingKeys(session.deadline));
   const { tasks, since } = await headed(session, sink, extent);
   try {
     // An interrupted file may lack those of its last task.
@@ -162,7 +164,7 @@ async function fill(session: Session, sink: ExportSink, extent: Extent): Promise
     for await (const taskId of tasks === null ? changedTasks(session, since) : tasks) {
       if (sink.verifier.done.has(taskId)) continue;
       session.progress(`${PROGRESS_END}Exporting task ${sink.verifier.done.size + 1}: ${taskId}`);
-      await addTask(sink, taskId, taskLines(client, taskId, session.deadline));
+      await addTask(sink, taskId, taskLines(client, taskId, { ...session.deadline, keys }));
       await addArtifacts(session, sink);
     }
   } finally {
@@ -203,7 +205,6 @@ async function headed(
     by: client.agentId,
     tool: packageVersion(),
     exported_at: new Date(session.context.now()).toISOString(),
-    signatures: true,
     scope,
     artifacts,
   });

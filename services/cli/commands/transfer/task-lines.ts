@@ -6,9 +6,9 @@ import type { ExportLine, ExportLineOf } from "../../../../shared/protocol/expor
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { AuditRecord } from "../../../../shared/protocol/queries.ts";
 import type { RemovedCheckpoint } from "../../../../shared/protocol/retention.ts";
-import type { PlacedEnvelope, SigningKeyRecord } from "../../../../shared/protocol/signing-keys.ts";
+import type { PlacedEnvelope } from "../../../../shared/protocol/signing-keys.ts";
 import type { CallOptions } from "../../../../shared/sdk/request/request.ts";
-import type { Checkpoint, FleetClient } from "../../../../shared/sdk/sdk.ts";
+import type { Checkpoint, FleetClient, KnownKeys } from "../../../../shared/sdk/sdk.ts";
 import { NewestRecords } from "../../../../shared/transfer/record-verifier.ts";
 import { missionMoment, recordLines } from "./mission-lines.ts";
 
@@ -22,21 +22,22 @@ const READS = 8;
 export async function* taskLines(
   client: FleetClient,
   taskId: string,
-  call: CallOptions,
+  { keys, ...call }: CallOptions & { readonly keys: KnownKeys },
 ): AsyncGenerator<ExportLine> {
   const paged = { ...call, limit: LIMITS.audit_limit_max, signatures: true };
-  const keys = await client.admin.signingKeys(call);
   const first = await client.getAudit(taskId, paged);
   // A mission that begins after this head is not of the state that the file holds.
   const mission = await missionMoment(client, taskId, call);
   const { task } = mission ?? first;
   if (task.origin?.complete === false) throw importUnfinished(taskId);
-  yield { kind: "task", task };
+  // An older fleet answers no signatures, and does not know the query for keys.
+  const isRequired = first.signatures !== undefined && (await keys.areRequired());
+  yield { kind: "task", task, ...(isRequired && { signatures_required: true }) };
   const begun = new Set<string>();
   const newest = new NewestRecords();
   const signatures = new SignatureMembers(keys);
   for (let page = first; ; ) {
-    signatures.add(page.signatures ?? []);
+    await signatures.add(page.signatures ?? []);
     const entries = page.entries.filter(({ seq }) => seq <= task.audit_seq);
     for (let at = 0; at < entries.length; at += READS) {
       const some = entries.slice(at, at + READS);
@@ -61,29 +62,31 @@ export async function* taskLines(
 
 /** The members of audit lines that hold signatures, and each key with its first one. */
 class SignatureMembers {
-  readonly #keys: Map<string, SigningKeyRecord>;
-  readonly #bySeq = new Map<number, Envelope>();
+  readonly #keys: KnownKeys;
+  readonly #written = new Set<string>();
+  readonly #bySeq = new Map<number, Pick<ExportLineOf<"audit">, "signature" | "signing_key">>();
 
-  constructor(keys: readonly SigningKeyRecord[]) {
-    this.#keys = new Map(keys.map((key) => [key.key_id, key]));
+  constructor(keys: KnownKeys) {
+    this.#keys = keys;
   }
 
-  add(signatures: readonly PlacedEnvelope[]): void {
-    for (const { seq, envelope } of signatures) if (envelope !== null) this.#bySeq.set(seq, envelope);
+  async add(signatures: readonly PlacedEnvelope[]): Promise<void> {
+    for (const { seq, envelope } of signatures) {
+      // The one after the end of a page is also the first one of the next page.
+      if (envelope === null || this.#bySeq.has(seq)) continue;
+      const id = envelope.signatures[0]?.keyid ?? "";
+      const key = this.#written.has(id) ? null : await this.#keys.find(id);
+      if (key !== null) this.#written.add(id);
+      this.#bySeq.set(seq, { signature: envelope, ...(key !== null && { signing_key: key }) });
+    }
   }
 
   of(seq: number): Pick<ExportLineOf<"audit">, "signature" | "signing_key"> {
-    const signature = this.#bySeq.get(seq);
-    if (signature === undefined) return {};
+    const members = this.#bySeq.get(seq) ?? {};
     this.#bySeq.delete(seq);
-    const id = signature.signatures[0]?.keyid ?? "";
-    const key = this.#keys.get(id);
-    this.#keys.delete(id);
-    return { signature, ...(key !== undefined && { signing_key: key }) };
+    return members;
   }
 }
-
-type Envelope = NonNullable<PlacedEnvelope["envelope"]>;
 
 const IMPORTING = "importing";
 

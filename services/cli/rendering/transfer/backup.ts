@@ -19,9 +19,12 @@ export interface BackupRestoration {
   readonly tasks: number;
   readonly superseded: number;
   readonly damaged: number;
+  /** The ids of the signing keys that are in use after it. */
+  readonly signing_keys: readonly string[];
 }
 
 const MEGABYTE = 1_000_000;
+const KEY_CHARS = 16;
 
 export function renderBackup(
   { files, created_at, hash }: BackupMade,
@@ -38,13 +41,18 @@ export function renderBackup(
 
 /** `fleet` is the name of the program in printed commands. */
 export function renderRestored(done: BackupRestoration, fleet: string, { colors }: View): string {
-  const { backup_at, tasks, superseded, damaged } = done;
+  const { backup_at, tasks, superseded, damaged, signing_keys: keys } = done;
   return [
     `${colors.green("✓")} Restored the store of ${backup_at} with ${counted(tasks, "task")}; ${superseded} of them lost their owners.`,
     ...(damaged > 0
       ? [`${counted(damaged, "task")} cannot be read; \`${fleet} scrub start --wait\` names them.`]
       : []),
     "What was written after this time is lost. Agents from before the restore are refused, and continue with `resume`.",
+    ...(keys.length === 0
+      ? []
+      : [
+          `In use again are the signing keys ${keys.map((id) => plain(id.slice(0, KEY_CHARS))).join(", ")}: revoke those that were revoked since, with \`${fleet} keys revoke\`.`,
+        ]),
     `Next: \`${fleet} up\`.`,
   ].join("\n");
 }

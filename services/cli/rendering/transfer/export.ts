@@ -65,10 +65,14 @@ export function renderExport(
   ].join("\n");
 }
 
-function signedText({ signed, unsigned }: ExportSummary): string {
+function signedText({ signed, unsigned, signing_keys: keys }: ExportSummary): string {
   const entries = counted(signed, "entry", "entries");
-  return unsigned === 0 ? entries : `${entries}; ${counted(unsigned, "entry", "entries")} unsigned`;
+  const by = keys.length === 0 ? "" : ` by ${keys.map((id) => plain(id.slice(0, KEY_CHARS))).join(", ")}`;
+  return `${entries}${by}${unsigned === 0 ? "" : `; ${counted(unsigned, "entry", "entries")} unsigned`}`;
 }
+
+/** As `fleet keys` prints them. */
+const KEY_CHARS = 16;
 
 export function renderFault(path: string, { line, problem }: ExportFault, { colors }: View): string {
   return `${colors.red("✗")} ${plain(path)} is damaged: line ${line}: ${plain(problem)}`;
