@@ -16,7 +16,6 @@ import {
   rmSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import type { RestoredStore } from "../../../shared/records/restored/restored-store.ts";
 import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
 import { readJson, syncFolder, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { readRecord } from "../../../shared/sdk/fleet-home.ts";
@@ -29,14 +28,14 @@ import { IDENTITY_FILE } from "../identity.ts";
 import { lockStore } from "../store-lock.ts";
 import { type FleetFolders, removeLocks } from "./backup.ts";
 import { type BackupManifest, STORE_FOLDER, verifiedManifest } from "./manifest.ts";
-import { type RestoreKeys, supersedeSigned } from "./signed-restore.ts";
+import { type RestoreKeys, type SignedRestore, supersedeSigned } from "./signed-restore.ts";
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 /** The readers of a store that is gone. */
 const READERS_FILE = "lock.mdb";
 
-export interface BackupRestored extends RestoredStore {
+export interface BackupRestored extends SignedRestore {
   readonly backup_at: string;
   readonly fleet: string | null;
 }
@@ -69,7 +68,7 @@ async function prepare(
   data: string,
   backupAt: string,
   keys: RestoreKeys,
-): Promise<RestoredStore> {
+): Promise<SignedRestore> {
   const prepared = preparedFolder(store);
   rmSync(prepared, { recursive: true, force: true });
   // From here on, no service begins an empty store, also after a failure.
@@ -93,7 +92,7 @@ function moveToPlace(store: string): void {
   rmSync(prepared, { recursive: true });
 }
 
-async function supersedeIn(folder: string, backupAt: string, keys: RestoreKeys): Promise<RestoredStore> {
+async function supersedeIn(folder: string, backupAt: string, keys: RestoreKeys): Promise<SignedRestore> {
   const store = await openStore(`lmdb:${folder}`);
   try {
     return await supersedeSigned(store, backupAt, keys);

@@ -1,4 +1,5 @@
 /** The first work on a restored store, signed if the store has signing keys: a restore is part of the history that signatures prove. */
+import { keyStateOf } from "../../../shared/protocol/signing-keys.ts";
 import { type RestoredStore, supersedeAll } from "../../../shared/records/restored/restored-store.ts";
 import { listSigningKeys } from "../../../shared/records/signing/key-record.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
@@ -10,19 +11,25 @@ import type { Store } from "../../../shared/store/store.ts";
 /** The key of the fleet into whose home the store is restored; a backup has none. */
 export type RestoreKeys = Pick<SigningOptions, "home" | "signingKeyFile">;
 
+export interface SignedRestore extends RestoredStore {
+  /** The ids of the signing keys in use. One of them may have been revoked after the backup: the store has lost that. */
+  readonly signing_keys: readonly string[];
+}
+
 export async function supersedeSigned(
   store: Store,
   backupAt: string,
   keys: RestoreKeys,
-): Promise<RestoredStore> {
+): Promise<SignedRestore> {
   const known = await store.read({ label: "signing_keys", deadlineMs: 5_000 }, listSigningKeys);
   const times = { backupAt, nowMs: Date.now() };
-  if (known.length === 0) return supersedeAll(store, times);
+  const signing_keys = known.filter((key) => keyStateOf(key) === "active").map(({ key_id }) => key_id);
+  if (known.length === 0) return { ...(await supersedeAll(store, times)), signing_keys };
   const log = createLogger({ service: "restore", level: "silent" });
   const context = { log, clock: systemClock, metrics: createMetrics({ ofProcess: false }) };
   const signing = await openSigning(context, store, { service: "restore", ...keys });
   try {
-    return await supersedeAll(signing.store, times);
+    return { ...(await supersedeAll(signing.store, times)), signing_keys };
   } finally {
     await signing.stop();
   }

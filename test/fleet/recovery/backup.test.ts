@@ -17,6 +17,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { sealedManifest } from "../../../services/standalone/backup/manifest.ts";
 import { usableNatsServer } from "../../../services/standalone/nats/binary.ts";
+import { signingKeyFrom } from "../../../shared/integrity/dsse.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
@@ -196,7 +197,9 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
     const { exit, out } = await callCli(["restore", join(folder, "one"), "--json"], {
       env: environment(home),
     });
-    expect([exit, JSON.parse(out)]).toMatchObject([0, { fleet: identity }]);
+    // The store had its key in use at the time of the backup. The new home makes another one.
+    const signing_keys = [signingKeyFrom(readFileSync(join(server.home, "signing-key.pem"), "utf8")).id];
+    expect([exit, JSON.parse(out)]).toMatchObject([0, { fleet: identity, signing_keys }]);
     const moved = await startFleet({ FLEET_GATEWAY_PORT: "0" }, { home });
     try {
       const reader = await moved.client("reader-1");
