@@ -27,7 +27,12 @@ import { POINT_FAILURES } from "../recovery-states.ts";
 import { removedSchema } from "../retention.ts";
 import { prunablePageSchema } from "../retention-queries.ts";
 import { SCRUB_KINDS } from "../scrub.ts";
-import { placedEnvelopeSchema, revokedKeySchema, signingKeyListSchema } from "../signing-keys.ts";
+import {
+  placedEnvelopeSchema,
+  revokedKeySchema,
+  rotatedKeysSchema,
+  signingKeyListSchema,
+} from "../signing-keys.ts";
 import type { AnsweredOp } from "../subjects.ts";
 import { listedTaskSchema, taskSchema } from "../task.ts";
 import { turnResultSchema } from "../turns.ts";
@@ -213,7 +218,7 @@ export const RESULT_SCHEMAS = {
   turn_event: turnResultSchema,
   prunable: prunablePageSchema,
   signing_keys: signingKeyListSchema,
-  key_rotate: signingKeyListSchema,
+  key_rotate: rotatedKeysSchema,
   key_revoke: revokedKeySchema,
   ...ARTIFACT_RESULT_SCHEMAS,
   queue_status: queueSchema,

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { REST_ROUTES } from "../../../shared/protocol/rest/routes.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { newRestClient, ownRestClient, type RestClient } from "../../harness/rest-client.ts";
-import { listedCheckpoint, REST_STATE as STATE, writeOverRest } from "./rest-checkpoints.ts";
+import { REST_STATE as STATE, writeOverRest } from "./rest-checkpoints.ts";
 
 type Json = Record<string, unknown>;
 
@@ -94,7 +94,7 @@ describe("checkpoints", () => {
     expect(second.body.checkpoints).toHaveLength(1);
     expect(second.body).not.toHaveProperty("cursor");
     const latest = await agent.get("/tasks/history-1/checkpoints/latest");
-    expect(listedCheckpoint(latest.body.checkpoint as Json)).toEqual(checkpoints[0]);
+    expect(latest.body.checkpoint).toEqual(checkpoints[0]);
   });
 
   test("listCheckpoints, searchCheckpoints and listCheckpointsOfAgent find it, also right after the write", async () => {
@@ -103,10 +103,10 @@ describe("checkpoints", () => {
       `/search?text=zebra&wait_for=${position}`,
       `/checkpoints?task_id=search-1&wait_for=${position}`,
     ])
-      expect((await agent.get(path)).body.checkpoints).toEqual([listedCheckpoint(checkpoint as Json)]);
+      expect((await agent.get(path)).body.checkpoints).toEqual([checkpoint]);
     await expect
       .poll(async () => (await agent.get("/agents/coder-1/checkpoints?limit=100")).body.checkpoints)
-      .toContainEqual(listedCheckpoint(checkpoint as Json));
+      .toContainEqual(checkpoint);
   });
 });
 
@@ -273,7 +273,7 @@ describe("recovery", () => {
   test("getRecoveryPoint, recoverTask and listRecoveries", async () => {
     const { checkpoint } = await write("recover-1");
     expect((await agent.get("/tasks/recover-1/recovery")).body).toMatchObject({
-      checkpoint: listedCheckpoint(checkpoint as Json),
+      checkpoint: checkpoint,
       reason: null,
     });
     expect(await agent.post("/tasks/recover-1/recover", {})).toMatchObject({ status: 403 });

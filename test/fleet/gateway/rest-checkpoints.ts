@@ -20,9 +20,3 @@ export async function writeOverRest(by: RestClient, task: string, more: Json = {
     .toBe(201);
   return answer.body;
 }
-
-/** A checkpoint as lists have it: without its signature, which only reads of a single one verify. */
-export function listedCheckpoint({ compliance, ...rest }: Json): Json {
-  const { signature: _signature, ...others } = compliance as Json;
-  return { ...rest, compliance: others };
-}
