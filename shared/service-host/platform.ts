@@ -32,7 +32,7 @@ import {
   type platformFields,
   storeFolder,
 } from "./service-settings.ts";
-import { openSigning } from "./signing.ts";
+import { openSigning } from "./signing/signing.ts";
 import { endOfStore } from "./silent-store.ts";
 import { startStreamInspection } from "./stream-inspection.ts";
 

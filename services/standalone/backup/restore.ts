@@ -19,7 +19,7 @@ import { dirname, join } from "node:path";
 import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
 import { readJson, syncFolder, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { readRecord } from "../../../shared/sdk/fleet-home.ts";
-import type { SigningOptions } from "../../../shared/service-host/signing.ts";
+import type { SigningOptions } from "../../../shared/service-host/signing/signing.ts";
 import { DATA_FILE } from "../../../shared/store/lmdb/environment-copy.ts";
 import { preparedFolder } from "../../../shared/store/lmdb/prepared-restore.ts";
 import { openStore } from "../../../shared/store/open.ts";

@@ -5,7 +5,7 @@ import { listSigningKeys } from "../../../shared/records/signing/key-record.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
-import { openSigning, type SigningOptions } from "../../../shared/service-host/signing.ts";
+import { openSigning, type SigningOptions } from "../../../shared/service-host/signing/signing.ts";
 import type { Store } from "../../../shared/store/store.ts";
 
 /** The key of the fleet into whose home the store is restored; a backup has none. */

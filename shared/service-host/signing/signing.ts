@@ -3,28 +3,28 @@
  * effect without a restart. Several processes may share one file.
  */
 import { join } from "node:path";
-import type { SigningKey } from "../integrity/dsse.ts";
-import { FleetError } from "../protocol/errors.ts";
-import { keyStateOf } from "../protocol/signing-keys.ts";
-import { systemKeys } from "../records/kv/keyspace.ts";
-import { wasAdded } from "../records/signing/key-history.ts";
-import { areSignaturesRequired, findSigningKey } from "../records/signing/key-record.ts";
+import type { SigningKey } from "../../integrity/dsse.ts";
+import { FleetError } from "../../protocol/errors.ts";
+import { keyStateOf } from "../../protocol/signing-keys.ts";
+import { systemKeys } from "../../records/kv/keyspace.ts";
+import { wasAdded } from "../../records/signing/key-history.ts";
+import { areSignaturesRequired, findSigningKey } from "../../records/signing/key-record.ts";
 import {
   addSigningKey,
   addSuccessor,
   findSuccessor,
   retireSigningKey,
   serviceActor,
-} from "../records/signing/key-registry.ts";
+} from "../../records/signing/key-registry.ts";
 import {
   type CommitSigner,
   KeyOutOfUse,
   signedStore,
   transactAsLast,
-} from "../records/signing/signed-store.ts";
-import type { ServiceContext, Stop } from "../runtime/process/service.ts";
-import { exitCodes, refusedStart, StartupError } from "../runtime/process/startup.ts";
-import type { Store, Tx } from "../store/store.ts";
+} from "../../records/signing/signed-store.ts";
+import type { ServiceContext, Stop } from "../../runtime/process/service.ts";
+import { exitCodes, refusedStart, StartupError } from "../../runtime/process/startup.ts";
+import type { Store, Tx } from "../../store/store.ts";
 import { SigningKeyFile } from "./signing-key-file.ts";
 
 const OFF = "off";

@@ -3,26 +3,26 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { newSigningKeyPem, signingKeyFrom } from "../../../shared/integrity/dsse.ts";
-import { keyStateOf, type SigningKeyRecord } from "../../../shared/protocol/signing-keys.ts";
-import { systemKeys } from "../../../shared/records/kv/keyspace.ts";
-import { listSigningKeys } from "../../../shared/records/signing/key-record.ts";
+import { newSigningKeyPem, signingKeyFrom } from "../../../../shared/integrity/dsse.ts";
+import { keyStateOf, type SigningKeyRecord } from "../../../../shared/protocol/signing-keys.ts";
+import { systemKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { listSigningKeys } from "../../../../shared/records/signing/key-record.ts";
 import {
   addSigningKey,
   requestRotation,
   retireSigningKey,
   revokeSigningKey,
   serviceActor,
-} from "../../../shared/records/signing/key-registry.ts";
-import { transactAsLast } from "../../../shared/records/signing/signed-store.ts";
-import { systemClock } from "../../../shared/runtime/clock.ts";
-import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
-import { openSigning, type Signing } from "../../../shared/service-host/signing.ts";
-import { SigningKeyFile } from "../../../shared/service-host/signing-key-file.ts";
-import { testLog } from "../../harness/processes/nats.ts";
-import { create, OPERATOR, openTestRecords, type TestRecords } from "../../harness/records/records.ts";
-import { findingsOf, scrub } from "../../harness/records/scrub.ts";
-import { repositoryOn, WRITING } from "../../harness/records/signed.ts";
+} from "../../../../shared/records/signing/key-registry.ts";
+import { transactAsLast } from "../../../../shared/records/signing/signed-store.ts";
+import { systemClock } from "../../../../shared/runtime/clock.ts";
+import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
+import { openSigning, type Signing } from "../../../../shared/service-host/signing/signing.ts";
+import { SigningKeyFile } from "../../../../shared/service-host/signing/signing-key-file.ts";
+import { testLog } from "../../../harness/processes/nats.ts";
+import { create, OPERATOR, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
+import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
+import { repositoryOn, WRITING } from "../../../harness/records/signed.ts";
 
 const WAIT = { timeout: 30_000 };
 const change = () => ({ actor: serviceActor("test"), nowMs: Date.now() });

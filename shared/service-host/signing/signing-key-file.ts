@@ -4,9 +4,9 @@
  */
 import { readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { newSigningKeyPem, type SigningKey, signingKeyFrom } from "../integrity/dsse.ts";
-import { exitCodes, StartupError } from "../runtime/process/startup.ts";
-import { syncFolder, writeOnce } from "../runtime/process/whole-file.ts";
+import { newSigningKeyPem, type SigningKey, signingKeyFrom } from "../../integrity/dsse.ts";
+import { exitCodes, StartupError } from "../../runtime/process/startup.ts";
+import { syncFolder, writeOnce } from "../../runtime/process/whole-file.ts";
 
 /** Read by others, or written by a group. A group may read: container platforms mount secrets so. */
 const EXPOSED = 0o027;
