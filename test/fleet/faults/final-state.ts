@@ -18,9 +18,11 @@ import { isOffer, readOutbox, readTransitions } from "../../../shared/records/ou
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { decodeHead } from "../../../shared/records/task/head.ts";
 import { viewOf } from "../../../shared/records/task/task-view.ts";
+import { SigningKeyFile } from "../../../shared/service-host/signing/signing-key-file.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import type { Reader, Store } from "../../../shared/store/store.ts";
 import { scrub } from "../../harness/records/scrub.ts";
+import { storeSignedBy } from "../../harness/records/signed.ts";
 import {
   type DeadLetter,
   type Entry,
@@ -36,13 +38,14 @@ const TASKS_MAX = 10_000;
 const OUTBOX_MAX = 1_000;
 const CONCURRENCY = 32;
 
-/** Reads the store; no service may have it open. */
+/** Reads the store; no service may have it open. The acts of the scrub are signed with the key of the services. */
 export async function readStore(
   url: string,
+  signingKey: string,
 ): Promise<
   Omit<FinalState, "events" | "alerts" | "dead" | "exits"> & { readonly unpublished: FleetEvent[] }
 > {
-  const store = await openStore(url);
+  const store = storeSignedBy(await openStore(url), new SigningKeyFile(signingKey).read());
   try {
     const repository = new CheckpointRepository({
       store,

@@ -120,7 +120,7 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
     const history = pairedHistory(readHistory(folders.history));
     await fleet.close();
     const streams = await readStreams(fleet.bus);
-    const { unpublished, ...stored } = await readStore(storeUrl);
+    const { unpublished, ...stored } = await readStore(storeUrl, folders.signingKey);
     const finalState = { ...stored, ...streams, events: [...streams.events, ...unpublished] };
     const kills = [...faults.kills, ...fleet.killsAtPoints.map(({ at }) => at)];
     const { heartbeats } = fleet.heartbeatRecorder;

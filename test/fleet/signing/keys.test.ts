@@ -117,15 +117,11 @@ test("a key without a running holder is named, and the others are replaced", {
   const store = await openStore(`lmdb:${join(server.home, "store")}?shared`);
   await register(storeSignedBy(store, gone), gone);
   await store.close({ drainMs: 5_000 });
-  const { exit, out, err } = await fleet("keys", "rotate", "--timeout", "8s", "--json");
+  // As long as the holder of the other key may need on a busy machine.
+  const { exit, err } = await fleet("keys", "rotate", "--timeout", "10s", "--json");
   expect({ exit, err }).toMatchObject({ exit: 69, err: expect.stringContaining(gone.id) as string });
-  const keys: { key_id: string; state: string }[] = JSON.parse(out).keys;
-  const stateOf = Object.fromEntries(keys.map(({ key_id, state }) => [key_id, state]));
-  expect(stateOf).toMatchObject({
-    [first]: "retired",
-    [gone.id]: "active",
-    [await keyAfter(first)]: "active",
-  });
+  const second = await keyAfter(first);
+  expect(await states()).toMatchObject({ [first]: "retired", [gone.id]: "active", [second]: "active" });
   await json("keys", "revoke", gone.id, "--reason", "lost");
   expect(await states()).toMatchObject({ [gone.id]: "revoked" });
 });

@@ -87,13 +87,14 @@ export type Program = (
 
 /** The environment of every service. */
 const serviceEnvironment = (
-  { storeUrl, retention, policyFile, access }: FleetSetup,
+  { storeUrl, retention, policyFile, folders, access }: FleetSetup,
   url: string,
 ): Record<string, string> => ({
   FLEET_URL: url,
   FLEET_STORE: storeUrl,
   ...(access === undefined && { FLEET_AUTH: "off" }),
   FLEET_POLICY: policyFile,
+  FLEET_SIGNING_KEY: folders.signingKey,
   FLEET_AGENT_TYPES: [WORKER, HEALTHY_TYPE, LAUNCHED].join(),
   // Short, so that a round has many finalizations by the fleet itself.
   FLEET_FINALIZE_DRAFTS_AFTER: "3s",

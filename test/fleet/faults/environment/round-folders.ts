@@ -6,6 +6,7 @@ import { execFileSync } from "node:child_process";
 import { closeSync, cpSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { SigningKeyFile } from "../../../../shared/service-host/signing/signing-key-file.ts";
 
 export interface RoundFolders {
   readonly root: string;
@@ -13,6 +14,8 @@ export interface RoundFolders {
   readonly data: string;
   readonly history: string;
   readonly logs: string;
+  /** The file of the key with which all services sign. */
+  readonly signingKey: string;
   /** Fills the small disk. Throws when the data folder is on the machine's disk. */
   fill(): void;
   free(): void;
@@ -51,6 +54,8 @@ export function openRoundFolders(o: { readonly smallDisk: boolean }): RoundFolde
     mkdirSync(join(root, name));
     return join(root, name);
   }) as [string, string, string];
+  const key = new SigningKeyFile(join(root, "signing-key.pem"));
+  key.create();
   const ballast = join(data, "ballast");
   let isMounted = false;
   if (o.smallDisk) {
@@ -67,6 +72,7 @@ export function openRoundFolders(o: { readonly smallDisk: boolean }): RoundFolde
     data,
     history,
     logs,
+    signingKey: key.path,
     fill() {
       if (!isMounted) throw new Error("the machine's disk is never filled");
       const fd = openSync(ballast, "w");
