@@ -115,15 +115,13 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     closers.add("store", storeEnd.close);
     const format = await openedFormat(opened, options.storeUrl);
     logRestore(format, log);
+    const instance = instanceName();
+    const connect = () => connectedBus(options, instance, format, log);
+    const { bus, backgroundBus } = await openBuses(connect, closers);
+    await proveBus(bus, options, log);
+    await requireNewestEvent(opened, bus, options.storeUrl);
     const { store, stop: stopSigning } = await openSigning(context, opened, options);
     closers.add("signing key", stopSigning);
-    const instance = instanceName();
-    const bus = await connectedBus(options, instance, format, log);
-    closers.add("bus", () => bus.close());
-    const backgroundBus = await connectedBus(options, instance, format, log);
-    closers.add("background bus", () => backgroundBus.close());
-    await proveBus(bus, options, log);
-    await requireNewestEvent(store, bus, options.storeUrl);
     const inspection = startStreamInspection({ ...context, buses: [bus, backgroundBus] });
     closers.add("stream inspection", inspection.stop);
     const disk = openDisks(options, context);
@@ -256,6 +254,15 @@ function storeProblem(error: unknown, storeUrl: string, usualHint: string): unkn
     hint: hint ?? usualHint,
     cause: error,
   });
+}
+
+/** Two connections, so that work in the background does not delay answers. */
+async function openBuses(connect: () => Promise<Bus>, closers: Closers) {
+  const bus = await connect();
+  closers.add("bus", () => bus.close());
+  const backgroundBus = await connect();
+  closers.add("background bus", () => backgroundBus.close());
+  return { bus, backgroundBus };
 }
 
 async function connectedBus(

@@ -46,7 +46,10 @@ export interface Signing {
   readonly stop: Stop;
 }
 
-/** Throws StartupError for a key that cannot be used, and without a key if the store requires signatures. */
+/**
+ * Commits the registration of a new key, so a store that may yet be refused comes first. Throws StartupError for a key that cannot be used, and without
+ * a key if the store requires signatures.
+ */
 export async function openSigning(
   context: ServiceContext,
   store: Store,

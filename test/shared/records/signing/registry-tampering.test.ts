@@ -21,13 +21,7 @@ import {
   storeSignedBy,
   WRITING,
 } from "../../../harness/records/signed.ts";
-import {
-  overwrite,
-  type Rows,
-  revokedByOther,
-  rowIn,
-  signatureCodes,
-} from "../../../harness/records/tampering.ts";
+import { overwrite, type Rows, revokedByOther, rowIn, signatureCodes } from "./tampered-store.ts";
 
 const HOUR_MS = 3_600_000;
 

@@ -18,13 +18,7 @@ import {
   storeOfThief,
   WRITING,
 } from "../../../harness/records/signed.ts";
-import {
-  overwrite,
-  type Rows,
-  revokedByOther,
-  rowIn,
-  signatureCodes,
-} from "../../../harness/records/tampering.ts";
+import { overwrite, type Rows, revokedByOther, rowIn, signatureCodes } from "./tampered-store.ts";
 
 const TASK = "task-1";
 const HOUR_MS = 3_600_000;

@@ -1,9 +1,16 @@
 /** The store of signed records as a program changes it that can write to it, and what the scrub says then. */
-import type { Revocation } from "../../../shared/records/signing/key-registry.ts";
-import { revokeSigningKey, serviceActor } from "../../../shared/records/signing/key-registry.ts";
-import type { Bytes, Store } from "../../../shared/store/store.ts";
-import { findingsOf, scrub } from "./scrub.ts";
-import { newKey, register, repositoryOn, type SignedRecords, storeSignedBy, WRITING } from "./signed.ts";
+import type { Revocation } from "../../../../shared/records/signing/key-registry.ts";
+import { revokeSigningKey, serviceActor } from "../../../../shared/records/signing/key-registry.ts";
+import type { Bytes, Store } from "../../../../shared/store/store.ts";
+import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
+import {
+  newKey,
+  register,
+  repositoryOn,
+  type SignedRecords,
+  storeSignedBy,
+  WRITING,
+} from "../../../harness/records/signed.ts";
 
 /** null: the row is removed. */
 export type Rows = readonly (readonly [Bytes, Bytes | null])[];
