@@ -37,6 +37,7 @@ import { endOfStore } from "./silent-store.ts";
 import { startStreamInspection } from "./stream-inspection.ts";
 
 const CHECK_MS = 1_500;
+const START_STORE = "start the store, or check FLEET_STORE";
 
 export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "opsPort"> {
   /** null: this process or thread has no operations port. */
@@ -119,7 +120,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     const connect = () => connectedBus(options, instance, format, log);
     const { bus, backgroundBus } = await openBuses(connect, closers);
     await proveBus(bus, options, log);
-    await requireNewestEvent(opened, bus, options.storeUrl);
+    await refuseOlderCopy(opened, bus, options.storeUrl);
     const { store, stop: stopSigning } = await openSigning(context, opened, options);
     closers.add("signing key", stopSigning);
     const inspection = startStreamInspection({ ...context, buses: [bus, backgroundBus] });
@@ -238,7 +239,16 @@ async function openedFormat(store: Store, storeUrl: string): Promise<Format> {
   } catch (error) {
     if (error instanceof FleetError && STATED_REFUSALS.has(error.code))
       throw refusedStart(error, { store: storeUrl });
-    throw storeProblem(error, storeUrl, "start the store, or check FLEET_STORE");
+    throw storeProblem(error, storeUrl, START_STORE);
+  }
+}
+
+/** The store may have become unavailable since it was opened. */
+async function refuseOlderCopy(store: Store, bus: Bus, storeUrl: string): Promise<void> {
+  try {
+    await requireNewestEvent(store, bus, storeUrl);
+  } catch (error) {
+    throw storeProblem(error, storeUrl, START_STORE);
   }
 }
 
