@@ -53,7 +53,11 @@ test(
       /the store lacks the newest event of the bus: it is an older copy.*event=\S*task-1.*fleet restore --restored-at/s,
     );
     const restored = await callCli(["restore", "--restored-at", restoredAt, "--json"], {
-      env: { FLEET_HOME: fleet.home, FLEET_STORE: `lmdb:${store}` },
+      env: {
+        ...{ FLEET_HOME: fleet.home, FLEET_STORE: `lmdb:${store}` },
+        // The store began with signatures, and this call names no home of its own.
+        FLEET_SIGNING_KEY: join(fleet.home, "signing-key.pem"),
+      },
     });
     expect({ exit: restored.exit, err: restored.err }).toEqual({ exit: 0, err: "" });
     await fleet.start();
