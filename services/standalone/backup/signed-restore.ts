@@ -1,7 +1,11 @@
 /** The first work on a restored store, signed if the store has signing keys: a restore is part of the history that signatures prove. */
-import { keyStateOf } from "../../../shared/protocol/signing-keys.ts";
+import { systemKeys } from "../../../shared/records/kv/keyspace.ts";
 import { type RestoredStore, supersedeAll } from "../../../shared/records/restored/restored-store.ts";
-import { listSigningKeys } from "../../../shared/records/signing/key-record.ts";
+import {
+  areSignaturesRequired,
+  isKeyInUse,
+  listSigningKeys,
+} from "../../../shared/records/signing/key-record.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
@@ -21,10 +25,18 @@ export async function supersedeSigned(
   backupAt: string,
   keys: RestoreKeys,
 ): Promise<SignedRestore> {
-  const known = await store.read({ label: "signing_keys", deadlineMs: 5_000 }, listSigningKeys);
+  const { known, mustSign } = await store.read(
+    { label: "signing_keys", deadlineMs: 5_000 },
+    async (reader) => {
+      const { rows } = await reader.getRange(systemKeys.signingKeys(), { limit: 1 });
+      const known = await listSigningKeys(reader);
+      // A store whose records of keys are damaged or lost has them nevertheless.
+      return { known, mustSign: rows.length > 0 || (await areSignaturesRequired(reader)) };
+    },
+  );
   const times = { backupAt, nowMs: Date.now() };
-  const signing_keys = known.filter((key) => keyStateOf(key) === "active").map(({ key_id }) => key_id);
-  if (known.length === 0) return { ...(await supersedeAll(store, times)), signing_keys };
+  const signing_keys = known.filter(isKeyInUse).map(({ key_id }) => key_id);
+  if (!mustSign) return { ...(await supersedeAll(store, times)), signing_keys };
   const log = createLogger({ service: "restore", level: "silent" });
   const context = { log, clock: systemClock, metrics: createMetrics({ ofProcess: false }) };
   const signing = await openSigning(context, store, { service: "restore", ...keys });

@@ -5,6 +5,7 @@ import { judgeEntry, type SignedFacts } from "../../integrity/commit-signature.t
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import type { CheckpointSignature } from "../../protocol/signing-keys.ts";
 import type { Bytes, Reader } from "../../store/store.ts";
+import { trailPlace } from "../audit/trail-place.ts";
 import { decode } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { areSignaturesRequired } from "./key-record.ts";
@@ -31,8 +32,8 @@ async function signatureOf(
 ): Promise<CheckpointSignature | null> {
   const { checkpoint_id: id, task_id: task, version } = checkpoint.metadata;
   const { event_log_ref: ref, hash } = checkpoint.compliance;
-  const seq = Number(ref.slice(ref.lastIndexOf("#") + 1));
-  if (!Number.isSafeInteger(seq) || seq < 1) return null;
+  const seq = trailPlace(ref, tenant, task);
+  if (seq === null) return (await areSignaturesRequired(reader)) ? LOST : null;
   const keys = tenantKeys(tenant);
   const [[value, previous], [signature], isRequired] = await Promise.all([
     reader.getMany([keys.audit(task, seq), keys.audit(task, seq - 1)]),

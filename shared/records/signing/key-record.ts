@@ -1,6 +1,6 @@
 /** Reads the records of signing keys. */
 import { LIMITS } from "../../protocol/limits.ts";
-import type { SigningKeyRecord } from "../../protocol/signing-keys.ts";
+import { keyStateOf, type SigningKeyRecord } from "../../protocol/signing-keys.ts";
 import type { Bytes, Reader } from "../../store/store.ts";
 import { decodeChecked } from "../kv/codec.ts";
 import { systemKeys } from "../kv/keyspace.ts";
@@ -17,12 +17,6 @@ export interface StoredSigningKey extends SigningKeyRecord {
 /** The number of the entry that states that every entry of the store is signed. */
 export const signaturesRequiredKey = (): Bytes => systemKeys.meta("signatures_required");
 
-/** null: it is not registered. Throws for a damaged record. */
-export async function readSigningKey(reader: Reader, id: string): Promise<StoredSigningKey | null> {
-  const value = await reader.get(systemKeys.signingKey(id));
-  return value === undefined ? null : decodeSigningKey(value);
-}
-
 export function decodeSigningKey(value: Bytes): StoredSigningKey {
   return decodeChecked<StoredSigningKey>(value);
 }
@@ -30,6 +24,11 @@ export function decodeSigningKey(value: Bytes): StoredSigningKey {
 /** null: it is not registered, or its record is damaged, which the scrub reports. */
 export async function findSigningKey(reader: Reader, id: string): Promise<StoredSigningKey | null> {
   return readable(await reader.get(systemKeys.signingKey(id)));
+}
+
+/** Whether new signatures may be made with the key. */
+export function isKeyInUse(record: StoredSigningKey | null): record is StoredSigningKey {
+  return record !== null && keyStateOf(record) === "active";
 }
 
 /** All keys, in the order of their ids, without damaged records. */

@@ -6,18 +6,20 @@ import type { SigningKey } from "../../integrity/dsse.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import { KEY_PURPOSE, keyStateOf, REQUIRED, type RevocationReason } from "../../protocol/signing-keys.ts";
+import { KEY_PURPOSE, REQUIRED, type RevocationReason } from "../../protocol/signing-keys.ts";
 import type { TenantAct } from "../../protocol/tenant-audit.ts";
 import type { Reader, Tx } from "../../store/store.ts";
 import type { AuditActor } from "../audit/audit.ts";
 import { type AuditedAct, appendTenantAudit } from "../audit/tenant-audit.ts";
-import { encodeChecked } from "../kv/codec.ts";
+import { decode, encodeChecked } from "../kv/codec.ts";
+import type { Format } from "../kv/format.ts";
 import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import { tenantAfter } from "../kv/tenants.ts";
 import { signedBy } from "./commit-signing.ts";
 import { keySubject } from "./key-facts.ts";
 import {
   findSigningKey,
+  isKeyInUse,
   listSigningKeys,
   type StoredSigningKey,
   signaturesRequiredKey,
@@ -96,7 +98,7 @@ export async function findSuccessor(
   isHeld: Succession["isHeld"],
 ): Promise<string | null> {
   const successor = (await listSigningKeys(reader)).find(
-    (key) => key.replaces === before && keyStateOf(key) === "active" && isHeld(key.key_id),
+    (key) => key.replaces === before && isKeyInUse(key) && isHeld(key.key_id),
   );
   return successor?.key_id ?? null;
 }
@@ -104,7 +106,7 @@ export async function findSuccessor(
 /** Ends the use of a key for new signatures. */
 export async function retireSigningKey(tx: Tx, id: string, { actor, nowMs }: KeyChange): Promise<void> {
   const record = await requireKey(tx, id);
-  if (keyStateOf(record) !== "active") return;
+  if (!isKeyInUse(record)) return;
   // Commits until now may have been signed by clocks ahead of this one. Later ones are refused in their transaction.
   const not_after = new Date(nowMs + LIMITS.clock_skew_ms_max).toISOString();
   const retired = { ...record, not_after };
@@ -115,7 +117,7 @@ export async function retireSigningKey(tx: Tx, id: string, { actor, nowMs }: Key
 /** Requests that the holder of an active key goes over to a new one. */
 export async function requestRotation(tx: Tx, id: string, { actor, nowMs }: KeyChange): Promise<void> {
   const record = await requireKey(tx, id);
-  if (keyStateOf(record) !== "active" || record.rotation_requested_at !== null) return;
+  if (!isKeyInUse(record) || record.rotation_requested_at !== null) return;
   await audited(tx, "key_rotate", { actor, nowMs }, { key_id: id });
   write(tx, { ...record, rotation_requested_at: new Date(nowMs).toISOString() });
 }
@@ -139,14 +141,18 @@ export async function revokeSigningKey(
   const record = await requireKey(tx, keyId);
   const revokedAt = since ?? new Date(nowMs + LIMITS.clock_skew_ms_max).toISOString();
   // A key that is no longer in use is replaced, and the transaction repeated.
-  if (signedBy(tx).signed_by === keyId && keyStateOf(record) === "active")
-    throw new FleetError("CONFLICT", "the service signs with this key itself, and could not replace it", {
-      details: {
-        key_id: keyId,
-        setting: "FLEET_SIGNING_KEY",
-        next: "replace the file of the key, and repeat",
+  if (signedBy(tx).signed_by === keyId && isKeyInUse(record))
+    throw new FleetError(
+      "UNAVAILABLE",
+      "the service signs with this key itself, and has not replaced it yet",
+      {
+        details: {
+          key_id: keyId,
+          setting: "FLEET_SIGNING_KEY",
+          next: "repeat; if the log says that the key cannot be replaced, first replace its file",
+        },
       },
-    });
+    );
   if (record.revoked_at !== null && Date.parse(record.revoked_at) <= Date.parse(revokedAt)) return record;
   const revoked = { ...record, revoked_at: revokedAt, revoked_reason: reason };
   const seq = await audited(tx, "key_revoke", { actor, nowMs }, keySubject("key_revoke", revoked));
@@ -184,11 +190,16 @@ async function audited(
   return (await appendTenantAudit(tx, DEFAULT_TENANT, [{ action, actor, at, subject }]))!.seq;
 }
 
-/** Whether nothing was ever audited in the store. */
+/**
+ * Whether nothing was ever audited in the store. One that an older version has begun is not new: its services may still run and write without signatures
+ * while those of this version replace them.
+ */
 async function isNew(tx: Tx): Promise<boolean> {
-  const [chain, tasks] = await tx.getMany([
+  const [format, chain, tasks] = await tx.getMany([
+    systemKeys.meta("format"),
     tenantKeys(DEFAULT_TENANT).tenantChain(),
     systemKeys.count("tasks"),
   ]);
+  if (format === undefined || decode<Format>(format).created_at === undefined) return false;
   return chain === undefined && tasks === undefined && (await tenantAfter(tx, DEFAULT_TENANT)) === null;
 }

@@ -2,14 +2,13 @@
 import { FleetError, invalid } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
-import {
-  keyStateOf,
-  type RevokedKey,
-  type RotatedKeys,
-  type SigningKeyList,
-  type SigningKeyRecord,
+import type {
+  RevokedKey,
+  RotatedKeys,
+  SigningKeyList,
+  SigningKeyRecord,
 } from "../../protocol/signing-keys.ts";
-import type { Reader, Store } from "../../store/store.ts";
+import type { Store } from "../../store/store.ts";
 import { principalActor } from "../audit/audit.ts";
 import type { TenantCaller } from "../audit/tenant-audit.ts";
 import { systemKeys } from "../kv/keyspace.ts";
@@ -17,6 +16,7 @@ import type { Transactions } from "../kv/transactions.ts";
 import {
   areSignaturesRequired,
   findSigningKey,
+  isKeyInUse,
   listSigningKeys,
   type StoredSigningKey,
 } from "./key-record.ts";
@@ -48,7 +48,7 @@ export class SigningKeys {
   async rotate(by: TenantCaller, { key_id: id }: QueryParams<"key_rotate">): Promise<RotatedKeys> {
     requireDefaultTenant(by);
     const { value } = await this.#transactions.transact("key_rotate", async (tx) => {
-      const active = (await listSigningKeys(tx)).filter((key) => keyStateOf(key) === "active");
+      const active = (await listSigningKeys(tx)).filter(isKeyInUse);
       const wanted = active.filter(({ key_id }) => id === undefined || key_id === id);
       if (wanted.length === 0) throw noneActive(id);
       for (const { key_id } of wanted) await requestRotation(tx, key_id, this.#change(by));
@@ -78,7 +78,7 @@ export class SigningKeys {
   /** Resolves when the key is no longer in use, and at the latest after {@link REPLACED_WITHIN_MS}. */
   async #replaced(by: TenantCaller, id: string): Promise<void> {
     const { value: isActive } = await this.#transactions.transact("key_rotate", async (tx) => {
-      if (!(await isInUse(tx, id))) return false;
+      if (!isKeyInUse(await findSigningKey(tx, id))) return false;
       await requestRotation(tx, id, this.#change(by));
       return true;
     });
@@ -87,7 +87,7 @@ export class SigningKeys {
     const key = systemKeys.signingKey(id);
     while (!signal.aborted) {
       const seen = await this.#transactions.read("signing_key", async (reader) =>
-        (await isInUse(reader, id)) ? { value: await reader.get(key) } : null,
+        isKeyInUse(await findSigningKey(reader, id)) ? { value: await reader.get(key) } : null,
       );
       if (seen === null) return;
       await this.#store.changed(key, seen.value, { signal, pollMs: POLL_MS });
@@ -97,11 +97,6 @@ export class SigningKeys {
   #change({ caller }: TenantCaller): KeyChange {
     return { actor: principalActor(caller), nowMs: this.#now() };
   }
-}
-
-async function isInUse(reader: Reader, id: string): Promise<boolean> {
-  const key = await findSigningKey(reader, id);
-  return key !== null && keyStateOf(key) === "active";
 }
 
 function shown({ entries: _entries, ...key }: StoredSigningKey): SigningKeyRecord {

@@ -5,10 +5,10 @@
 import { join } from "node:path";
 import type { SigningKey } from "../../integrity/dsse.ts";
 import { FleetError } from "../../protocol/errors.ts";
-import { keyStateOf } from "../../protocol/signing-keys.ts";
 import { systemKeys } from "../../records/kv/keyspace.ts";
+import { asFleetError } from "../../records/kv/store-errors.ts";
 import { wasAdded } from "../../records/signing/key-history.ts";
-import { areSignaturesRequired, findSigningKey } from "../../records/signing/key-record.ts";
+import { areSignaturesRequired, findSigningKey, isKeyInUse } from "../../records/signing/key-record.ts";
 import {
   addSigningKey,
   addSuccessor,
@@ -67,9 +67,17 @@ export async function openSigning(
   const file = new SigningKeyFile(named);
   if (home !== undefined) file.create();
   const holder = new SigningKeyHolder(context, store, { service, file, key: file.read() });
-  await holder.obtain().catch((error: unknown) => {
-    throw error instanceof FleetError ? refusedStart(error, { setting: "FLEET_SIGNING_KEY" }) : error;
-  });
+  try {
+    await holder.obtain();
+  } catch (cause) {
+    if (cause instanceof StartupError) throw cause;
+    const error = asFleetError(cause);
+    if (error.code !== "CORRUPT" || (await store.read(WRITE, areSignaturesRequired)))
+      throw refusedStart(error, { setting: "FLEET_SIGNING_KEY" });
+    // A damaged chain of the default tenant must not end the work of all tasks.
+    context.log.error({ error }, "commits are not signed: the signing key cannot be registered");
+    return { store, stop: async () => {} };
+  }
   const stop = holder.follow();
   return { store: signedStore(store, holder), stop };
 }
@@ -140,18 +148,21 @@ class SigningKeyHolder implements CommitSigner {
 
   /** A key whose record is lost or damaged is out of use: it may have been revoked. */
   async #standingOf({ id }: SigningKey): Promise<Standing> {
-    const value = await this.#store.read(WRITE, (reader) => reader.get(systemKeys.signingKey(id)));
-    if (value === undefined) {
-      if (!(await wasAdded(this.#store, WRITE, id))) return "new";
-      this.#context.log.error({ key_id: id }, "the registry has lost the record of the signing key");
-      return "out_of_use";
-    }
-    return (await this.#isInUse(id)) ? "in_use" : "out_of_use";
+    const seen = await this.#registered(id);
+    if (seen !== "new" || !(await wasAdded(this.#store, WRITE, id))) return seen;
+    // Another service with the same file may have registered the key after the first look.
+    const again = await this.#registered(id);
+    if (again !== "new") return again;
+    this.#context.log.error({ key_id: id }, "the registry has lost the record of the signing key");
+    return "out_of_use";
   }
 
-  async #isInUse(id: string): Promise<boolean> {
-    const record = await this.#store.read(WRITE, (reader) => findSigningKey(reader, id));
-    return record !== null && keyStateOf(record) === "active";
+  /** `new`: the registry has no record of the key. */
+  async #registered(id: string): Promise<Standing> {
+    return this.#store.read(WRITE, async (reader) => {
+      if ((await reader.get(systemKeys.signingKey(id))) === undefined) return "new";
+      return isKeyInUse(await findSigningKey(reader, id)) ? "in_use" : "out_of_use";
+    });
   }
 
   async #signing<T>(key: SigningKey, body: (tx: Tx) => Promise<T>): Promise<T> {
@@ -172,7 +183,7 @@ class SigningKeyHolder implements CommitSigner {
   async #succeed(before: SigningKey, { isInUse }: { readonly isInUse: boolean }): Promise<void> {
     const isHeld = (id: string) => this.#file.find(id) !== null;
     const known = await this.#store.read(WRITE, (reader) => findSuccessor(reader, before.id, isHeld));
-    const id = known ?? (await this.#addSuccessor(before, { isInUse, isHeld }));
+    const id = await this.#successor(before, { known, isInUse, isHeld });
     // Another process of the same file was first.
     if (id === null) return this.obtain();
     const key = this.#file.find(id);
@@ -189,11 +200,12 @@ class SigningKeyHolder implements CommitSigner {
     this.#use(key);
   }
 
-  /** null: `before` is no longer in use. */
-  async #addSuccessor(
+  /** Ends the use of `before`, if it is in use. null: another process has ended it. */
+  async #successor(
     before: SigningKey,
-    { isInUse, isHeld }: { readonly isInUse: boolean; readonly isHeld: (id: string) => boolean },
+    { known, isInUse, isHeld }: { known: string | null; isInUse: boolean; isHeld: (id: string) => boolean },
   ): Promise<string | null> {
+    if (known !== null) return isInUse ? this.#handOver(before, async () => known) : known;
     const next = await this.#candidate();
     const add = (tx: Tx) => addSuccessor(tx, { before: before.id, next, isHeld }, this.#change());
     return isInUse ? this.#handOver(before, add) : this.#signing(next, add);
@@ -292,7 +304,7 @@ class SigningKeyHolder implements CommitSigner {
       record: await findSigningKey(reader, id),
     }));
     try {
-      const isInUse = record !== null && keyStateOf(record) === "active";
+      const isInUse = isKeyInUse(record);
       const inFile = this.#file.read();
       if (isInUse && inFile.id !== id) await this.#takeOver(inFile);
       else if (isInUse && record.rotation_requested_at !== null)

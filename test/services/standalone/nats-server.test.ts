@@ -14,7 +14,7 @@ import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import {
   type NatsServer,
   type NatsServerOptions,
@@ -204,7 +204,7 @@ test("an incomplete note, as a full disk leaves it, does not prevent a start", a
   await started({ dir });
 });
 
-/** Makes writes of the file fail, as on a full disk. Returns the function that undoes it. */
+/** Makes writes of the file fail, as on a full disk. Returns the function that undoes it, which the end of the test calls too. */
 function unwritable(path: string): () => void {
   const { openSync } = fs;
   fs.openSync = (...args: Parameters<typeof openSync>) => {
@@ -213,10 +213,12 @@ function unwritable(path: string): () => void {
     return openSync(...args);
   };
   syncBuiltinESMExports();
-  return () => {
+  const undo = () => {
     fs.openSync = openSync;
     syncBuiltinESMExports();
   };
+  onTestFinished(undo);
+  return undo;
 }
 
 test("a server whose note cannot be written is stopped", async () => {

@@ -7,6 +7,7 @@ import type { Checkpoint } from "../../../protocol/checkpoint.ts";
 import { FleetError } from "../../../protocol/errors.ts";
 import type { CorruptCheckpoint } from "../../../protocol/queries.ts";
 import type { Bytes } from "../../../store/store.ts";
+import { trailPlace } from "../../audit/trail-place.ts";
 import { type Expected, openRow } from "../../checkpoint/body.ts";
 import { decodePlace, type Place } from "../../checkpoint/checkpoint-location.ts";
 import { type OrderEntry, readOrder } from "../../checkpoint/order.ts";
@@ -174,8 +175,6 @@ function wasQuarantined(scrub: TaskScrub, mark: Bytes | undefined): boolean {
   return true;
 }
 
-const REF = /^(.*)#([1-9][0-9]*)$/;
-
 /** Verifies that a version refers to the audit entry that made it. */
 async function verifyAudited(scrub: TaskScrub, { seq }: OrderPlace, checkpoint: Checkpoint): Promise<void> {
   const { tenant, task, reader, keys } = scrub;
@@ -184,13 +183,13 @@ async function verifyAudited(scrub: TaskScrub, { seq }: OrderPlace, checkpoint: 
   if (own !== seq) {
     scrub.note({ kind: "order", ...about, details: `stands at position ${seq}, and says ${own}` });
   }
-  const [, trail, at] = REF.exec(checkpoint.compliance.event_log_ref) ?? [];
-  if (trail !== `audit/${tenant}/${task}`) {
+  const at = trailPlace(checkpoint.compliance.event_log_ref, tenant, task);
+  if (at === null) {
     scrub.note({ kind: "audit", ...about, details: "names another audit trail than its task's" });
     return;
   }
-  const value = await reader.get(keys.audit(task, Number(at)));
-  if (value === undefined && (await isPastTrail(scrub, Number(at)))) {
+  const value = await reader.get(keys.audit(task, at));
+  if (value === undefined && (await isPastTrail(scrub, at))) {
     scrub.note({ kind: "audit", ...about, details: `entry ${at}, which it names, is not in the trail` });
   }
   const entry = readEntry(value)?.facts;

@@ -139,5 +139,5 @@ test("a key cannot revoke itself", async () => {
   const change = { actor: serviceActor("test"), nowMs: now() };
   const own = { keyId: records.key.id, since: undefined, reason: "lost" } as const;
   const revoking = records.store.transact(WRITING, (tx) => revokeSigningKey(tx, own, change));
-  await expect(revoking).rejects.toMatchObject({ code: "CONFLICT" });
+  await expect(revoking).rejects.toMatchObject({ code: "UNAVAILABLE" });
 });

@@ -97,3 +97,14 @@ test("an older fleet answers no signatures, and is not asked for keys", async ()
   const report = await verifierWith(keys).verify((from) => pageFrom(from, { signatures: false }));
   expect(report).toMatchObject({ ok: true, entries: 1, signatures: null });
 });
+
+test("a problem that a newer reader has shown remains when an older one answers the next page", async () => {
+  await create(repositoryOn(records.raw, records));
+  await create(repositoryOn(records.raw, records));
+  const keys = new KnownKeys(() => records.repository.signingKeys.list());
+  const report = await verifierWith(keys).verify((from) => pageFrom(from, { signatures: from <= 2 }));
+  expect(report).toMatchObject({
+    ok: false,
+    signatures: { problems: [{ seq: 2, problem: "signature_missing" }] },
+  });
+});

@@ -5,7 +5,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { newSigningKeyPem, signingKeyFrom } from "../../../../shared/integrity/dsse.ts";
 import { keyStateOf, type SigningKeyRecord } from "../../../../shared/protocol/signing-keys.ts";
-import { systemKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { decode, encode } from "../../../../shared/records/kv/codec.ts";
+import type { Format } from "../../../../shared/records/kv/format.ts";
+import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { listSigningKeys } from "../../../../shared/records/signing/key-record.ts";
 import {
   addSigningKey,
@@ -282,9 +284,44 @@ test("a service that has not noticed the end of its key revokes that key with th
   const key_id = keyOfFile();
   const other = await start();
   await other.store.transact(WRITING, (tx) => requestRotation(tx, key_id, change()));
-  const { key } = await repository.signingKeys.revoke(OPERATOR, { key_id, reason: "replaced" });
+  // A client repeats the call when the service had no time to replace the key.
+  const revoking = () => repository.signingKeys.revoke(OPERATOR, { key_id, reason: "replaced" });
+  const { key } = await vi.waitFor(revoking, WAIT);
   expect(key).toMatchObject({ key_id, revoked_reason: "replaced" });
   await expectSound(signing);
+});
+
+test("services that share a new key and start together register it once, and keep it", async () => {
+  const signings = await Promise.all([start(), start(), start(), start(), start()]);
+  expect(await states()).toEqual({ [keyOfFile()]: "active" });
+  expect(readdirSync(home)).toEqual(["signing-key.pem"]);
+  for (const signing of signings) await expectSound(signing);
+});
+
+test("a store that an older version has begun does not require signatures", async () => {
+  const key = systemKeys.meta("format");
+  await records.store.transact(WRITING, async (tx) => {
+    const { created_at: _, ...older } = decode<Format>((await tx.get(key))!);
+    tx.set(key, encode(older));
+  });
+  const signing = await start();
+  const repository = repositoryOn(signing.store, records);
+  expect(await repository.signingKeys.list()).toMatchObject({ signatures_required: false });
+  // A service of the older version, beside the new one.
+  await create(repositoryOn(records.store, records));
+  const { pass } = await scrub({ store: records.store, repository });
+  expect(await findingsOf(repository)).toEqual([]);
+  expect(pass.unsigned_entries).toBe(1);
+});
+
+test("a service starts without signing when the chain of the default tenant is damaged", async () => {
+  await create(repositoryOn(records.store, records));
+  await records.store.transact(WRITING, async (tx) =>
+    tx.set(tenantKeys("default").tenantChain(), Buffer.from("damaged")),
+  );
+  const signing = await start();
+  await create(repositoryOn(signing.store, records), { task: "task-2" });
+  expect(await states()).toEqual({});
 });
 
 test("a service without a key does not start on a store whose first commit was signed", async () => {
@@ -304,7 +341,7 @@ test("a service that cannot replace its key does not revoke it, and says what to
   const { key_id } = (await registry())[0]!;
   const repository = repositoryOn(signing.store, records);
   await expect(repository.signingKeys.revoke(OPERATOR, { key_id, reason: "lost" })).rejects.toMatchObject({
-    code: "CONFLICT",
+    code: "UNAVAILABLE",
     details: { setting: "FLEET_SIGNING_KEY" },
   });
   expect(await states()).toEqual({ [key_id]: "active" });
