@@ -5,6 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { uuidv7 } from "uuidv7";
 import { type ConnectOptions, connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
 import { projectRoot } from "../project-root.ts";
 
@@ -131,8 +132,10 @@ async function warmUp(fleet: TestFleet): Promise<void> {
     metadata: { agent_type: "qa" },
     execution_state: { phase: "testing" as const },
   };
+  // One id: on a busy machine the first command is queued, and each repetition would be another checkpoint.
+  const command = { taskId: "warm-up", checkpoint, commandId: uuidv7() };
   let outcome: string;
-  do ({ outcome } = await client.createCheckpoint({ taskId: "warm-up", checkpoint }));
+  do ({ outcome } = await client.createCheckpoint(command));
   while (outcome !== "committed");
 }
 
