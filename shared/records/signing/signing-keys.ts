@@ -59,7 +59,7 @@ export class SigningKeys {
 
   /**
    * Revokes a key. One in use is replaced by its holder first: a service cannot sign the revocation of its own key. If the holder does not answer,
-   * the key is revoked nevertheless, by a service with another key. Throws CONFLICT if this service has no other one.
+   * the key is revoked nevertheless, by a service with another key. Throws UNAVAILABLE while this service has no other one.
    */
   async revoke(
     by: TenantCaller,
