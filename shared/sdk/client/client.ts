@@ -61,6 +61,7 @@ import {
   type HandoffChange,
   type HandoffOutcome,
   resultOf,
+  rethrowUnread,
   type WrittenCheckpoint,
 } from "./outcome.ts";
 import { type AcceptedHandoff, TaskHandle } from "./task.ts";
@@ -377,11 +378,9 @@ export class FleetClient {
     if (outcome.outcome !== "committed") return outcome;
     const { checkpoint: included, ...committed } = outcome;
     const { checkpointId, version } = committed;
-    const stored = included ?? (await this.getCheckpoint(checkpointId, { version, deadlineMs, signal }));
-    if (stored !== null) return { ...stored, ...committed };
-    throw new FleetError("TIMEOUT", "the checkpoint is committed and cannot be read now", {
-      details: { command_id: committed.commandId, checkpoint_id: checkpointId },
-    });
+    const read = { version, deadlineMs, signal };
+    const stored = included ?? (await this.getCheckpoint(checkpointId, read).catch(rethrowUnread(committed)));
+    return stored === null ? rethrowUnread(committed)() : { ...stored, ...committed };
   }
 
   async #offerOf(checkpointId: string, options: CallOptions): Promise<OfferReference> {

@@ -4,6 +4,7 @@
  */
 import type { CommittedAnswer, HandoffAnswer, QueuedAnswer } from "../../protocol/answers.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import { FleetError } from "../../protocol/errors.ts";
 import { type Camel, toCamel } from "../case-convert.ts";
 import type { DeliveryAnswer, SpooledAnswer } from "../delivery/command-delivery.ts";
 
@@ -94,3 +95,17 @@ export function resultOf<Answer extends { readonly status: string }>({
 }: Answer): Omit<Camel<Answer>, "status"> {
   return toCamel(rest) as unknown as Omit<Camel<Answer>, "status">;
 }
+
+/**
+ * Throws TIMEOUT for the failure to read what a command wrote, such as NOT_FOUND after its removal: any other code would say that the command did nothing.
+ * Failures that are no FleetError, such as an abort, are thrown as they are.
+ */
+export const rethrowUnread =
+  ({ commandId, checkpointId }: Pick<CommittedOutcome, "commandId" | "checkpointId">) =>
+  (cause?: unknown): never => {
+    if (cause !== undefined && !(cause instanceof FleetError)) throw cause;
+    throw new FleetError("TIMEOUT", "the checkpoint is committed and cannot be read now", {
+      details: { command_id: commandId, checkpoint_id: checkpointId },
+      cause,
+    });
+  };

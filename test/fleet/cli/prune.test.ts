@@ -1,6 +1,7 @@
 // `fleet checkpoint prune` and `remove`, and `fleet task retain`, against a standalone fleet that removes nothing by itself.
 
 import { join } from "node:path";
+import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
@@ -111,5 +112,27 @@ describe("US-308 fleet checkpoints prune", { timeout: CALLS_MS }, () => {
     const removed = await fleet(`checkpoint rm ${ids[0]}`);
     expect(removed).toMatchObject({ exit: 0, err: "" });
     expect(removed.out).toContain(`chk-${ids[0]}, number 1 of task one`);
+  });
+
+  test("an update whose checkpoint was removed meanwhile is not said to have failed", async () => {
+    const made = await client.createCheckpoint({ taskId: "gone", checkpoint: input(), deadlineMs: 20_000 });
+    const id = String(made.checkpointId);
+    const commandId = uuidv7();
+    const update = () =>
+      client.updateCheckpoint(
+        id,
+        { execution_state: { goal: "more" } },
+        { taskId: "gone", commandId, deadlineMs: 20_000 },
+      );
+    expect(await update()).toMatchObject({ outcome: "committed", version: 2 });
+    for (let n = 0; n < 3; n += 1)
+      await client.createCheckpoint({ taskId: "gone", checkpoint: input(), deadlineMs: 20_000 });
+    expect((await fleet(`checkpoint rm ${id}`)).exit).toBe(0);
+    // The retry of a client that did not get the answer.
+    await expect(update()).rejects.toMatchObject({
+      code: "TIMEOUT",
+      details: { command_id: commandId, checkpoint_id: id },
+      cause: { code: "NOT_FOUND" },
+    });
   });
 });
