@@ -5,7 +5,7 @@
 import { hash } from "node:crypto";
 import { encodeBody } from "../../integrity/wire.ts";
 import type { Checkpoint, FinalStatus } from "../../protocol/checkpoint.ts";
-import { FleetError, invalid } from "../../protocol/errors.ts";
+import { invalid } from "../../protocol/errors.ts";
 import type { FleetEvent } from "../../protocol/events.ts";
 import { type ExitReport, exitReportSchema } from "../../protocol/exit-report.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
