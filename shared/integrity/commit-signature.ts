@@ -186,6 +186,30 @@ export function judgeEntry(
   return problem ?? timeProblem(verified.key, earliestTime(entry, verified.statement));
 }
 
+/** A part of one chain. */
+export interface JudgedPart {
+  readonly of: Omit<EntryPlace, "seq">;
+  readonly entries: Iterable<Pick<SignedEntry, "seq" | "hash" | "facts">>;
+  /** From the first entry on, in order, with the one after the last entry. */
+  readonly signatures: readonly PlacedSignature[];
+  /** The time of the entry before the first one; undefined: there is none. */
+  readonly before: unknown;
+  readonly isRequired: boolean;
+}
+
+/** {@link judgeEntry} for the entries of a part, in order. */
+export function* judgeEntries({ of, entries, signatures, before, isRequired }: JudgedPart) {
+  let at = 0;
+  let previous = before;
+  for (const entry of entries) {
+    const { seq, facts } = entry;
+    while (at < signatures.length && signatures[at]!.seq < seq) at += 1;
+    const problem = judgeEntry({ ...of, ...entry, before: previous }, signatures[at], isRequired);
+    yield { seq, facts, problem };
+    previous = facts.at;
+  }
+}
+
 function isKeyChange(action: unknown): boolean {
   return typeof action === "string" && action.startsWith("key_");
 }

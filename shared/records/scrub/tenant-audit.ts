@@ -57,9 +57,9 @@ export async function verifyTenantAudit(
       note(scrub, `entry ${seq} is of another tenant`);
     }
   }
-  await verifySignatures(scrub, "tenant", entries);
+  await verifySignatures(scrub, null, entries);
   const isLast = rows.length < SLICE;
-  if (isLast) await verifyNoneAfter(scrub, "tenant", through.seq);
+  if (isLast) await verifyNoneAfter(scrub, null, through.seq);
   const { seq, hash } = verifier.reached();
   const { problems } = isLast ? verifier.finish(through) : verifier.reached();
   for (const { seq, problem } of problems) note(scrub, `entry ${seq}: ${PROBLEMS[problem]}`);

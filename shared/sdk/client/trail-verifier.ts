@@ -8,7 +8,7 @@ import {
 } from "../../integrity/chain.ts";
 import {
   type EntryPlace,
-  judgeEntry,
+  judgeEntries,
   judgeSignature,
   type PlacedSignature,
   type SignedFacts,
@@ -82,12 +82,9 @@ export class TrailVerifier {
     if (!this.#hasSignatures || entries.length === 0) return;
     const isRequired = await this.#keys.areRequired();
     const placed = await Promise.all(signatures!.map((one) => this.#judged(one)));
-    let at = 0;
-    for (const { seq, entry } of entries) {
-      while (at < placed.length && placed[at]!.seq < seq) at += 1;
-      const facts = factsIn(entry);
-      const signed = { ...this.#of, seq, hash: entryHash(entry), facts, before: this.#before };
-      const problem = judgeEntry(signed, placed[at], isRequired);
+    const read = entries.map(({ seq, entry }) => ({ seq, hash: entryHash(entry), facts: factsIn(entry) }));
+    const part = { of: this.#of, entries: read, signatures: placed, before: this.#before, isRequired };
+    for (const { seq, facts, problem } of judgeEntries(part)) {
       this.#before = facts.at;
       if (problem === null) this.#signed += 1;
       else if (problem === "unsigned") this.#unsigned += 1;

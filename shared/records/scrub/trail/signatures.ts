@@ -3,9 +3,10 @@
  * key. It is counted, and a finding only in a store in which every entry must be signed.
  */
 import { entryHash } from "../../../integrity/chain.ts";
-import { judgeEntry, type SignedFacts } from "../../../integrity/commit-signature.ts";
+import { judgeEntries, type SignedFacts } from "../../../integrity/commit-signature.ts";
 import { SIGNATURE_PROBLEMS, type SignatureProblem } from "../../../protocol/signing-keys.ts";
-import { parseSeq } from "../../kv/keyspace.ts";
+import type { Bytes } from "../../../store/store.ts";
+import { parseSeq, type TenantKeys } from "../../kv/keyspace.ts";
 import { areSignaturesRequired } from "../../signing/key-record.ts";
 import { KeyLookup, readSignatures } from "../../signing/stored-signatures.ts";
 import { ofTask, type ScrubStep, type TaskScrub } from "../scrub-reader.ts";
@@ -38,35 +39,40 @@ function keysIn(step: ScrubStep): Promise<StepKeys> {
   return found;
 }
 
-/** `entries`: those of the task, or of the tenant's chain, from one read. */
+/** `entries`: those of the task, or of the tenant's chain (`task` null), from one read. */
 export async function verifySignatures(
   scrub: TaskScrub,
-  chain: "task" | "tenant",
+  task: string | null,
   entries: readonly ScrubbedEntry[],
 ): Promise<void> {
   const [first] = entries;
   if (first === undefined) return;
   const { reader, keys, tenant, step } = scrub;
-  const task = chain === "task" ? scrub.task : null;
   const { lookup, isRequired } = await keysIn(step);
   const part = { task, from: first.seq, count: entries.length };
-  const previous = task === null ? keys.tenantAudit(first.seq - 1) : keys.audit(task, first.seq - 1);
   const [signatures, value] = await Promise.all([
     readSignatures(reader, keys, lookup, part),
-    reader.get(previous),
+    reader.get(entryKey(keys, task, first.seq - 1)),
   ]);
-  let before: SignedFacts | undefined = readEntry(value)?.facts;
-  let at = 0;
-  for (const { seq, read } of entries) {
-    while (at < signatures.length && signatures[at]!.seq < seq) at += 1;
-    if (read?.facts === undefined) continue;
-    const { text, facts } = read;
-    const entry = { tenant, task, seq, hash: entryHash(text), facts, before: before?.at };
-    const problem = judgeEntry(entry, signatures[at], isRequired);
+  const known = entries.flatMap(({ seq, read }) =>
+    read?.facts === undefined ? [] : [{ seq, hash: entryHash(read.text), facts: read.facts }],
+  );
+  const before = readEntry(value)?.facts?.at;
+  const of = { tenant, task };
+  for (const { seq, facts, problem } of judgeEntries({
+    of,
+    entries: known,
+    signatures,
+    before,
+    isRequired,
+  })) {
     if (facts.signed_by === undefined) step.tally.unsigned_entries += 1;
     if (problem !== null && problem !== "unsigned") note(scrub, seq, problem);
-    before = facts;
   }
+}
+
+function entryKey(keys: TenantKeys, task: string | null, seq: number): Bytes {
+  return task === null ? keys.tenantAudit(seq) : keys.audit(task, seq);
 }
 
 function note(scrub: TaskScrub, seq: number, problem: SignatureProblem): void {
@@ -74,18 +80,13 @@ function note(scrub: TaskScrub, seq: number, problem: SignatureProblem): void {
 }
 
 /** Verifies that no signature after the end of the chain outlived its entry: then the end was cut off. */
-export async function verifyNoneAfter(
-  scrub: TaskScrub,
-  chain: "task" | "tenant",
-  end: number,
-): Promise<void> {
+export async function verifyNoneAfter(scrub: TaskScrub, task: string | null, end: number): Promise<void> {
   const { reader, keys } = scrub;
-  const task = chain === "task" ? scrub.task : null;
   const range = { begin: keys.signature(task, end + 1), end: keys.signatures(task).end };
   const [row] = (await reader.getRange(range, { limit: 1 })).rows;
   const seq = row && readable(() => parseSeq(row.key));
   if (seq == null) return;
-  const entry = await reader.get(task === null ? keys.tenantAudit(seq) : keys.audit(task, seq));
+  const entry = await reader.get(entryKey(keys, task, seq));
   if (entry === undefined)
     scrub.note(ofTask("signature", `entry_missing: entry ${seq} was signed and is lost`));
 }

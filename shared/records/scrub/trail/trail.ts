@@ -66,12 +66,12 @@ export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Exten
     await verifyMarked(scrub, facts);
     await verifyForks(scrub, facts);
     await verifyStatedRecords(scrub, facts);
-    await verifySignatures(scrub, "task", entries);
+    await verifySignatures(scrub, scrub.task, entries);
     step.tally.audit_entries += entries.length;
     await step.yieldToOthers();
     if (!more) {
       verifyEnd(scrub, at, facts.at(-1), extent);
-      await verifyNoneAfter(scrub, "task", extent.auditSeq);
+      await verifyNoneAfter(scrub, scrub.task, extent.auditSeq);
       await verifyLater(scrub, at, extent);
       return null;
     }
