@@ -1,13 +1,13 @@
 /** The signature of a checkpoint: that of the commit whose entry made the version. */
 
 import { entryHash } from "../../integrity/chain.ts";
-import { judgeEntry, type SignedFacts } from "../../integrity/commit-signature.ts";
+import { judgeEntry } from "../../integrity/commit-signature.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import type { CheckpointSignature } from "../../protocol/signing-keys.ts";
-import type { Bytes, Reader } from "../../store/store.ts";
+import type { Reader } from "../../store/store.ts";
 import { trailPlace } from "../audit/trail-place.ts";
-import { decode } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
+import { readEntry } from "../scrub/trail/entries.ts";
 import { areSignaturesRequired } from "./key-record.ts";
 import { KeyLookup, readSignatures } from "./stored-signatures.ts";
 
@@ -40,11 +40,10 @@ async function signatureOf(
     readSignatures(reader, keys, new KeyLookup(reader), { task, from: seq, count: 0 }),
     areSignaturesRequired(reader),
   ]);
-  const entry = readText(value);
+  const { text, facts } = readEntry(value) ?? {};
   // The scrub finds the lost entry.
-  if (entry === null) return LOST;
-  const { text, facts } = entry;
-  const before = readText(previous)?.facts.at;
+  if (text === undefined || facts === undefined) return LOST;
+  const before = readEntry(previous)?.facts?.at;
   const problem = judgeEntry(
     { tenant, task, seq, hash: entryHash(text), facts, before },
     signature,
@@ -57,13 +56,4 @@ async function signatureOf(
   );
   const state = problem ?? (isNamed ? "valid" : "signature_mismatch");
   return { state, key_id: keyId, signed_at: verified?.statement.at ?? null };
-}
-
-function readText(value: Bytes | undefined): { text: string; facts: SignedFacts } | null {
-  try {
-    const text = decode<string>(value!);
-    return { text, facts: JSON.parse(text) as SignedFacts };
-  } catch {
-    return null;
-  }
 }

@@ -7,7 +7,7 @@ import {
 } from "../../integrity/commit-signature.ts";
 import type { Envelope } from "../../integrity/dsse.ts";
 import type { PlacedEnvelope, SigningKeyRecord } from "../../protocol/signing-keys.ts";
-import type { Reader } from "../../store/store.ts";
+import type { KeyValue, Reader } from "../../store/store.ts";
 import { parseSeq, type TenantKeys } from "../kv/keyspace.ts";
 import { findSigningKey } from "./key-record.ts";
 import { decodeSignature } from "./signature-record.ts";
@@ -44,10 +44,9 @@ export async function readSignatures(
   reader: Reader,
   keys: TenantKeys,
   lookup: KeyLookup,
-  { task, from, count }: ChainPart,
+  part: ChainPart,
 ): Promise<PlacedSignature[]> {
-  const range = { begin: keys.signature(task, from), end: keys.signatures(task).end };
-  const { rows } = await reader.getRange(range, { limit: count + 1 });
+  const rows = await readRows(reader, keys, part);
   return Promise.all(
     rows.map(async ({ key, value }) => ({ seq: parseSeq(key), judged: await judged(lookup, value) })),
   );
@@ -57,14 +56,22 @@ export async function readSignatures(
 export async function readEnvelopes(
   reader: Reader,
   keys: TenantKeys,
-  { task, from, count }: ChainPart,
+  part: ChainPart,
 ): Promise<PlacedEnvelope[]> {
-  const range = { begin: keys.signature(task, from), end: keys.signatures(task).end };
-  const { rows } = await reader.getRange(range, { limit: count + 1 });
+  const rows = await readRows(reader, keys, part);
   return rows.map(({ key, value }) => {
     const signature = decodeSignature(value);
     return { seq: parseSeq(key), envelope: signature && mutable(envelopeOf(signature)) };
   });
+}
+
+async function readRows(
+  reader: Reader,
+  keys: TenantKeys,
+  { task, from, count }: ChainPart,
+): Promise<readonly KeyValue[]> {
+  const range = { begin: keys.signature(task, from), end: keys.signatures(task).end };
+  return (await reader.getRange(range, { limit: count + 1 })).rows;
 }
 
 const mutable = ({ signatures, ...rest }: Envelope) => ({ ...rest, signatures: [...signatures] });
