@@ -33,13 +33,14 @@ export class VerifiedReads {
     version?: number,
     { as_stored: asStored, signature }: ReadForm = {},
   ): Promise<QueryResults["get"]> {
+    const form = asStored ? "stored" : "checkpoint";
     const { value: hit, restored } = await this.#findings.reread(
       () =>
         this.#transactions.read("get", async (reader) => {
           const hit = await findVersion(reader, tenant, id, version);
-          if (hit === null || !hit.found.sound) return hit;
-          const shown = asStored ? hit.found.stored : hit.found.checkpoint;
-          return { ...hit, shown: signature ? await withSignature(reader, tenant, shown) : shown };
+          if (!signature || hit === null || !hit.found.sound) return hit;
+          const signed = await withSignature(reader, tenant, hit.found[form]);
+          return { ...hit, found: { ...hit.found, [form]: signed } };
         }),
       (hit) =>
         hit === null || hit.found.sound || hit.found.corrupt === undefined
@@ -56,9 +57,7 @@ export class VerifiedReads {
       throw new FleetError("CORRUPT", "the stored checkpoint does not verify", {
         details: { ...found.corrupt, task_id: task },
       });
-    const { checkpoint } = requireSound(found);
-    const shown = "shown" in hit ? hit.shown : checkpoint;
-    return { checkpoint: shown, ...(restored.length > 0 && { restored }) };
+    return { checkpoint: requireSound(found)[form], ...(restored.length > 0 && { restored }) };
   }
 
   /** Falls back over corrupt checkpoints and names them; throws CORRUPT when no sound one can be reached. */
