@@ -15,11 +15,14 @@ import type { View } from "../terminal/view.ts";
 const HEADS = ["KEY", "OWNER", "STATE", "SINCE", "UNTIL"];
 const ID_CHARS = 16;
 
+/** The beginning of the id of a signing key, for people. */
+export const shortKeyId = (id: string): string => plain(id.slice(0, ID_CHARS));
+
 export function renderSigningKeys(keys: readonly SigningKeyRecord[], view: View): string {
   if (keys.length === 0) return "There are no signing keys: commits are not signed.";
   const inOrder = [...keys].sort((a, b) => Date.parse(a.not_before) - Date.parse(b.not_before));
   const rows = inOrder.map((key) => [
-    key.key_id.slice(0, ID_CHARS),
+    shortKeyId(key.key_id),
     plain(key.owner),
     stateText(key, view),
     ago(key.not_before, view.now),
@@ -40,7 +43,7 @@ function stateText(key: SigningKeyRecord, { colors }: View): string {
 export function signatureText(signature: CheckpointSignature | string | undefined, view: View): string {
   if (typeof signature !== "object") return "unsigned";
   const { state, key_id: id, signed_at: at } = signature;
-  const key = id === null ? "" : `, key ${plain(id.slice(0, ID_CHARS))}`;
+  const key = id === null ? "" : `, key ${shortKeyId(id)}`;
   const time = at === null ? "" : `, ${exactly(at, view.now)}`;
   if (state === "valid") return `${view.colors.green("valid")}${key}${time}`;
   const meaning = SIGNATURE_PROBLEMS[state as SignatureProblem] ?? "";

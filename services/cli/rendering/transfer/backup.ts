@@ -1,5 +1,6 @@
 // The results of `backup` and `restore`, for operators.
 
+import { shortKeyId } from "../keys/signing-keys.ts";
 import { counted, plain } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -24,7 +25,6 @@ export interface BackupRestoration {
 }
 
 const MEGABYTE = 1_000_000;
-const KEY_CHARS = 16;
 
 export function renderBackup(
   { files, created_at, hash }: BackupMade,
@@ -51,7 +51,7 @@ export function renderRestored(done: BackupRestoration, fleet: string, { colors 
     ...(keys.length === 0
       ? []
       : [
-          `In use again are the signing keys ${keys.map((id) => plain(id.slice(0, KEY_CHARS))).join(", ")}: revoke those that were revoked since, with \`${fleet} keys revoke\`.`,
+          `In use again are the signing keys ${keys.map(shortKeyId).join(", ")}: revoke those that were revoked since, with \`${fleet} keys revoke\`.`,
         ]),
     `Next: \`${fleet} up\`.`,
   ].join("\n");

@@ -2,6 +2,7 @@
 
 import type { ExportFault } from "../../../../shared/transfer/export-line.ts";
 import type { ExportSummary } from "../../../../shared/transfer/export-verifier.ts";
+import { shortKeyId } from "../keys/signing-keys.ts";
 import { bulletList, field } from "../terminal/fields.ts";
 import { bytesText, counted, plain } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
@@ -67,12 +68,9 @@ export function renderExport(
 
 function signedText({ signed, unsigned, signing_keys: keys }: ExportSummary): string {
   const entries = counted(signed, "entry", "entries");
-  const by = keys.length === 0 ? "" : ` by ${keys.map((id) => plain(id.slice(0, KEY_CHARS))).join(", ")}`;
+  const by = keys.length === 0 ? "" : ` by ${keys.map(shortKeyId).join(", ")}`;
   return `${entries}${by}${unsigned === 0 ? "" : `; ${counted(unsigned, "entry", "entries")} unsigned`}`;
 }
-
-/** As `fleet keys` prints them. */
-const KEY_CHARS = 16;
 
 export function renderFault(path: string, { line, problem }: ExportFault, { colors }: View): string {
   return `${colors.red("✗")} ${plain(path)} is damaged: line ${line}: ${plain(problem)}`;
