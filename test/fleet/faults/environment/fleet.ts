@@ -246,7 +246,11 @@ async function startWorkers({
     name: string,
     { task, checkpointId }: DamageRequest["damage"],
   ): Promise<void> => {
-    const isDamaged = await damager?.damage(task, checkpointId).catch(() => false);
+    const isDamaged = await damager?.damage(task, checkpointId).catch((error: Error) => {
+      // The history has the damage already, so its absence looks like a fault of the fleet.
+      console.error(`the damage of a checkpoint of ${task} failed: ${error.message}`);
+      return false;
+    });
     workers.find((one) => one.name === name)?.kill(RESTART_MS);
     setup.onKillPoint("worker whose checkpoint was damaged");
     if (isDamaged) dispatcher.send({ damaged: { task, checkpointId } } satisfies DispatcherMessage);

@@ -5,6 +5,7 @@
 import type { Alert } from "../../../../../shared/protocol/alerts.ts";
 import { POLICY } from "../../environment/policy.ts";
 import { kindOf, type TaskKind } from "../../workers/task-kinds.ts";
+import { damagedBefore } from "../damaged.ts";
 import type { Entry, Evidence, FinalTask, Violation } from "../evidence.ts";
 import { timeOf } from "../handoff/handoff-history.ts";
 import { lineagesOf } from "../lineage.ts";
@@ -108,7 +109,7 @@ const REASONS: Readonly<Record<string, (blocked: BlockContext) => string | null>
     return lately.length >= RULES.window_attempts ? null : "there were fewer attempts";
   },
   chain_broken: ({ history, entry, evidence }) => {
-    const damaged = damagedIn(history.finalTask, evidence, timeOf(entry));
+    const damaged = damagedBefore(history.finalTask, evidence, entry.seq, timeOf(entry));
     if (damaged.size === 0) return "no checkpoint was damaged";
     const before = lineagesOf(history.finalTask, evidence.sent).filter(({ seq }) => seq < entry.seq);
     const newest = before.findLast(({ id }) => !damaged.has(id));
@@ -150,7 +151,7 @@ function checkRecoveryPoints(history: RecoveryHistory, evidence: Evidence): Viol
   const found: Violation[] = [];
   const lineages = new Map(lineagesOf(history.finalTask, evidence.sent).map((one) => [one.id, one]));
   for (const { entry } of history.moves.filter((move) => move.entry.op === "recover")) {
-    const damaged = damagedIn(history.finalTask, evidence, timeOf(entry) - VERIFIED_MS);
+    const damaged = damagedBefore(history.finalTask, evidence, entry.seq, timeOf(entry) - VERIFIED_MS);
     const point = lineages.get(entry.from_checkpoint ?? "");
     const used = point && [point.id, ...point.ancestors].filter((id) => damaged.has(id));
     if (used?.length === 0) continue;
@@ -162,11 +163,6 @@ function checkRecoveryPoints(history: RecoveryHistory, evidence: Evidence): Viol
     );
   }
   return found;
-}
-
-function damagedIn({ task }: FinalTask, { damages }: Evidence, untilMs: number): Set<string> {
-  const own = damages.filter((one) => one.task === task && one.wall <= untilMs);
-  return new Set(own.map(({ checkpoint_id }) => checkpoint_id));
 }
 
 /** Whether a block is the same as the alerted one: the same reason, without progress or a requested recovery in between. */
@@ -216,17 +212,20 @@ const EXPECTED: Readonly<Record<Exclude<TaskKind, "healthy">, readonly (string |
 };
 const SPENT: ReadonlySet<string> = new Set(["attempts_spent", "too_many_attempts", "no_checkpoint"]);
 
-function checkKinds({ finalState, damages }: Evidence, histories: readonly RecoveryHistory[]): Violation[] {
+const isUndamagedAtEnd = (finalTask: FinalTask, evidence: Evidence): boolean =>
+  damagedBefore(finalTask, evidence, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY).size === 0;
+
+function checkKinds(evidence: Evidence, histories: readonly RecoveryHistory[]): Violation[] {
   const found: Violation[] = [];
   const byTask = new Map(histories.map((history) => [history.task, history]));
-  const damaged = new Set(damages.map(({ task }) => task));
-  for (const { task, head } of finalState.tasks.values()) {
+  for (const finalTask of evidence.finalState.tasks.values()) {
+    const { task, head } = finalTask;
     const kind = kindOf(task);
     if (kind === null || kind === "healthy") continue;
     const history = byTask.get(task);
     const reason = head.state === "completed" ? null : ((history && blockOf(history)?.reason) ?? head.state);
     // A task that was damaged too late continues like any other.
-    const isUndamaged = kind !== "broken" || reason !== null || !damaged.has(task);
+    const isUndamaged = kind !== "broken" || reason !== null || isUndamagedAtEnd(finalTask, evidence);
     if (SPENT.has(reason ?? "") || (EXPECTED[kind].includes(reason) && isUndamaged)) continue;
     const report = recoveryReporter(found, { task });
     report("recovery_unfinished", "a task has another end than its kind", {

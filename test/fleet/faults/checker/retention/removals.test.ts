@@ -61,6 +61,19 @@ describe("a correct fleet", () => {
   });
 });
 
+test("damage to a checkpoint that a removal was about to remove does not reach the later ones", () => {
+  const history = new ScriptedRemovals();
+  const [oldest, second] = history.createOver(3);
+  history.damages.push({
+    ...{ line: "damage", at: 0, wall: history.wallMs, task: "t", checkpoint_id: oldest!, version: 1 },
+  });
+  history.wallMs += 1_000;
+  history.remove(oldest!);
+  history.wallMs += 60_000;
+  history.remove(second!);
+  expect(violationsOf(history)).toEqual([]);
+});
+
 test("the command of an operator is no sign of life of the owner", () => {
   const history = new ScriptedRemovals();
   history.startWork();

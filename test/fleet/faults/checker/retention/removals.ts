@@ -6,6 +6,7 @@ import type { CheckpointInput } from "../../../../../shared/protocol/checkpoint.
 import { type HandoffState, isOpenHandoff } from "../../../../../shared/protocol/handoff-states.ts";
 import { DEFAULT_RETENTION } from "../../../../../shared/protocol/retention.ts";
 import { POLICY } from "../../environment/policy.ts";
+import { damagedBefore } from "../damaged.ts";
 import type { Entry, Evidence, FinalTask, Violation } from "../evidence.ts";
 import { type Lineage, lineagesOf } from "../lineage.ts";
 import { checkTombstones } from "./tombstones.ts";
@@ -175,12 +176,8 @@ function startsHandoff({ id, before, evidence }: Removal): boolean {
 }
 
 /** The ids of the damaged checkpoints of the task of a removal, by their damage until then. */
-function damagedUntil({ entry, lineages, evidence }: Removal, slackMs: number): Set<string> {
-  const until = Date.parse(entry.at) - slackMs;
-  const own = evidence.damages.filter(
-    ({ checkpoint_id, wall }) => lineages.has(checkpoint_id) && wall <= until,
-  );
-  return new Set(own.map(({ checkpoint_id }) => checkpoint_id));
+function damagedUntil({ entry, finalTask, evidence }: Removal, slackMs: number): Set<string> {
+  return damagedBefore(finalTask, evidence, entry.seq, Date.parse(entry.at) - slackMs);
 }
 
 function isTainted(
