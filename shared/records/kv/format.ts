@@ -31,7 +31,7 @@ export interface Format {
 export interface StoreRestore {
   /** ISO 8601. Events before it, whose entries the store does not have, are of the future that it lost. */
   readonly at: string;
-  /** The time of the backup. */
+  /** The time of the backup, before its copy began. */
   readonly backup_at: string;
   /** The tenant whose tasks are superseded next, after the named one. Services do not open the store then. null: the restore has ended. */
   readonly next: { readonly tenant: string; readonly after: string | null } | null;

@@ -20,6 +20,12 @@ const SLICE = 250;
 /** The bytes of an event with its entry, roughly. */
 const EVENT_BYTES = 1_000;
 
+/**
+ * The copy of a backup lacks what was committed after it began, although the time of that may be earlier: a transition states the time at which
+ * its transaction began, and its process may have been paused since.
+ */
+const COMMIT_MS = 60_000;
+
 export interface StoredEvent {
   readonly seq: number;
   readonly body: Uint8Array;
@@ -95,9 +101,13 @@ export async function isOfLostStore(
 ): Promise<boolean> {
   const [format, value] = await reader.getMany([systemKeys.meta("format"), tenantKeys(tenant).task(subject)]);
   const restored = format === undefined ? undefined : readable(() => decode<Format>(format))?.restored;
-  if (restored !== undefined && time >= restored.backup_at && time < restored.at) return true;
+  if (restored !== undefined && time < restored.at && isAfter(time, restored.backup_at)) return true;
   const head = value === undefined ? null : readable(() => decodeHead(value));
   return head?.origin?.source === "mirror" && time < head.created_at;
+}
+
+function isAfter(time: string, backupAt: string): boolean {
+  return Date.parse(time) >= Date.parse(backupAt) - COMMIT_MS;
 }
 
 export function isNumbered(event: AuditedMessage): event is AuditedMessage & { readonly sequence: number } {

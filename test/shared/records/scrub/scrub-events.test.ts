@@ -1,6 +1,7 @@
 /** The comparison of the event stream with the store: a store that was set back, in whole or in part, is older than the stream. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { supersedeAll } from "../../../../shared/records/restored/restored-store.ts";
 import type { EventStream, StoredEvent } from "../../../../shared/records/scrub/events.ts";
 import type { Bytes } from "../../../../shared/store/store.ts";
 import { ENGINES, send } from "../../../harness/records/records.ts";
@@ -81,6 +82,21 @@ describe.each(ENGINES)("the events of %s", (engine) => {
     await restoreRows(place.store, before);
     expect(await place.trail(task)).toHaveLength(2);
     expect(await found(events)).toEqual([[task, "event", MISSING]]);
+  });
+
+  test.each([
+    ["accepts the event of a commit that the copy of a restored backup just missed", 1_000, []],
+    ["finds a lost event of long before the restored backup", 3_600_000, [MISSING]],
+  ])("%s", async (_title, ageMs, expected) => {
+    const before = await dump(place.store);
+    const task = await place.owned(1);
+    const [event] = await bodies(task);
+    await restoreRows(place.store, before);
+    const nowMs = Date.now();
+    const time = new Date(nowMs - ageMs).toISOString();
+    await supersedeAll(place.store, { backupAt: new Date(nowMs).toISOString(), nowMs });
+    const events = streamOf([JSON.stringify({ ...JSON.parse(event!), time })]);
+    expect((await found(events)).map(([, , details]) => details)).toEqual(expected);
   });
 
   test("finds an event with another hash, and leaves a damaged entry to its trail", async () => {
