@@ -28,6 +28,8 @@ export interface SigningKey {
   readonly publicKey: string;
   /** The signature, 64 bytes, made in a thread of the pool. */
   sign(payloadType: string, payload: Uint8Array): Promise<Uint8Array>;
+  /** The signature of the bytes alone. They must say what they are, and begin otherwise than {@link signedBytes}. */
+  signText(text: Uint8Array): Promise<Uint8Array>;
 }
 
 /** The pre-authentication encoding: the bytes that are signed. */
@@ -50,15 +52,15 @@ export function signingKeyFrom(pem: string): SigningKey {
   const key = createPrivateKey(pem);
   if (key.asymmetricKeyType !== "ed25519") throw new TypeError("the key is not an Ed25519 key");
   const publicKey = spkiOf(createPublicKey(key));
+  const signText = (text: Uint8Array): Promise<Uint8Array> =>
+    new Promise((resolve, reject) => {
+      sign(null, text, key, (error, signature) => (error === null ? resolve(signature) : reject(error)));
+    });
   return {
     id: keyIdOf(publicKey),
     publicKey,
-    sign: (payloadType, payload) =>
-      new Promise((resolve, reject) => {
-        sign(null, signedBytes(payloadType, payload), key, (error, signature) =>
-          error === null ? resolve(signature) : reject(error),
-        );
-      }),
+    sign: (payloadType, payload) => signText(signedBytes(payloadType, payload)),
+    signText,
   };
 }
 
@@ -87,11 +89,23 @@ export function isSignatureNow(
   payloadType: string,
   { payload, signature }: { readonly payload: Uint8Array; readonly signature: Uint8Array },
 ): boolean {
+  return isTextSignature(publicKey, signedBytes(payloadType, payload), signature);
+}
+
+/** Whether the signature is that of these bytes alone; false also for a damaged key. */
+export function isTextSignature(publicKey: string, text: Uint8Array, signature: Uint8Array): boolean {
   try {
-    return verify(null, signedBytes(payloadType, payload), publicKeyFrom(publicKey), signature);
+    return verify(null, text, publicKeyFrom(publicKey), signature);
   } catch {
     return false;
   }
+}
+
+const RAW_KEY_BYTES = 32;
+
+/** The 32 bytes of an Ed25519 key, which are the last ones of its DER form. */
+export function rawPublicKey(publicKey: string): Uint8Array {
+  return Buffer.from(publicKey, "base64").subarray(-RAW_KEY_BYTES);
 }
 
 /** Whether the signature is that of the payload under the public key; false also for a damaged key. */
