@@ -18,6 +18,7 @@ import { readEntry } from "./trail/entries.ts";
 
 interface KeyAct {
   readonly action?: unknown;
+  readonly at?: unknown;
   readonly subject?: Readonly<Record<string, unknown>>;
 }
 
@@ -48,7 +49,9 @@ async function problemOf(step: ScrubStep, record: StoredSigningKey, key: Uint8Ar
     const act = seq === undefined ? null : await actAt(step, seq);
     if (act?.action !== change || act.subject?.key_id !== id) return `no audit entry records its ${change}`;
     const { signatures: _signatures, ...stated } = act.subject;
-    if (!isDeepStrictEqual(stated, keySubject(change, record)))
+    // The entry of a request states its time once.
+    const isOfTime = change !== "key_rotate" || act.at === record.rotation_requested_at;
+    if (!isOfTime || !isDeepStrictEqual(stated, keySubject(change, record)))
       return `it is not what entry ${seq} records as ${change}`;
   }
   return null;

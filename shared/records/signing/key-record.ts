@@ -9,6 +9,7 @@ export interface StoredSigningKey extends SigningKeyRecord {
   /** The numbers of the audit entries of its changes. */
   readonly entries: {
     readonly key_add: number;
+    readonly key_rotate?: number;
     readonly key_retire?: number;
     readonly key_revoke?: number;
   };

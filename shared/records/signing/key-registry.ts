@@ -118,8 +118,9 @@ export async function retireSigningKey(tx: Tx, id: string, { actor, nowMs }: Key
 export async function requestRotation(tx: Tx, id: string, { actor, nowMs }: KeyChange): Promise<void> {
   const record = await requireKey(tx, id);
   if (!isKeyInUse(record) || record.rotation_requested_at !== null) return;
-  await audited(tx, "key_rotate", { actor, nowMs }, { key_id: id });
-  write(tx, { ...record, rotation_requested_at: new Date(nowMs).toISOString() });
+  const requested = { ...record, rotation_requested_at: new Date(nowMs).toISOString() };
+  const seq = await audited(tx, "key_rotate", { actor, nowMs }, keySubject("key_rotate", requested));
+  write(tx, { ...requested, entries: { ...record.entries, key_rotate: seq } });
 }
 
 export interface Revocation {

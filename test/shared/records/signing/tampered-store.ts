@@ -1,10 +1,12 @@
 /** The store of signed records as a program changes it that can write to it, and what the scrub says then. */
+import { afterEach } from "vitest";
 import type { Revocation } from "../../../../shared/records/signing/key-registry.ts";
 import { revokeSigningKey, serviceActor } from "../../../../shared/records/signing/key-registry.ts";
 import type { Bytes, Store } from "../../../../shared/store/store.ts";
 import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
 import {
   newKey,
+  openSignedRecords,
   register,
   repositoryOn,
   type SignedRecords,
@@ -15,11 +17,31 @@ import {
 /** null: the row is removed. */
 export type Rows = readonly (readonly [Bytes, Bytes | null])[];
 
-export function rowIn(store: Store, key: Bytes): Promise<Bytes | undefined> {
+/** A store in memory for each test of a file, with a clock that the test may set. */
+export class TamperedStore {
+  records!: SignedRecords;
+  nowMs = 0;
+
+  constructor() {
+    afterEach(() => this.records.close());
+  }
+
+  readonly now = (): number => this.nowMs;
+  readonly read = (key: Bytes) => rowIn(this.records.raw, key);
+  readonly write = (rows: Rows) => overwrite(this.records.raw, rows);
+  readonly codes = () => signatureCodes(this.records, this.now);
+
+  async open({ isRegistered = true } = {}): Promise<void> {
+    this.nowMs = Date.now();
+    this.records = await openSignedRecords("memory", this.now, { isRegistered });
+  }
+}
+
+function rowIn(store: Store, key: Bytes): Promise<Bytes | undefined> {
   return store.read(WRITING, (reader) => reader.get(key));
 }
 
-export async function overwrite(store: Store, rows: Rows): Promise<void> {
+async function overwrite(store: Store, rows: Rows): Promise<void> {
   await store.transact(WRITING, async (tx) => {
     for (const [key, value] of rows) value === null ? tx.clear(key) : tx.set(key, value);
   });

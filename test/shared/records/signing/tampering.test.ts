@@ -1,12 +1,12 @@
 /** Attacks of someone who can write to the store, each found by the scrub with its code. */
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { canonicalText } from "../../../../shared/integrity/canonical.ts";
 import { entryHash } from "../../../../shared/integrity/chain.ts";
 import { decode, encode } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import type { Revocation } from "../../../../shared/records/signing/key-registry.ts";
 import { decodeHead, encodeHead } from "../../../../shared/records/task/head.ts";
-import type { Bytes, Store } from "../../../../shared/store/store.ts";
+import type { Store } from "../../../../shared/store/store.ts";
 import { create, input, send } from "../../../harness/records/records.ts";
 import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
 import {
@@ -14,30 +14,18 @@ import {
   openSignedRecords,
   register,
   repositoryOn,
-  type SignedRecords,
   storeOfThief,
   WRITING,
 } from "../../../harness/records/signed.ts";
-import { overwrite, type Rows, revokedByOther, rowIn, signatureCodes } from "./tampered-store.ts";
+import { revokedByOther, TamperedStore } from "./tampered-store.ts";
 
 const TASK = "task-1";
 const HOUR_MS = 3_600_000;
 const keys = tenantKeys("default");
 
-let records: SignedRecords;
-let nowMs = Date.parse("2026-11-20T10:00:00.000Z");
-const now = () => nowMs;
-
-afterEach(() => records.close());
-
-async function open(): Promise<void> {
-  nowMs = Date.now();
-  records = await openSignedRecords("memory", now);
-}
-
-const read = (key: Bytes) => rowIn(records.raw, key);
-const write = (rows: Rows) => overwrite(records.raw, rows);
-const codes = () => signatureCodes(records, now);
+const attacked = new TamperedStore();
+const { now, read, write, codes } = attacked;
+const open = (options?: { isRegistered: boolean }) => attacked.open(options);
 
 /** Replaces the newest entry, and makes the chain fit again. */
 async function forgeNewest(change: (entry: Record<string, unknown>) => void): Promise<void> {
@@ -53,29 +41,35 @@ async function forgeNewest(change: (entry: Record<string, unknown>) => void): Pr
 
 test("a sound store has no findings, and every entry is signed", async () => {
   await open();
-  const { checkpoint_id } = await create(records.repository);
-  await send(records.repository, "update", { checkpoint_id, patch: { execution_state: { goal: "more" } } });
-  await send(records.repository, "handoff", {});
-  const { pass } = await scrub({ store: records.raw, repository: records.repository }, { now });
-  expect(await findingsOf(records.repository)).toEqual([]);
+  const { checkpoint_id } = await create(attacked.records.repository);
+  await send(attacked.records.repository, "update", {
+    checkpoint_id,
+    patch: { execution_state: { goal: "more" } },
+  });
+  await send(attacked.records.repository, "handoff", {});
+  const { pass } = await scrub(
+    { store: attacked.records.raw, repository: attacked.records.repository },
+    { now },
+  );
+  expect(await findingsOf(attacked.records.repository)).toEqual([]);
   expect(pass).toMatchObject({ unsigned_entries: 0 });
   expect(pass.audit_entries).toBeGreaterThanOrEqual(3);
-  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+  const { compliance } = await attacked.records.repository.get("default", checkpoint_id, undefined, {
     signature: true,
   });
-  expect(compliance.signature).toMatchObject({ state: "valid", key_id: records.key.id });
-  const first = await records.repository.get("default", checkpoint_id, 1, { signature: true });
+  expect(compliance.signature).toMatchObject({ state: "valid", key_id: attacked.records.key.id });
+  const first = await attacked.records.repository.get("default", checkpoint_id, 1, { signature: true });
   expect(first.compliance.signature).toMatchObject({ state: "valid" });
 });
 
 test("an entry is changed, and the chain fits again", async () => {
   await open();
-  const { checkpoint_id } = await create(records.repository);
+  const { checkpoint_id } = await create(attacked.records.repository);
   await forgeNewest((entry) => {
     entry.actor = { id: "agent-2", type: "agent" };
   });
   expect(await codes()).toContain("signature_mismatch");
-  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+  const { compliance } = await attacked.records.repository.get("default", checkpoint_id, undefined, {
     signature: true,
   });
   expect(compliance.signature).toMatchObject({ state: "signature_mismatch" });
@@ -83,7 +77,7 @@ test("an entry is changed, and the chain fits again", async () => {
 
 test("the name of the key is taken out of an entry, and the chain fits again", async () => {
   await open();
-  await create(records.repository);
+  await create(attacked.records.repository);
   await forgeNewest((entry) => {
     delete entry.signed_by;
   });
@@ -92,11 +86,11 @@ test("the name of the key is taken out of an entry, and the chain fits again", a
 
 test("a signature is removed", async () => {
   await open();
-  const { checkpoint_id } = await create(records.repository);
-  await create(records.repository);
+  const { checkpoint_id } = await create(attacked.records.repository);
+  await create(attacked.records.repository);
   await write([[keys.signature(TASK, 1), null]]);
   expect(await codes()).toEqual(["signature_missing"]);
-  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+  const { compliance } = await attacked.records.repository.get("default", checkpoint_id, undefined, {
     signature: true,
   });
   expect(compliance.signature).toMatchObject({ state: "signature_missing" });
@@ -104,16 +98,16 @@ test("a signature is removed", async () => {
 
 test("a signature is moved to another entry of the task, and to another task", async () => {
   await open();
-  await create(records.repository);
-  const { checkpoint_id } = await create(records.repository);
-  await create(records.repository, { task: "task-2" });
+  await create(attacked.records.repository);
+  const { checkpoint_id } = await create(attacked.records.repository);
+  await create(attacked.records.repository, { task: "task-2" });
   const moved = (await read(keys.signature(TASK, 1)))!;
   await write([
     [keys.signature(TASK, 2), moved],
     [keys.signature("task-2", 1), moved],
   ]);
   expect(await codes()).toEqual(["signature_moved", "signature_moved"]);
-  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+  const { compliance } = await attacked.records.repository.get("default", checkpoint_id, undefined, {
     signature: true,
   });
   expect(compliance.signature).toMatchObject({ state: "signature_moved" });
@@ -121,7 +115,7 @@ test("a signature is moved to another entry of the task, and to another task", a
 
 test("a bit of a signature is changed", async () => {
   await open();
-  await create(records.repository);
+  await create(attacked.records.repository);
   const value = Uint8Array.from((await read(keys.signature(TASK, 1)))!);
   value[value.length - 1]! ^= 1;
   await write([[keys.signature(TASK, 1), value]]);
@@ -130,7 +124,7 @@ test("a bit of a signature is changed", async () => {
 
 /** All rows of the task, written again by someone else under the same ids. */
 async function rewrite(storeOf: (raw: Store) => Store): Promise<void> {
-  const { repository, raw } = records;
+  const { repository, raw } = attacked.records;
   const own = await create(repository, { checkpoint: input({ goal: "the truth" }) });
   const twin = await openSignedRecords("memory", now, { isRegistered: false });
   const forger = repositoryOn(storeOf(twin.raw), twin, now);
@@ -176,14 +170,14 @@ test("a task is written again and signed with an unknown key", async () => {
 
 test("entries are appended by a process without a key, with any time", async () => {
   await open();
-  await create(records.repository);
-  const { checkpoint_id } = await create(repositoryOn(records.raw, records, now));
+  await create(attacked.records.repository);
+  const { checkpoint_id } = await create(repositoryOn(attacked.records.raw, attacked.records, now));
   expect(await codes()).toEqual(["signature_missing"]);
-  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+  const { compliance } = await attacked.records.repository.get("default", checkpoint_id, undefined, {
     signature: true,
   });
   expect(compliance.signature).toEqual({ state: "signature_missing", key_id: null, signed_at: null });
-  const plain = await records.repository.get("default", checkpoint_id);
+  const plain = await attacked.records.repository.get("default", checkpoint_id);
   expect(plain.compliance).not.toHaveProperty("signature");
   await forgeNewest((entry) => {
     entry.at = "1969-12-31T23:59:59.999Z";
@@ -193,9 +187,9 @@ test("entries are appended by a process without a key, with any time", async () 
 
 test("the end of a trail is cut off, and the head fits again", async () => {
   await open();
-  await create(records.repository);
+  await create(attacked.records.repository);
   const head = (await read(keys.task(TASK)))!;
-  const { checkpoint_id } = await create(records.repository);
+  const { checkpoint_id } = await create(attacked.records.repository);
   await write([
     [keys.task(TASK), head],
     [keys.audit(TASK, 2), null],
@@ -207,35 +201,36 @@ test("the end of a trail is cut off, and the head fits again", async () => {
   expect(await codes()).toContain("entry_missing");
 });
 
-const revoke = (revocation: Partial<Revocation> = {}) => revokedByOther(records, revocation, now);
+const revoke = (revocation: Partial<Revocation> = {}) => revokedByOther(attacked.records, revocation, now);
 
 test("a key signs after its revocation, and its older signatures stay valid", async () => {
   await open();
-  const before = await create(records.repository);
-  const thief = repositoryOn(storeOfThief(records.raw, records.key), records, now);
-  records = await revoke();
-  nowMs += HOUR_MS;
+  const before = await create(attacked.records.repository);
+  const thief = repositoryOn(storeOfThief(attacked.records.raw, attacked.records.key), attacked.records, now);
+  attacked.records = await revoke();
+  attacked.nowMs += HOUR_MS;
   const after = await create(thief);
   expect(await codes()).toEqual(["key_revoked"]);
   const stateOf = async (id: string) =>
-    (await records.repository.get("default", id, undefined, { signature: true })).compliance.signature;
+    (await attacked.records.repository.get("default", id, undefined, { signature: true })).compliance
+      .signature;
   expect(await stateOf(before.checkpoint_id)).toMatchObject({ state: "valid" });
   expect(await stateOf(after.checkpoint_id)).toMatchObject({ state: "key_revoked" });
 });
 
 test("a key appends an entry with a time before its revocation", async () => {
   await open();
-  await create(records.repository);
-  const since = new Date(nowMs + 1).toISOString();
-  const thief = repositoryOn(storeOfThief(records.raw, records.key), records, now);
-  records = await revoke({ since });
-  nowMs += HOUR_MS;
-  await create(records.repository);
-  nowMs -= HOUR_MS;
+  await create(attacked.records.repository);
+  const since = new Date(attacked.nowMs + 1).toISOString();
+  const thief = repositoryOn(storeOfThief(attacked.records.raw, attacked.records.key), attacked.records, now);
+  attacked.records = await revoke({ since });
+  attacked.nowMs += HOUR_MS;
+  await create(attacked.records.repository);
+  attacked.nowMs -= HOUR_MS;
   const { checkpoint_id } = await create(thief);
-  nowMs += HOUR_MS;
+  attacked.nowMs += HOUR_MS;
   expect(await codes()).toEqual(["key_revoked"]);
-  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+  const { compliance } = await attacked.records.repository.get("default", checkpoint_id, undefined, {
     signature: true,
   });
   expect(compliance.signature).toMatchObject({ state: "key_revoked" });
@@ -243,40 +238,42 @@ test("a key appends an entry with a time before its revocation", async () => {
 
 test("a revocation since an earlier time rejects the signatures since then", async () => {
   await open();
-  await create(records.repository);
-  const since = new Date(nowMs + 1).toISOString();
-  nowMs += HOUR_MS;
-  await create(records.repository);
-  records = await revoke({ since });
+  await create(attacked.records.repository);
+  const since = new Date(attacked.nowMs + 1).toISOString();
+  attacked.nowMs += HOUR_MS;
+  await create(attacked.records.repository);
+  attacked.records = await revoke({ since });
   expect(await codes()).toEqual(["key_revoked"]);
 });
 
 test("a service does not commit with a revoked key", async () => {
   await open();
-  const { repository } = records;
-  records = await revoke();
+  const { repository } = attacked.records;
+  attacked.records = await revoke();
   await expect(create(repository)).rejects.toMatchObject({ code: "UNAVAILABLE" });
   expect(await codes()).toEqual([]);
 });
 
 test("an entry of the operators is changed, and a signature of theirs removed", async () => {
   await open();
-  await records.repository.startScrub({ tenant: "default", caller: "human=olga" });
+  await attacked.records.repository.startScrub({ tenant: "default", caller: "human=olga" });
   expect(await codes()).toEqual([]);
   await write([[keys.signature(null, 1), null]]);
   expect(await codes()).toEqual(["signature_missing"]);
 });
 
 test("entries from before the first key are unsigned, and no damage", async () => {
-  nowMs = Date.now();
-  records = await openSignedRecords("memory", now, { isRegistered: false });
-  const unsigned = repositoryOn(records.raw, records, now);
+  await open({ isRegistered: false });
+  const unsigned = repositoryOn(attacked.records.raw, attacked.records, now);
   const { checkpoint_id } = await create(unsigned);
-  await register(records.store, records.key, now());
-  await create(records.repository);
-  const { pass } = await scrub({ store: records.raw, repository: records.repository }, { now });
+  await register(attacked.records.store, attacked.records.key, now());
+  await create(attacked.records.repository);
+  const { pass } = await scrub(
+    { store: attacked.records.raw, repository: attacked.records.repository },
+    { now },
+  );
   expect(pass).toMatchObject({ unsigned_entries: 1, findings: 0 });
-  const { compliance } = await records.repository.get("default", checkpoint_id, undefined, {
+  const { compliance } = await attacked.records.repository.get("default", checkpoint_id, undefined, {
     signature: true,
   });
   expect(compliance).not.toHaveProperty("signature");
