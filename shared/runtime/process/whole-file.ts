@@ -8,12 +8,14 @@ import {
   fsyncSync,
   linkSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeSync,
 } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { ERROR_TABLE } from "../../protocol/errors.ts";
 import { StartupError } from "./startup.ts";
 
@@ -44,6 +46,25 @@ export function writeOnce(path: string, content: string): boolean {
   } finally {
     rmSync(own, { force: true });
   }
+}
+
+/** The end of the name of a file that is being written: the process, and a random number. */
+const UNFINISHED = /\.\d+\.[0-9a-f]{8}$/;
+/** A file is written in milliseconds. A writer that pauses longer fails, and writes nothing. */
+const UNFINISHED_MS = 60_000;
+
+/**
+ * Removes what killed writers have left of files with these names, and returns its number. The process ids say nothing about the writers: containers may
+ * share the folder.
+ */
+export function removeUnfinished(folder: string, isOf: (name: string) => boolean): number {
+  const left = readdirSync(folder).filter((name) => {
+    if (!UNFINISHED.test(name) || !isOf(name.replace(UNFINISHED, ""))) return false;
+    const found = statSync(join(folder, name), { throwIfNoEntry: false });
+    return found !== undefined && Date.now() - found.mtimeMs > UNFINISHED_MS;
+  });
+  for (const name of left) rmSync(join(folder, name), { force: true });
+  return left.length;
 }
 
 /** The format of the small files in JSON, such as notes and records of processes. A file without the member `format` has this one. */

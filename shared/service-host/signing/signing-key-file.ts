@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { newSigningKeyPem, type SigningKey, signingKeyFrom } from "../../integrity/dsse.ts";
 import { exitCodes, StartupError } from "../../runtime/process/startup.ts";
-import { syncFolder, writeOnce } from "../../runtime/process/whole-file.ts";
+import { removeUnfinished, syncFolder, writeOnce } from "../../runtime/process/whole-file.ts";
 
 /** Read by others, or written by a group. A group may read: container platforms mount secrets so. */
 const EXPOSED = 0o027;
@@ -25,6 +25,13 @@ export class SigningKeyFile {
     if (!isPresent(this.path)) writeOnce(this.path, newSigningKeyPem());
   }
 
+  /** Removes the private keys of killed processes that had not written their file, and returns their number. */
+  removeUnfinished(): number {
+    const name = basename(this.path);
+    const isOf = (other: string) => other === name || isSuccessorOf(other, name);
+    return removeUnfinished(dirname(this.path), isOf);
+  }
+
   /** Throws StartupError for a file that is missing, exposed or no key. */
   read(): SigningKey {
     return readKey(this.path);
@@ -36,8 +43,8 @@ export class SigningKeyFile {
    */
   async candidate(isFree: (id: string) => Promise<boolean>): Promise<SigningKey> {
     const folder = dirname(this.path);
-    const start = `${basename(this.path)}.`;
-    const left = readdirSync(folder).filter((name) => name.startsWith(start) && name.endsWith(NEXT));
+    const own = basename(this.path);
+    const left = readdirSync(folder).filter((name) => isSuccessorOf(name, own));
     for (const name of left.sort()) {
       const key = readable(() => readKey(join(folder, name)));
       if (key !== null && this.#nextPath(key.id) === join(folder, name) && (await isFree(key.id))) return key;
@@ -73,6 +80,9 @@ export class SigningKeyFile {
     return `${this.path}.${id.slice(0, ID_CHARS)}${NEXT}`;
   }
 }
+
+const isSuccessorOf = (name: string, file: string): boolean =>
+  name.startsWith(`${file}.`) && name.endsWith(NEXT);
 
 function isPresent(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false }) !== undefined;

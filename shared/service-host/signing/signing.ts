@@ -65,6 +65,7 @@ export async function openSigning(
     return { store, stop: async () => {} };
   }
   const file = new SigningKeyFile(named);
+  removeUnfinished(context, file);
   if (home !== undefined) file.create();
   const holder = new SigningKeyHolder(context, store, { service, file, key: file.read() });
   try {
@@ -80,6 +81,17 @@ export async function openSigning(
   }
   const stop = holder.follow();
   return { store: signedStore(store, holder), stop };
+}
+
+/** A folder that cannot be read or written is no reason not to start: its key file decides. */
+function removeUnfinished({ log }: ServiceContext, file: SigningKeyFile): void {
+  try {
+    const files = file.removeUnfinished();
+    if (files > 0)
+      log.info({ file: file.path, files }, "unfinished signing keys of killed processes removed");
+  } catch (error) {
+    log.warn({ error, file: file.path }, "unfinished signing keys cannot be removed");
+  }
 }
 
 async function requireUnsigned(store: Store): Promise<void> {

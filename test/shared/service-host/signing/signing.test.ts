@@ -1,5 +1,15 @@
 /** The key of a service over its life: made, registered, rotated, revoked, replaced, and interrupted between the steps. */
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
@@ -26,6 +36,8 @@ import { create, OPERATOR, openTestRecords, type TestRecords } from "../../../ha
 import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
 import { repositoryOn, WRITING } from "../../../harness/records/signed.ts";
 
+const keyFileModule = new URL("../../../../shared/service-host/signing/signing-key-file.ts", import.meta.url)
+  .href;
 const WAIT = { timeout: 30_000 };
 const change = () => ({ actor: serviceActor("test"), nowMs: Date.now() });
 
@@ -346,4 +358,33 @@ test("a service that cannot replace its key does not revoke it, and says what to
   });
   expect(await states()).toEqual({ [key_id]: "active" });
   await create(repository);
+});
+
+/** A process that is killed while it writes its key: the file has its bytes, and not yet its name. */
+function killedWriter(path: string): void {
+  const program = `
+    import fs from "node:fs";
+    import { syncBuiltinESMExports } from "node:module";
+    fs.linkSync = () => process.kill(process.pid, "SIGKILL");
+    syncBuiltinESMExports();
+    const { SigningKeyFile } = await import(${JSON.stringify(keyFileModule)});
+    new SigningKeyFile(${JSON.stringify(path)}).create();`;
+  const { signal } = spawnSync(process.execPath, ["--input-type=module", "--eval", program]);
+  expect(signal).toBe("SIGKILL");
+}
+
+test("a start removes the unfinished keys of killed processes, and not those that are being written", async () => {
+  killedWriter(fileOf());
+  const [old] = readdirSync(home) as [string];
+  expect(old).toMatch(/^signing-key\.pem\.\d+\.[0-9a-f]{8}$/);
+  const successor = `signing-key.pem.0123456789abcdef.next.1.${"0".repeat(8)}`;
+  const other = `other.pem.1.${"0".repeat(8)}`;
+  for (const name of [successor, other]) writeFileSync(join(home, name), "", { mode: 0o600 });
+  const before = new Date(Date.now() - 120_000);
+  for (const name of [old, successor, other]) utimesSync(join(home, name), before, before);
+  killedWriter(fileOf());
+  const fresh = readdirSync(home).filter((name) => ![old, successor, other].includes(name));
+  expect(fresh).toHaveLength(1);
+  await start();
+  expect(readdirSync(home).sort()).toEqual([other, ...fresh, "signing-key.pem"].sort());
 });
