@@ -59,6 +59,8 @@ export const auditLineSchema = z.looseObject({
   signature: envelopeSchema.exactOptional(),
   /** With the first signature of a task by this key. */
   signing_key: signingKeySchema.exactOptional(),
+  /** The entry is signed, and the reader that answered is of an older version, which answers no signatures. Absent: no. */
+  signature_unread: z.literal(true).exactOptional(),
 });
 
 /** The version that the audit entry before it made, as it is stored. */

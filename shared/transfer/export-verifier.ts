@@ -22,6 +22,8 @@ export interface ExportSummary {
   readonly unsigned: number;
   /** Entries whose signature is lost or does not verify. */
   readonly signature_problems: number;
+  /** Signed entries whose signatures a reader of an older version did not answer. */
+  readonly signatures_unread: number;
   /** The ids of the keys in the file, to compare with those that are kept at another place. */
   readonly signing_keys: readonly string[];
   readonly versions: number;
@@ -58,7 +60,7 @@ export class ExportVerifier {
   readonly #totals = {
     ...{ tasks: 0, unreadable: 0, entries: 0, versions: 0, lost: 0, removed: 0 },
     ...{ records: 0, records_lost: 0, handoffs: 0 },
-    ...{ signed: 0, unsigned: 0, signature_problems: 0 },
+    ...{ signed: 0, unsigned: 0, signature_problems: 0, signatures_unread: 0 },
   };
 
   /** Throws {@link ExportFault} before the first line. */
@@ -180,7 +182,7 @@ export class ExportVerifier {
     const { counts } = task;
     for (const name of ["entries", "versions", "records", "records_lost", "handoffs"] as const)
       this.#totals[name] += counts[name];
-    for (const name of ["signed", "unsigned", "signature_problems"] as const)
+    for (const name of ["signed", "unsigned", "signature_problems", "signatures_unread"] as const)
       this.#totals[name] += task.signatures[name];
     for (const id of task.signingKeys) this.#signingKeys.add(id);
     this.#totals.lost += counts.lost - task.removed;

@@ -12,7 +12,7 @@ import type { ExportLineOf } from "../protocol/export-lines.ts";
 import type { SigningKeyRecord } from "../protocol/signing-keys.ts";
 
 export class SignatureVerifier {
-  readonly counts = { signed: 0, unsigned: 0, signature_problems: 0 };
+  readonly counts = { signed: 0, unsigned: 0, signature_problems: 0, signatures_unread: 0 };
   readonly #isRequired: boolean;
   readonly #keys = new Map<string, SigningKeyRecord>();
   /** Entries whose signature has not been read. */
@@ -29,8 +29,14 @@ export class SignatureVerifier {
     return this.#keys.keys();
   }
 
-  add({ seq, entry: text, signature, signing_key: key }: ExportLineOf<"audit">, facts: AuditEntry): void {
+  add(line: ExportLineOf<"audit">, facts: AuditEntry): void {
+    const { seq, entry: text, signature, signing_key: key } = line;
     if (key !== undefined) this.#keys.set(key.key_id, key);
+    if (line.signature_unread && !this.#isRequired) {
+      this.counts.signatures_unread += 1;
+      this.#before = facts.at;
+      return;
+    }
     const place = { tenant: String(facts.tenant), task: String(facts.task), seq };
     this.#open.push({ ...place, hash: entryHash(text), facts, before: this.#before });
     this.#before = facts.at;

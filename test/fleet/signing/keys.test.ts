@@ -3,9 +3,11 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { taskLines } from "../../../services/cli/commands/transfer/task-lines.ts";
 import { signingKeyFrom } from "../../../shared/integrity/dsse.ts";
+import type { ExportLineOf } from "../../../shared/protocol/export-lines.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
-import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { type FleetClient, KnownKeys } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { input } from "../../harness/records/records.ts";
@@ -105,7 +107,10 @@ test("the keys of a fleet over a rotation and a revocation", { timeout: CALLS_MS
 });
 
 test("a key that does not exist is named", { timeout: CALLS_MS }, async () => {
-  expect(await fleet("keys", "revoke", "0000000000000000000")).toMatchObject({ exit: 4 });
+  for (const change of ["revoke", "rotate"]) {
+    const { exit, err } = await fleet("keys", change, "0000000000000000000");
+    expect({ exit, err }).toMatchObject({ exit: 4, err: expect.stringContaining("keys list") as string });
+  }
   expect((await fleet("keys", "revoke", keyInFile(), "--since", "soon")).exit).toBe(64);
 });
 
@@ -124,6 +129,60 @@ test("a key without a running holder is named, and the others are replaced", {
   expect(await states()).toMatchObject({ [first]: "retired", [gone.id]: "active", [second]: "active" });
   await json("keys", "revoke", gone.id, "--reason", "lost");
   expect(await states()).toMatchObject({ [gone.id]: "revoked" });
+});
+
+/** The fleet with readers of an older version: their pages lack signatures. `isOlder`: of a page. */
+function withOlderReaders(isOlder: (fromSeq: number, call: number) => boolean): FleetClient {
+  let calls = 0;
+  const getAudit: FleetClient["getAudit"] = async (task, query) => {
+    calls += 1;
+    const { signatures, ...page } = await client.getAudit(task, { ...query, limit: 1 });
+    const isRead = signatures !== undefined && !isOlder(query?.fromSeq ?? 1, calls);
+    return { ...page, ...(isRead && { signatures }) };
+  };
+  return new Proxy(client, {
+    get(target, name) {
+      if (name === "getAudit") return getAudit;
+      const member = Reflect.get(target, name) as unknown;
+      return typeof member === "function" ? member.bind(target) : member;
+    },
+  });
+}
+
+async function auditLines(from: FleetClient, task: string) {
+  const keys = new KnownKeys(() => client.admin.signingKeys());
+  const lines: ExportLineOf<"audit">[] = [];
+  for await (const line of taskLines(from, task, { keys })) if (line.kind === "audit") lines.push(line);
+  return lines;
+}
+
+test("an export says which signatures an older reader has left out, and asks the others", {
+  timeout: CALLS_MS,
+}, async () => {
+  await written("mixed");
+  await written("mixed");
+  const unread = await auditLines(
+    withOlderReaders(() => true),
+    "mixed",
+  );
+  expect(unread.map(({ signature_unread, signature }) => [signature_unread, signature])).toEqual([
+    [true, undefined],
+    [true, undefined],
+  ]);
+  const read = await auditLines(
+    withOlderReaders((_seq, call) => call % 2 === 1),
+    "mixed",
+  );
+  expect(read.every((line) => line.signature !== undefined && !("signature_unread" in line))).toBe(true);
+  // The fleet has stated that all its entries are signed, so a gap would be a finding for ever.
+  await expect(
+    auditLines(
+      withOlderReaders((fromSeq) => fromSeq > 1),
+      "mixed",
+    ),
+  ).rejects.toMatchObject({
+    code: "UNAVAILABLE",
+  });
 });
 
 test("a removed signature is found on this machine and by the scrub", { timeout: CALLS_MS }, async () => {

@@ -41,7 +41,13 @@ function unsignedEntry(line: AuditLine): AuditLine {
 }
 
 test("each entry is signed by the key in the file", async () => {
-  const counts = { signed: 2, unsigned: 0, signature_problems: 0, keys: [records.key.id] };
+  const counts = {
+    signed: 2,
+    unsigned: 0,
+    signature_problems: 0,
+    signatures_unread: 0,
+    keys: [records.key.id],
+  };
   expect(countsOf(await lines(), true)).toEqual(counts);
 });
 
@@ -55,4 +61,12 @@ test("unsigned entries are a problem only of a fleet that states that all its en
   const unsigned = (await lines()).map(unsignedEntry);
   expect(countsOf(unsigned, false)).toMatchObject({ unsigned: 2, signature_problems: 0 });
   expect(countsOf(unsigned, true)).toMatchObject({ unsigned: 0, signature_problems: 2 });
+});
+
+test("entries whose signatures were not answered are counted apart, but not where all must be signed", async () => {
+  const [first, second] = (await lines()) as [AuditLine, AuditLine];
+  const gap = [first, { ...without(second), signature_unread: true as const }];
+  const counts = { signed: 1, unsigned: 0, signature_problems: 0, signatures_unread: 1 };
+  expect(countsOf(gap, false)).toMatchObject(counts);
+  expect(countsOf(gap, true)).toMatchObject({ signed: 1, signature_problems: 1, signatures_unread: 0 });
 });

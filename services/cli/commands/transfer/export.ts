@@ -74,7 +74,7 @@ async function exportTasks(session: Session, flags: Flags): Promise<void> {
     await sink.close();
   }
   const { summary } = sink.verifier;
-  const { lost, unreadable, artifacts_lost, records_lost, signature_problems } = summary;
+  const { lost, unreadable, artifacts_lost, records_lost } = summary;
   if (!isWholeExport(summary)) {
     session.exitCode = ERROR_TABLE.CORRUPT.exit;
     const text = "the fleet could not read everything";
@@ -86,7 +86,8 @@ async function exportTasks(session: Session, flags: Flags): Promise<void> {
         tasks: unreadable,
         artifacts: artifacts_lost,
         records: records_lost,
-        signatures: signature_problems,
+        signatures: summary.signature_problems,
+        unread_signatures: summary.signatures_unread,
       },
     });
   }

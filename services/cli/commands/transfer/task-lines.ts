@@ -14,6 +14,8 @@ import { missionMoment, recordLines } from "./mission-lines.ts";
 
 /** Versions that are read at once, each of which may have 1 MB. */
 const READS = 8;
+/** The answers of readers of an older version, after which a page stays without signatures. */
+const READERS_MAX = 8;
 
 /**
  * All lines but the last, which has the digest of those that were written. Throws NOT_FOUND, CORRUPT for a damaged head, or `importUnfinished`
@@ -25,7 +27,8 @@ export async function* taskLines(
   { keys, ...call }: CallOptions & { readonly keys: KnownKeys },
 ): AsyncGenerator<ExportLine> {
   const paged = { ...call, limit: LIMITS.audit_limit_max, signatures: true };
-  const first = await client.getAudit(taskId, paged);
+  const pageFrom = (fromSeq: number) => signedPage(() => client.getAudit(taskId, { ...paged, fromSeq }));
+  const first = await pageFrom(1);
   // A mission that begins after this head is not of the state that the file holds.
   const mission = await missionMoment(client, taskId, call);
   const { task } = mission ?? first;
@@ -37,13 +40,16 @@ export async function* taskLines(
   const newest = new NewestRecords();
   const signatures = new SignatureMembers(keys);
   for (let page = first; ; ) {
+    if (isRequired && hasUnread(page)) throw readerTooOld(taskId);
     await signatures.add(page.signatures ?? []);
     const entries = page.entries.filter(({ seq }) => seq <= task.audit_seq);
     for (let at = 0; at < entries.length; at += READS) {
       const some = entries.slice(at, at + READS);
       const versions = await Promise.all(some.map((record) => versionLine(client, record, call)));
       for (const [i, { seq, entry }] of some.entries()) {
-        yield { kind: "audit", seq, entry, ...signatures.of(seq) };
+        const members = signatures.of(seq);
+        const isUnread = members.signature === undefined && hasUnread({ ...page, entries: [some[i]!] });
+        yield { kind: "audit", seq, entry, ...members, ...(isUnread && { signature_unread: true }) };
         const version = versions[i];
         if (version != null) yield version;
         const facts = JSON.parse(entry) as Record<string, unknown>;
@@ -54,11 +60,34 @@ export async function* taskLines(
     }
     const last = page.entries.at(-1)?.seq ?? task.audit_seq;
     if (last >= task.audit_seq) break;
-    page = await client.getAudit(taskId, { ...paged, fromSeq: last + 1 });
+    page = await pageFrom(last + 1);
   }
   yield* recordLines(newest.hashes, mission);
   yield* handoffLines(client, taskId, begun, call);
 }
+
+type SignedPage = Pick<Awaited<ReturnType<FleetClient["getAudit"]>>, "entries" | "signatures">;
+
+/** Whether a reader of an older version has answered entries that are signed. */
+const hasUnread = ({ entries, signatures }: SignedPage): boolean =>
+  signatures === undefined && entries.some(({ entry }) => entry.includes('"signed_by":"'));
+
+/** Several readers answer in turn, and older ones among them answer no signatures. */
+async function signedPage<T extends SignedPage>(read: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    const page = await read();
+    if (attempt >= READERS_MAX || !hasUnread(page)) return page;
+  }
+}
+
+const readerTooOld = (taskId: string): FleetError =>
+  new FleetError(
+    "UNAVAILABLE",
+    "readers of an older version answer no signatures; repeat after their upgrade",
+    {
+      details: { task_id: taskId },
+    },
+  );
 
 /** The members of audit lines that hold signatures, and each key with its first one. */
 class SignatureMembers {

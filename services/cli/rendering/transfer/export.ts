@@ -10,8 +10,9 @@ import { namesOf } from "./import.ts";
 
 /** Whether the fleet could read everything. What retention had removed is not missing. */
 export function isWholeExport(summary: ExportSummary): boolean {
-  const { lost, unreadable, artifacts_lost, records_lost, signature_problems } = summary;
-  return lost + unreadable + artifacts_lost + records_lost + signature_problems === 0;
+  const { lost, unreadable, artifacts_lost, records_lost } = summary;
+  const { signature_problems, signatures_unread } = summary;
+  return lost + unreadable + artifacts_lost + records_lost + signature_problems + signatures_unread === 0;
 }
 
 /** `fleet` is the name of the program in printed commands. */
@@ -31,7 +32,7 @@ export function renderExport(
     ...(unreadable > 0 ? [counted(unreadable, "task")] : []),
     ...(artifacts_lost > 0 ? [counted(artifacts_lost, "artifact")] : []),
   ].join(" and ");
-  const unproved = summary.signature_problems;
+  const { signature_problems: unproved, signatures_unread: unread } = summary;
   return [
     missing === ""
       ? `${colors.green("✓")} ${plain(path)} is whole: every hash and every audit chain in it is right.`
@@ -48,6 +49,13 @@ export function renderExport(
       ? []
       : [
           colors.red(`The signature of ${counted(unproved, "entry", "entries")} is lost or does not verify.`),
+        ]),
+    ...(unread === 0
+      ? []
+      : [
+          colors.yellow(
+            `The signatures of ${counted(unread, "signed entry", "signed entries")} are not in the file: the reader was of an older version. Export again after its upgrade.`,
+          ),
         ]),
     ...(records === 0 ? [] : [field("Missions", counted(records, "record"), view)]),
     ...(artifacts === 0
