@@ -1,5 +1,6 @@
 /** The keys with which services sign what they commit, and what the verification of a signature can find. */
 import { z } from "zod";
+import { LIMITS } from "./limits.ts";
 
 /** ISO 8601. */
 const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
@@ -28,6 +29,7 @@ export const signingKeySchema = z.looseObject({
   purpose: z.string(),
   /** The service that has registered it. */
   owner: z.string(),
+  /** Earlier than its registration by the greatest difference of clocks. */
   not_before: time,
   /** The end of its use by a rotation. */
   not_after: time.nullable(),
@@ -40,6 +42,11 @@ export const signingKeySchema = z.looseObject({
   rotation_requested_at: time.nullable(),
 });
 export type SigningKeyRecord = z.infer<typeof signingKeySchema>;
+
+/** The time of its registration, in milliseconds since the epoch. */
+export function registeredMs({ not_before }: Pick<SigningKeyRecord, "not_before">): number {
+  return Date.parse(not_before) + LIMITS.clock_skew_ms_max;
+}
 
 export function keyStateOf({
   not_after,

@@ -164,6 +164,7 @@ function listOf(details: FleetError["details"]): string {
   if ("handoff" in details || "handoff_id" in details) return "handoff list";
   if ("alert_ids" in details) return "alerts list";
   if ("agent_id" in details) return "agents list";
+  if ("key_id" in details) return "keys list";
   return "seq" in details ? "queue dead list" : "checkpoint list";
 }
 
@@ -181,6 +182,7 @@ function stateOf(details: FleetError["details"], call: HintContext): string {
   if ("message_id" in details || "bytes" in details) return `message list${missionOf(details)}`;
   if ("held_by" in details) return `lock list${missionOf(details)}`;
   if (typeof mission_id === "string") return `mission show ${mission_id}`;
+  if ("key_id" in details) return "keys list";
   return `task show ${taskOf(details, call)}`;
 }
 

@@ -23,6 +23,14 @@ test.each(ERROR_CODES)("%s has its exit code and a next step", (code) => {
   expect(failureData(failure)).toMatchObject({ code, message: "text", hint: failure.hint });
 });
 
+test.each(["NOT_FOUND", "CONFLICT"] as const)(
+  "%s about a signing key names the command that lists them",
+  (code) => {
+    const failure = callFailureOf(new FleetError(code, "text", { details: { key_id: "3f9a" } }));
+    expect(failure.hint).toContain("`fleet keys list`");
+  },
+);
+
 describe("about artifacts and files, the hint names the command that repairs them", () => {
   const sha256 = "0".repeat(64);
   test.each<[ErrorCode, FleetErrorOptions, string]>([

@@ -3,6 +3,7 @@
 import {
   type CheckpointSignature,
   keyStateOf,
+  registeredMs,
   SIGNATURE_PROBLEMS,
   type SignatureProblem,
   type SigningKeyRecord,
@@ -20,12 +21,12 @@ export const shortKeyId = (id: string): string => plain(id.slice(0, ID_CHARS));
 
 export function renderSigningKeys(keys: readonly SigningKeyRecord[], view: View): string {
   if (keys.length === 0) return "There are no signing keys: commits are not signed.";
-  const inOrder = [...keys].sort((a, b) => Date.parse(a.not_before) - Date.parse(b.not_before));
+  const inOrder = [...keys].sort((a, b) => registeredMs(a) - registeredMs(b));
   const rows = inOrder.map((key) => [
     shortKeyId(key.key_id),
     plain(key.owner),
     stateText(key, view),
-    ago(key.not_before, view.now),
+    ago(new Date(registeredMs(key)).toISOString(), view.now),
     key.revoked_at ?? key.not_after ?? "-",
   ]);
   const fit = [undefined, { least: 8 }, undefined, { brief: brieflyAgo }, { leaves: 1 }] as const;

@@ -103,8 +103,8 @@ export interface AuditReport {
   readonly entries: number;
   readonly head: string;
   readonly problems: readonly { readonly seq: number; readonly problem: string }[];
-  /** null or absent: the fleet is older. */
-  readonly signatures?: SignatureReport | null;
+  /** null: a reader of an older version answered. */
+  readonly signatures: SignatureReport | null;
 }
 
 const PROBLEMS: Readonly<Record<string, string>> = {
@@ -123,7 +123,7 @@ export function renderReport(of: string, report: AuditReport, view: View): strin
   const entries = counted(report.entries, "entry", "entries");
   if (report.ok) {
     const valid = colors.green(`The audit trail of ${of} is valid.`);
-    return [valid, `${entries}${signedText(report.signatures ?? null)}, head ${report.head}`].join("\n");
+    return [valid, `${entries}${signedText(report.signatures)}, head ${report.head}`].join("\n");
   }
   const problems = [...report.problems, ...(report.signatures?.problems ?? [])];
   const shown = problems.slice(0, PROBLEMS_SHOWN);
@@ -140,7 +140,7 @@ export function renderReport(of: string, report: AuditReport, view: View): strin
 }
 
 function signedText(signatures: SignatureReport | null): string {
-  if (signatures === null) return "";
+  if (signatures === null) return "; signatures were not checked: the reader is of an older version";
   const { signed, unsigned } = signatures;
   return unsigned === 0
     ? `, ${count(signed)} signed`

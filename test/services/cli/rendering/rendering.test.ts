@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { renderCheckpoint } from "../../../../services/cli/rendering/checkpoints/checkpoint.ts";
 import { renderCheckpointTable } from "../../../../services/cli/rendering/checkpoints/checkpoint-table.ts";
 import { renderHistory } from "../../../../services/cli/rendering/checkpoints/history.ts";
+import { renderSigningKeys } from "../../../../services/cli/rendering/keys/signing-keys.ts";
 import { renderAudit, renderReport } from "../../../../services/cli/rendering/operations/audit.ts";
 import { renderEvent } from "../../../../services/cli/rendering/operations/event.ts";
 import { renderIndex, renderStatus } from "../../../../services/cli/rendering/operations/status.ts";
@@ -20,6 +21,7 @@ import {
 } from "../../../../services/cli/rendering/terminal/text.ts";
 import { ago, span } from "../../../../services/cli/rendering/terminal/time.ts";
 import { type Checkpoint, checkpointSchema } from "../../../../shared/protocol/checkpoint.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { NOW, view } from "./view.ts";
 
 const A = "01a20034-080b-7e0f-afff-92b62777977f";
@@ -298,16 +300,36 @@ describe("the audit trail", () => {
   });
 
   test("reports a valid and a broken chain", () => {
-    const good = { ok: true, entries: 2, head: "h", problems: [] };
+    const signatures = { signed: 2, unsigned: 0, problems: [] };
+    const good = { ok: true, entries: 2, head: "h", problems: [], signatures };
     expect(renderReport("task auth", good, view)).toBe(
-      "The audit trail of task auth is valid.\n2 entries, head h",
+      "The audit trail of task auth is valid.\n2 entries, 2 signed, head h",
+    );
+    expect(renderReport("task auth", { ...good, signatures: null }, view)).toContain(
+      "signatures were not checked: the reader is of an older version",
     );
     const problems = Array.from({ length: 25 }, (_, i) => ({ seq: i + 1, problem: "broken_link" }));
-    const text = renderReport("task auth", { ok: false, entries: 25, head: "h", problems }, view);
+    const text = renderReport("task auth", { ok: false, entries: 25, head: "h", problems, signatures }, view);
     expect(text).toContain("is NOT valid");
     expect(text).toContain("25 entries, 25 problems:");
     expect(text).toContain("… and 5 more");
   });
+});
+
+test("a signing key is listed with the time of its registration", () => {
+  const key = {
+    ...{ key_id: "ab".repeat(32), public_key: "", purpose: "commits", owner: "writer" },
+    algorithm: "ed25519",
+    not_before: new Date(view.now - 3_600_000 - LIMITS.clock_skew_ms_max).toISOString(),
+    ...{
+      not_after: null,
+      revoked_at: null,
+      revoked_reason: null,
+      replaces: null,
+      rotation_requested_at: null,
+    },
+  } as const;
+  expect(renderSigningKeys([key], view)).toMatch(/abababababababab +writer +active +1h ago +-/);
 });
 
 test("status on one screen", () => {
