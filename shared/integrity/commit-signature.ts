@@ -38,12 +38,12 @@ export interface CommitSignature {
   readonly signature: Uint8Array;
 }
 
-export async function signStatement(key: SigningKey, statement: CommitStatement): Promise<CommitSignature> {
+export function signStatement(key: SigningKey, statement: CommitStatement): CommitSignature {
   const { at, checkpoints, entries, first, task, tenant } = statement;
   // In the order of their names, so that the canonical form needs no sorting.
   const text = canonicalText({ at, checkpoints, entries, first, task, tenant, v: STATEMENT_VERSION });
   const payload = Buffer.from(text);
-  return { keyId: key.id, payload, signature: await key.sign(COMMIT_PAYLOAD_TYPE, payload) };
+  return { keyId: key.id, payload, signature: key.sign(COMMIT_PAYLOAD_TYPE, payload) };
 }
 
 /** The number of the last entry, under which the signature is stored. */

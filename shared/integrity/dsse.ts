@@ -26,10 +26,10 @@ export interface SigningKey {
   readonly id: string;
   /** DER, SubjectPublicKeyInfo, in base64. */
   readonly publicKey: string;
-  /** The signature, 64 bytes, made in a thread of the pool. */
-  sign(payloadType: string, payload: Uint8Array): Promise<Uint8Array>;
+  /** The signature, 64 bytes. Made in this thread: it takes about as long to give the work to a thread of the pool. */
+  sign(payloadType: string, payload: Uint8Array): Uint8Array;
   /** The signature of the bytes alone. They must say what they are, and begin otherwise than {@link signedBytes}. */
-  signText(text: Uint8Array): Promise<Uint8Array>;
+  signText(text: Uint8Array): Uint8Array;
 }
 
 /** The pre-authentication encoding: the bytes that are signed. */
@@ -52,10 +52,7 @@ export function signingKeyFrom(pem: string): SigningKey {
   const key = createPrivateKey(pem);
   if (key.asymmetricKeyType !== "ed25519") throw new TypeError("the key is not an Ed25519 key");
   const publicKey = spkiOf(createPublicKey(key));
-  const signText = (text: Uint8Array): Promise<Uint8Array> =>
-    new Promise((resolve, reject) => {
-      sign(null, text, key, (error, signature) => (error === null ? resolve(signature) : reject(error)));
-    });
+  const signText = (text: Uint8Array): Uint8Array => sign(null, text, key);
   return {
     id: keyIdOf(publicKey),
     publicKey,

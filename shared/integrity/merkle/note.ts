@@ -56,10 +56,10 @@ export function noteKeyText(origin: string, publicKey: string): string {
   return `${origin}+${keyHash(origin, publicKey).toString("hex")}+${key.toString("base64")}`;
 }
 
-export async function signCheckpoint(key: SigningKey, checkpoint: LogCheckpoint): Promise<string> {
+export function signCheckpoint(key: SigningKey, checkpoint: LogCheckpoint): string {
   const { origin } = checkpoint;
   const text = checkpointText(checkpoint);
-  const signature = await key.signText(Buffer.from(text));
+  const signature = key.signText(Buffer.from(text));
   const line = Buffer.concat([keyHash(origin, key.publicKey), signature]).toString("base64");
   return `${text}\n— ${origin} ${line}\n`;
 }

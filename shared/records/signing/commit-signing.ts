@@ -47,7 +47,7 @@ export function hasEntries(tx: Tx): boolean {
 }
 
 /** Writes one signature for each chain. Returns their number. */
-export async function writeSignatures(tx: Tx): Promise<number> {
+export function writeSignatures(tx: Tx): number {
   const signing = signings.get(tx);
   if (signing === undefined) return 0;
   const chains = new Map<string, AppendedEntry[]>();
@@ -55,14 +55,14 @@ export async function writeSignatures(tx: Tx): Promise<number> {
     const chain = `${entry.tenant}/${entry.task ?? ""}`;
     chains.set(chain, [...(chains.get(chain) ?? []), entry]);
   }
-  await Promise.all([...chains.values()].map((entries) => writeSignature(tx, signing.key, entries)));
+  for (const entries of chains.values()) writeSignature(tx, signing.key, entries);
   return chains.size;
 }
 
-async function writeSignature(tx: Tx, key: SigningKey, entries: readonly AppendedEntry[]): Promise<void> {
+function writeSignature(tx: Tx, key: SigningKey, entries: readonly AppendedEntry[]): void {
   const [first, last] = [entries[0]!, entries.at(-1)!];
   const { tenant, task } = first;
-  const signature = await signStatement(key, {
+  const signature = signStatement(key, {
     at: last.at,
     checkpoints: entries.flatMap(({ checkpoint }) => checkpoint ?? []),
     entries: entries.map(({ hash }) => hash),

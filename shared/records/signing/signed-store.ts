@@ -59,7 +59,7 @@ async function transactRenewed<T>(
         beginSigning(tx, key);
         const value = await body(tx);
         if (hasEntries(tx)) await requireInUse(tx, key);
-        signatures = await writeSignatures(tx);
+        signatures = writeSignatures(tx);
         return value;
       });
       if (signatures > 0) signer.onSigned?.(signatures);
@@ -90,7 +90,7 @@ export function transactAsLast<T>(
     await requireInUse(tx, key);
     beginSigning(tx, key);
     const value = await body(tx);
-    await writeSignatures(tx);
+    writeSignatures(tx);
     return value;
   });
 }

@@ -49,12 +49,12 @@ const LAST: SignedEntry = {
 };
 
 async function judgedWith(changes: Partial<SigningKeyRecord>, entry: Partial<SignedEntry> = {}) {
-  const judged = await judgeSignature(await signStatement(key, STATEMENT), recordOf(key, changes));
+  const judged = await judgeSignature(signStatement(key, STATEMENT), recordOf(key, changes));
   return judgeEntry({ ...LAST, ...entry }, { seq: 7, judged }, true);
 }
 
 test("the payload is canonical JSON, so that an auditor needs no library", async () => {
-  const { payload } = await signStatement(key, STATEMENT);
+  const { payload } = signStatement(key, STATEMENT);
   expect(Buffer.from(payload).toString()).toBe(
     `{"at":"${AT}","checkpoints":[{"hash":"${"d".repeat(64)}","id":"01a2b3c4-0000-7000-8000-000000000000","version":1}],` +
       `"entries":[${HASHES.map((hash) => `"${hash}"`).join(",")}],"first":5,"task":"t-1","tenant":"default","v":1}`,
@@ -62,7 +62,7 @@ test("the payload is canonical JSON, so that an auditor needs no library", async
 });
 
 test("a signature survives its envelope", async () => {
-  const signature = await signStatement(key, STATEMENT);
+  const signature = signStatement(key, STATEMENT);
   const envelope = envelopeOf(signature);
   expect(envelope).toMatchObject({ payloadType: COMMIT_PAYLOAD_TYPE, signatures: [{ keyid: key.id }] });
   const again = signatureIn(JSON.parse(JSON.stringify(envelope)));
@@ -91,12 +91,12 @@ test("a key counts only under the hash of its public key", async () => {
   const other = signingKeyFrom(newSigningKeyPem());
   expect(await judgedWith({ public_key: other.publicKey })).toBe("key_unknown");
   expect(await judgedWith({ key_id: other.id, public_key: other.publicKey })).toBe("key_unknown");
-  const signature = await signStatement(key, STATEMENT);
+  const signature = signStatement(key, STATEMENT);
   expect((await judgeSignature(signature, null)).problem).toBe("key_unknown");
 });
 
 test("nothing is read from a payload that does not verify", async () => {
-  const signature = await signStatement(key, STATEMENT);
+  const signature = signStatement(key, STATEMENT);
   const payload = Buffer.from(Buffer.from(signature.payload).toString().replace("t-1", "t-2"));
   const judged = await judgeSignature({ ...signature, payload }, recordOf(key));
   expect(judged).toEqual({ keyId: key.id, problem: "signature_invalid", verified: null });
@@ -106,14 +106,14 @@ test("nothing is read from a payload that does not verify", async () => {
 test("signed bytes that are no statement of this version are rejected", async () => {
   for (const text of ["[]", "null", "{}", "not JSON", '{"v":2}']) {
     const payload = Buffer.from(text);
-    const signature = await key.sign(COMMIT_PAYLOAD_TYPE, payload);
+    const signature = key.sign(COMMIT_PAYLOAD_TYPE, payload);
     const judged = await judgeSignature({ keyId: key.id, payload, signature }, recordOf(key));
     expect(judged.problem).toBe("signature_invalid");
   }
 });
 
 test("each entry of a commit is judged by the statement alone", async () => {
-  const judged = await judgeSignature(await signStatement(key, STATEMENT), recordOf(key));
+  const judged = await judgeSignature(signStatement(key, STATEMENT), recordOf(key));
   const after = { seq: 7, judged };
   const entry = { ...LAST, seq: 6, hash: HASHES[1]! };
   const judge = (changes: Partial<SignedEntry>, isRequired = false) =>
