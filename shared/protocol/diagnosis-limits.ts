@@ -10,4 +10,6 @@ export const DIAGNOSIS_LIMITS = {
   /** The difference between two clocks from which `fleet doctor` warns, and from which it fails. */
   clock_skew_ms_warn: 1_000,
   clock_skew_ms_max: 30_000,
+  /** The age of a signing key from which `fleet doctor` warns: a yearly rotation is late. */
+  signing_key_age_ms_warn: 400 * 86_400_000,
 } as const;

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { diskStatusSchema, streamFindingSchema } from "./fleet-health.ts";
+import { keyIdSchema } from "./signing-keys.ts";
 
 /** The members that a schema names: a newer service may answer with more. */
 type Named<T> = { readonly [Member in keyof T as string extends Member ? never : Member]: T[Member] };
@@ -94,6 +95,17 @@ export const busDiagnosisSchema = z.looseObject({
 });
 export type BusDiagnosis = Named<z.infer<typeof busDiagnosisSchema>>;
 
+/** The key with which a service signs. Its private part is in the file. */
+export const signingDiagnosisSchema = z.looseObject({
+  /** null: the service does not sign. */
+  key_id: keyIdSchema.nullable(),
+  /** null: the setting names none. */
+  file: z.string().nullable(),
+  /** The bits of its mode. null: it cannot be read. */
+  file_mode: z.int().nullable(),
+});
+export type SigningDiagnosis = Named<z.infer<typeof signingDiagnosisSchema>>;
+
 export const diagnosisSchema = z.looseObject({
   /** `writer`, `reader`, `coordinator`, `watchdog`, or `standalone` for all of them in one process. */
   service: z.string(),
@@ -119,5 +131,7 @@ export const diagnosisSchema = z.looseObject({
   bus: busDiagnosisSchema.nullable(),
   findings: z.array(streamFindingSchema),
   disks: z.array(diskStatusSchema),
+  /** Absent: the service is of an older version. */
+  signing: signingDiagnosisSchema.exactOptional(),
 });
 export type Diagnosis = Named<z.infer<typeof diagnosisSchema>>;

@@ -11,6 +11,9 @@ export const KEY_PURPOSE = "commits";
 /** The member `signatures` of the first `key_add` in a new store: all entries of the store are signed. */
 export const REQUIRED = "required";
 
+/** Bits in the mode of a key file: read by others, or written by a group. A group may read: container platforms mount secrets so. */
+export const EXPOSED_KEY_MODE = 0o027;
+
 export const KEY_STATES = ["active", "retired", "revoked"] as const;
 export type KeyState = (typeof KEY_STATES)[number];
 

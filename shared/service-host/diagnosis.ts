@@ -6,7 +6,7 @@ import { type Bus, BusError } from "../bus/bus.ts";
 import { serveEndpoint } from "../bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../integrity/wire.ts";
 import { SCHEMA_VERSION } from "../protocol/checkpoint.ts";
-import type { Diagnosis } from "../protocol/diagnosis.ts";
+import type { Diagnosis, SigningDiagnosis } from "../protocol/diagnosis.ts";
 import type { DiskStatus, StreamFinding } from "../protocol/fleet-health.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { QUERY_SCHEMAS } from "../protocol/queries.ts";
@@ -33,6 +33,7 @@ export interface DiagnosisParts extends ServiceContext {
   readonly format: Format;
   readonly disk: DiskSpace;
   readonly findings: () => Promise<StreamFinding[]>;
+  readonly signing: () => SigningDiagnosis;
 }
 
 /** A service whose credentials are of an older version may not listen for questions. It works without. */
@@ -111,6 +112,7 @@ function createExamination(parts: DiagnosisParts): () => Promise<Examination> {
       },
       findings: streamFindings,
       disks: disk.disks().map(diskStatus),
+      signing: parts.signing(),
     };
   };
   return recentResult(examine, { maxAgeMs: SHARED_MS, clock });

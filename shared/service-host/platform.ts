@@ -121,7 +121,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     const { bus, backgroundBus } = await openBuses(connect, closers);
     await proveBus(bus, options, log);
     await refuseOlderCopy(opened, bus, options.storeUrl);
-    const { store, stop: stopSigning } = await openSigning(context, opened, options);
+    const { store, state: signing, stop: stopSigning } = await openSigning(context, opened, options);
     closers.add("signing key", stopSigning);
     const inspection = startStreamInspection({ ...context, buses: [bus, backgroundBus] });
     closers.add("stream inspection", inspection.stop);
@@ -142,7 +142,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
       identity: { service: options.service, pid: process.pid, home: options.home },
     });
     closers.add("operations port", () => ops.stop());
-    const own = { service: options.service, instance, backgroundBus, findings: inspection.findings };
+    const own = { service: options.service, instance, backgroundBus, findings: inspection.findings, signing };
     closers.add("diagnosis", await serveDiagnosis({ ...context, ...own, bus, store, format, disk }));
     return {
       ...context,

@@ -5,11 +5,10 @@
 import { readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { newSigningKeyPem, type SigningKey, signingKeyFrom } from "../../integrity/dsse.ts";
+import { EXPOSED_KEY_MODE } from "../../protocol/signing-keys.ts";
 import { exitCodes, StartupError } from "../../runtime/process/startup.ts";
 import { removeUnfinished, syncFolder, writeOnce } from "../../runtime/process/whole-file.ts";
 
-/** Read by others, or written by a group. A group may read: container platforms mount secrets so. */
-const EXPOSED = 0o027;
 const NEXT = ".next";
 const ID_CHARS = 16;
 
@@ -53,6 +52,15 @@ export class SigningKeyFile {
     const key = signingKeyFrom(pem);
     writeOnce(this.#nextPath(key.id), pem);
     return key;
+  }
+
+  /** The bits of its mode; null: it cannot be read. */
+  mode(): number | null {
+    try {
+      return statSync(this.path).mode & 0o777;
+    } catch {
+      return null;
+    }
   }
 
   /** The key with this id, in its place or as a successor. null: it is not here. */
@@ -99,7 +107,7 @@ function readable(read: () => SigningKey): SigningKey | null {
 function readKey(path: string): SigningKey {
   try {
     const { mode } = statSync(path);
-    if ((mode & EXPOSED) !== 0) throw new Error(`its mode is ${(mode & 0o777).toString(8)}`);
+    if ((mode & EXPOSED_KEY_MODE) !== 0) throw new Error(`its mode is ${(mode & 0o777).toString(8)}`);
     return signingKeyFrom(readFileSync(path, "utf8"));
   } catch (error) {
     const problem = error instanceof Error ? error.message : String(error);

@@ -4,6 +4,7 @@
  */
 import { join } from "node:path";
 import type { SigningKey } from "../../integrity/dsse.ts";
+import type { SigningDiagnosis } from "../../protocol/diagnosis.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { systemKeys } from "../../records/kv/keyspace.ts";
 import { asFleetError } from "../../records/kv/store-errors.ts";
@@ -43,6 +44,8 @@ export interface SigningOptions {
 export interface Signing {
   /** The store, whose transactions are signed if there is a key. */
   readonly store: Store;
+  /** What `diagnose` answers about the key. */
+  readonly state: () => SigningDiagnosis;
   readonly stop: Stop;
 }
 
@@ -62,7 +65,7 @@ export async function openSigning(
       { setting: "FLEET_SIGNING_KEY" },
       "commits are not signed: the service has no signing key",
     );
-    return { store, stop: async () => {} };
+    return unsigned(store, null);
   }
   const file = new SigningKeyFile(named);
   removeUnfinished(context, file);
@@ -77,10 +80,18 @@ export async function openSigning(
       throw refusedStart(error, { setting: "FLEET_SIGNING_KEY" });
     // A damaged chain of the default tenant must not end the work of all tasks.
     context.log.error({ error }, "commits are not signed: the signing key cannot be registered");
-    return { store, stop: async () => {} };
+    return unsigned(store, file);
   }
   const stop = holder.follow();
-  return { store: signedStore(store, holder), stop };
+  return { store: signedStore(store, holder), state: () => stateOf(file, holder.key), stop };
+}
+
+function unsigned(store: Store, file: SigningKeyFile | null): Signing {
+  return { store, state: () => stateOf(file, null), stop: async () => {} };
+}
+
+function stateOf(file: SigningKeyFile | null, key: SigningKey | null): SigningDiagnosis {
+  return { key_id: key?.id ?? null, file: file?.path ?? null, file_mode: file?.mode() ?? null };
 }
 
 /** A folder that cannot be read or written is no reason not to start: its key file decides. */

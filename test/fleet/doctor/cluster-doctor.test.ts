@@ -22,6 +22,7 @@ const SOON = { timeout: 60_000, interval: 250 };
 const ROLES = ["writer", "reader", "coordinator", "watchdog"] as const;
 const machine = prepareMachine();
 const { folder } = machine;
+const signingKey = machine.signingKey("signing-key.pem");
 
 let bus: BusServer;
 let services: Map<Role, TestService>;
@@ -29,6 +30,7 @@ let services: Map<Role, TestService>;
 const settings = () => ({
   ...environmentOf({ busUrl: bus.url, storeUrl: `lmdb:${folder}/store?shared` }),
   FLEET_NATS_MONITOR_URL: bus.monitorUrl,
+  FLEET_SIGNING_KEY: signingKey,
 });
 const doctor = (timeout?: string): Promise<DoctorReport> => examine(machine.forBus(bus.url), timeout);
 

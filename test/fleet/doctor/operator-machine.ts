@@ -1,9 +1,10 @@
 // The machine on which an operator runs `fleet doctor` in a test.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
+import { newSigningKeyPem } from "../../../shared/integrity/dsse.ts";
 
 type CommandEnvironment = Record<"FLEET_URL" | "FLEET_HOME" | "XDG_STATE_HOME", string>;
 
@@ -14,6 +15,8 @@ export interface OperatorMachine {
   forBus(url: string): CommandEnvironment;
   /** The same for the fleet of a folder. */
   forFleet(fleet: { readonly home: string }): Omit<CommandEnvironment, "FLEET_URL">;
+  /** The path of a new signing key in the folder. */
+  signingKey(name: string): string;
 }
 
 /** Called first in a file, so that its folder is removed last. */
@@ -25,5 +28,9 @@ export function prepareMachine(): OperatorMachine {
     folder,
     forBus: (url) => ({ FLEET_URL: url, FLEET_HOME: join(folder, "none"), XDG_STATE_HOME }),
     forFleet: ({ home }) => ({ FLEET_HOME: home, XDG_STATE_HOME }),
+    signingKey: (name) => {
+      writeFileSync(join(folder, name), newSigningKeyPem(), { mode: 0o600 });
+      return join(folder, name);
+    },
   };
 }

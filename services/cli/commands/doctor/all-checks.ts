@@ -5,6 +5,7 @@ import { checkBus, checkConnection } from "./checks/bus.ts";
 import { checkEncryption } from "./checks/encryption.ts";
 import { checkMachine } from "./checks/machine.ts";
 import { checkServices, unreachedServices } from "./checks/services.ts";
+import { checkSigning } from "./checks/signing.ts";
 import { checkStore } from "./checks/store.ts";
 import { type DoctorFacts, isReached } from "./facts.ts";
 
@@ -12,14 +13,20 @@ import { type DoctorFacts, isReached } from "./facts.ts";
 export function runChecks(facts: DoctorFacts): readonly CheckOutcome[] {
   const { bus, version } = facts;
   const reached = isReached(bus)
-    ? [...checkBus(bus), ...checkEncryption(bus), ...checkServices(bus, version), ...checkStore(bus)]
+    ? [
+        ...checkBus(bus),
+        ...checkEncryption(bus),
+        ...checkServices(bus, version),
+        ...checkSigning(bus, facts),
+        ...checkStore(bus),
+      ]
     : [...unreachedServices(facts), ...unreachedBus(bus.problem)];
   return [...checkConnection(facts), ...reached, ...checkMachine(facts)];
 }
 
 function unreachedBus(problem: string): readonly CheckOutcome[] {
   const codes = (Object.keys(CHECKS) as CheckCode[]).filter((code) =>
-    /^(?:bus\.(?!connection)|encryption\.(?!store)|store\.(?!cluster))/.test(code),
+    /^(?:bus\.(?!connection)|encryption\.(?!store)|signing\.|store\.(?!cluster))/.test(code),
   );
   return codes.map((code) => notChecked(code, problem));
 }

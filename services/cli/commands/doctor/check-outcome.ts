@@ -21,6 +21,12 @@ export const CHECKS = {
     "An instance that is connected and silent is frozen, overloaded or of an older version.",
   "services.version": "Services of different versions refuse or ignore what the newer ones write.",
   "services.rights": "The service cannot do a part of its work, because its credentials do not permit it.",
+  "signing.services":
+    "What a service without a key writes is not signed; services with different keys have several to keep and to revoke.",
+  "signing.files": "A program that has the private key can sign entries in the name of the service.",
+  "signing.required": "Entries without signatures are no findings, so a program can take signatures away.",
+  "signing.keys":
+    "The longer a key is in use, the more a copy of it signs, and the more a revocation concerns.",
   "store.health": "Commands wait in the queue of the bus, and queries fail, until the store answers.",
   "store.cluster": "FoundationDB works worse than it is configured to, or is about to stop.",
   "clocks.services":

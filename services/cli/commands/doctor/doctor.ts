@@ -10,7 +10,7 @@ export function addDoctor(program: Command, action: ActionFactory): void {
     .command("doctor")
     .summary("Find what is wrong with the deployment, and how to fix it.")
     .description(
-      "Check this machine, the bus, the store and every service: versions, sync policy, copies of streams, encryption, rights, clocks, disks, backlogs and the health of FoundationDB. " +
+      "Check this machine, the bus, the store and every service: versions, sync policy, copies of streams, encryption, signing keys, rights, clocks, disks, backlogs and the health of FoundationDB. " +
         "It changes nothing. What cannot be checked is named with the reason, and is not counted as healthy (exit 0: no problem; 1: a warning or a failure).",
     )
     .action(action(doctor));

@@ -4,6 +4,7 @@ import type { BusLink } from "../../../../shared/bus/bus.ts";
 import { acceptsWithoutCredentials } from "../../../../shared/bus/open-access.ts";
 import { readsPlainText } from "../../../../shared/bus/server-greeting.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
+import type { SigningKeyList } from "../../../../shared/protocol/signing-keys.ts";
 import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createDiskSpace, type DiskState } from "../../../../shared/runtime/disk-space.ts";
 import { packageVersion } from "../../../../shared/runtime/process/installation.ts";
@@ -43,12 +44,15 @@ export interface BusFacts {
   readonly services: readonly ServiceDiagnosis[];
   /** Connected services without an answer; null: the connections of the bus are not known. */
   readonly silent: readonly string[] | null;
+  readonly signingKeys: SigningKeyList | Obstacle;
 }
 
 export interface DoctorFacts {
   /** The name of the program in commands. */
   readonly program: string;
   readonly version: string;
+  /** The clock of this machine. */
+  readonly nowMs: number;
   readonly url: string;
   readonly bus: BusFacts | Obstacle;
   readonly machine: {
@@ -74,6 +78,7 @@ export async function collectFacts(session: Session): Promise<DoctorFacts> {
   return {
     program: programName,
     version: packageVersion(),
+    nowMs: session.view.now,
     url: session.url ?? "",
     bus,
     machine: {
@@ -91,12 +96,13 @@ async function askBus(session: Session): Promise<BusFacts | Obstacle> {
     const { link } = client.admin;
     const urls = session.url ?? "";
     const { tls } = tlsFor(urls, session.context.env);
-    const [asked, plainText, withoutCredentials] = await Promise.all([
+    const [asked, signingKeys, plainText, withoutCredentials] = await Promise.all([
       askServices(client, session),
+      client.admin.signingKeys(session.deadline).catch((error: unknown) => obstacleOf(error, session)),
       anyOf(urls, (url) => readsPlainText(url, PROBE_MS)),
       anyOf(urls, (url) => acceptsWithoutCredentials(url, { tls, timeoutMs: PROBE_MS })),
     ]);
-    return { link, fleet: client.fleetId, plainText, withoutCredentials, ...asked };
+    return { link, fleet: client.fleetId, plainText, withoutCredentials, signingKeys, ...asked };
   } catch (error) {
     return obstacleOf(error, session);
   }
