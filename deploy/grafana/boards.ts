@@ -154,6 +154,12 @@ export const BOARDS: Readonly<Record<string, Board>> = {
       panel("Age of the last scrub", "s", { "max(fleet_scrub_age_seconds)": "age" }),
       panel("Findings of scrubs", "ops", rates("fleet_scrub_findings_total", "kind")),
       panel("Bytes read by scrubs", "Bps", { [`sum(rate(fleet_scrub_bytes_total${RATE}))`]: "bytes" }),
+      panel("Oldest audit entry that is not in the audit log", "s", {
+        "max(fleet_audit_log_delay_seconds)": "age",
+      }),
+      panel("Entries appended to the audit log", "ops", {
+        [`sum(rate(fleet_audit_log_appended_total${RATE}))`]: "entries",
+      }),
       panel("Checkpoints removed by retention", "ops", {
         [`sum(rate(fleet_retention_removed_total${RATE}))`]: "removed",
         "max(fleet_retention_backlog)": "backlog",

@@ -1,6 +1,6 @@
 /**
  * The watchdog: detects that agents have failed, records their failures, and recovers their tasks from the
- * last sound checkpoint. It also scrubs the store and posts alerts to webhooks. Its state is in the store, so
+ * last sound checkpoint. It also scrubs the store, keeps the audit log and posts alerts to webhooks. Its state is in the store, so
  * any number of watchdogs run without a leader.
  */
 import type { Bus } from "../../shared/bus/bus.ts";
@@ -9,6 +9,7 @@ import type { LeaderLeases } from "../../shared/records/leader/leader-lease.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
 import { type AgentRules, knownAgentTypes } from "../../shared/service-host/policy-file.ts";
 import { openRepository, type RepositoryContext } from "../../shared/service-host/repository.ts";
+import { startAuditLogger } from "./audit-log/audit-logger.ts";
 import type { WatchdogConfig } from "./config.ts";
 import { createDamageReporter } from "./detection/damaged-head.ts";
 import { startExitReports } from "./detection/exit-reports.ts";
@@ -70,6 +71,7 @@ export async function start(context: WatchdogContext): Promise<Stop> {
     startObservationAlert(parts),
     startRecoveryGauges(context, repository, owners),
     startWebhooks(context, config.watchdog.webhooks),
+    startAuditLogger(context),
     startScrubber(context, {
       rateBytes: config.watchdog.scrubRate,
       everyMs: config.watchdog.scrubEvery,

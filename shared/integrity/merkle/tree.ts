@@ -77,6 +77,8 @@ function greatestPower(count: number): number {
 }
 
 export interface GrownTree {
+  /** The root before, by which the caller notices tiles that were changed. */
+  readonly rootBefore: Uint8Array;
   readonly size: number;
   readonly root: Uint8Array;
   /** The new and the changed tiles. */
@@ -107,7 +109,7 @@ export async function growTree(
     added = full;
     count = first;
   }
-  return { size: size + leaves.length, root: rootOf(after), tiles };
+  return { rootBefore: rootOf(before), size: size + leaves.length, root: rootOf(after), tiles };
 }
 
 /** The root of the tree of its first `size` leaves. Throws {@link DamagedTree}. */

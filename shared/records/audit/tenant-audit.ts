@@ -14,6 +14,7 @@ import type { Transactions } from "../kv/transactions.ts";
 import { noteEntry, signedBy } from "../signing/commit-signing.ts";
 import { readEnvelopes } from "../signing/stored-signatures.ts";
 import { type AuditActor, type ChainHead, principalActor } from "./audit.ts";
+import { markLogDue } from "./log-due.ts";
 
 /** The version of the entries' layout. */
 const TENANT_AUDIT_VERSION = 1;
@@ -73,6 +74,8 @@ export async function appendTenantAudit(
     noteEntry(tx, { tenant, task: null, ...head, at, checkpoint: null });
   }
   tx.set(keys.tenantChain(), encodeChecked(head));
+  // The feed has transitions of tasks only.
+  if (head !== null) markLogDue(tx, tenant, head.seq);
   return head;
 }
 

@@ -27,6 +27,10 @@
  * | `tenant_chain`                                    | seq and hash of the newest entry         | acts of operators     |
  * | `signatures`, task, seq                           | signature of the commit that ends there  | every transition      |
  * | `tenant_signatures`, seq                          | signature of the commit that ends there  | acts of operators     |
+ * | `log`                                             | size, root and checkpoint of the log     | the audit log         |
+ * | `log_tiles`, level, n                             | hashes of its Merkle tree                | the audit log         |
+ * | `log_places`, task, seq                           | the entry's number in the log            | the audit log         |
+ * | `tenant_log_places`, seq                          | the entry's number in the log            | the audit log         |
  * | `sessions`, agent, session                       | times of its turns, and what was done    | turn_event            |
  * | `session_folders`, hash of a machine and a folder | the newest session in the folder         | turn_event            |
  * | `session_folders`, hash of a folder               | the newest session in the folder         | turn_event            |
@@ -51,7 +55,7 @@
  * |---------------------------------------------------|------------------------------------------|-----------------------|
  * | `meta`, name                                      | layout version, incarnation, index state,| open, indexer, expiry,|
  * |                                                   | time of the newest expired commands,     | scrubber, writers     |
- * |                                                   | positions of the scrub and of the drafts |                       |
+ * |                                                   | positions of the scrub, drafts and log   |                       |
  * | `feed`, incarnation, stamp                        | tenant, task, audit seq, checkpoint      | every transition      |
  * | `outbox`, partition, incarnation, stamp           | event or offer to publish                | every transition      |
  * | `bell`, partition                                 | counter; changes wake the relay          | every transition      |
@@ -65,6 +69,7 @@
  * | `mission_due`, time, tenant, task, agent          | empty; locks or messages of it end       | its transitions       |
  * | `scrub`, tenant, task, finding                    | a finding                                | the scrubber          |
  * | `signing_keys`, key                               | public key, validity and revocation      | services, operators   |
+ * | `log_due`, tenant                                 | newest act; it may not be in the log yet | acts of operators     |
  * | `lease`, job                                      | holder, fence, end                       | background jobs       |
  * | `count`, name                                     | counter                                  | transitions, relay    |
  */
@@ -72,6 +77,7 @@ import tuple from "fdb-tuple";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { type Bytes, type KeyRange, STAMP_BYTES } from "../../store/store.ts";
 import { artifactKeys } from "./artifact-keys.ts";
+import { EVIDENCE_SUBSPACES, evidenceKeys } from "./evidence-keys.ts";
 import { indexKeys } from "./index-keys.ts";
 import {
   cached,
@@ -84,8 +90,7 @@ import {
   UUID_BYTES,
   uuid,
 } from "./key-elements.ts";
-import { missionKeys } from "./mission-keys.ts";
-import { signatureKeys } from "./signature-keys.ts";
+import { MISSION_SUBSPACES, missionKeys } from "./mission-keys.ts";
 
 const TENANT_SUBSPACES = [
   "checkpoints",
@@ -104,16 +109,10 @@ const TENANT_SUBSPACES = [
   "alert_acks",
   "tenant_audit",
   "tenant_chain",
-  "signatures",
-  "tenant_signatures",
+  ...EVIDENCE_SUBSPACES,
   "sessions",
   "session_folders",
-  "missions",
-  "active_missions",
-  "sorties",
-  "mission_locks",
-  "agent_locks",
-  "mission_messages",
+  ...MISSION_SUBSPACES,
   "artifacts",
   "artifact_uploads",
   "artifact_references",
@@ -140,6 +139,7 @@ const SYSTEM_SUBSPACES = [
   "mission_due",
   "scrub",
   "signing_keys",
+  "log_due",
   "lease",
   "count",
 ] as const;
@@ -221,7 +221,7 @@ function keysUnder(root: Buffer) {
     sessionFolder: (hash: string): Bytes => at("session_folders", element(hash)),
     ...missionKeys(at),
     ...artifactKeys(at),
-    ...signatureKeys(at),
+    ...evidenceKeys(at),
     command: (id: string): Bytes => at("idem", uuid(id)),
     commands: (): KeyRange => children(at("idem")),
     ...indexKeys(at),
@@ -289,6 +289,8 @@ export const systemKeys = {
     children(tenant === null ? at("scrub") : at("scrub", name(tenant))),
   signingKey: (id: string): Bytes => at("signing_keys", element(id)),
   signingKeys: (): KeyRange => children(at("signing_keys")),
+  logDue: (tenant: string): Bytes => at("log_due", name(tenant)),
+  logsDue: (): KeyRange => children(at("log_due")),
   lease: (job: string): Bytes => at("lease", name(job)),
   count: (name: string): Bytes => at("count", element(name)),
 } as const;

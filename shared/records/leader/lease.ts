@@ -18,6 +18,7 @@ export type LedJob =
   | "mirror"
   | "artifacts"
   | "silent-missions"
+  | "audit-log"
   | "scrub";
 
 export interface Lease {

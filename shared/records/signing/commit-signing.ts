@@ -4,6 +4,7 @@
  */
 import { type SignedVersion, signStatement } from "../../integrity/commit-signature.ts";
 import type { SigningKey } from "../../integrity/dsse.ts";
+import { type LogCheckpoint, signCheckpoint } from "../../integrity/merkle/note.ts";
 import type { Tx } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { encodeSignature } from "./signature-record.ts";
@@ -22,13 +23,14 @@ interface AppendedEntry {
 interface Signing {
   readonly key: SigningKey;
   readonly entries: AppendedEntry[];
+  hasCheckpoint: boolean;
 }
 
 /** Of the transactions that are signed. A transaction of a store without keys has none. */
 const signings = new WeakMap<Tx, Signing>();
 
 export function beginSigning(tx: Tx, key: SigningKey): void {
-  signings.set(tx, { key, entries: [] });
+  signings.set(tx, { key, entries: [], hasCheckpoint: false });
 }
 
 /** The member of an entry that names its key; none if the transaction is not signed. */
@@ -41,9 +43,18 @@ export function noteEntry(tx: Tx, entry: AppendedEntry): void {
   signings.get(tx)?.entries.push(entry);
 }
 
-/** Whether the transaction has appended entries that must be signed. */
-export function hasEntries(tx: Tx): boolean {
-  return (signings.get(tx)?.entries.length ?? 0) > 0;
+/** Signs the checkpoint of a log that the transaction has made longer. null: the transaction is not signed. */
+export function signLog(tx: Tx, checkpoint: LogCheckpoint): string | null {
+  const signing = signings.get(tx);
+  if (signing === undefined) return null;
+  signing.hasCheckpoint = true;
+  return signCheckpoint(signing.key, checkpoint);
+}
+
+/** Whether the transaction uses its key, which must then be in use. */
+export function needsKey(tx: Tx): boolean {
+  const { entries = [], hasCheckpoint = false } = signings.get(tx) ?? {};
+  return hasCheckpoint || entries.length > 0;
 }
 
 /** Writes one signature for each chain. Returns their number. */

@@ -7,7 +7,7 @@ import type { SigningKey } from "../../integrity/dsse.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { keyStateOf } from "../../protocol/signing-keys.ts";
 import type { CommitResult, Store, TransactOptions, Tx } from "../../store/store.ts";
-import { beginSigning, hasEntries, writeSignatures } from "./commit-signing.ts";
+import { beginSigning, needsKey, writeSignatures } from "./commit-signing.ts";
 import { findSigningKey } from "./key-record.ts";
 
 /** The key is not registered, or no longer in use. Nothing was committed. */
@@ -58,7 +58,7 @@ async function transactRenewed<T>(
       const result = await store.transact(options, async (tx) => {
         beginSigning(tx, key);
         const value = await body(tx);
-        if (hasEntries(tx)) await requireInUse(tx, key);
+        if (needsKey(tx)) await requireInUse(tx, key);
         signatures = writeSignatures(tx);
         return value;
       });

@@ -113,8 +113,8 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       ["hook", "outcome"],
     ),
     ...storageMetrics(make),
-    indexLag: make.gauge("fleet_index_lag", "Events that the search index does not contain yet."),
     ...scrubMetrics(make),
+    ...auditLogMetrics(make),
     ...runnerMetrics(make),
     ...signerMetrics(make),
     ...gatewayMetrics(make),
@@ -218,6 +218,7 @@ function recoveryMetrics(make: ReturnType<typeof makers>) {
 
 function storageMetrics(make: ReturnType<typeof makers>) {
   return {
+    indexLag: make.gauge("fleet_index_lag", "Events that the search index does not contain yet."),
     signaturesTotal: make.counter(
       "fleet_signatures_total",
       "Signatures of commits: one for each chain of entries.",
@@ -279,6 +280,20 @@ function scrubMetrics(make: ReturnType<typeof makers>) {
       "Stored checkpoints that were lost or corrupt and were restored from the file mirror.",
     ),
     scrubFindingsTotal: make.counter("fleet_scrub_findings_total", "New findings of scrubs.", ["kind"]),
+  };
+}
+
+function auditLogMetrics(make: ReturnType<typeof makers>) {
+  return {
+    auditLogAppendedTotal: make.counter(
+      "fleet_audit_log_appended_total",
+      "Audit entries appended to the Merkle logs of their tenants.",
+    ),
+    auditLogSize: make.gauge("fleet_audit_log_size", "Audit entries in the Merkle logs of all tenants."),
+    auditLogDelaySeconds: make.gauge(
+      "fleet_audit_log_delay_seconds",
+      "Age of the oldest audit entry that is not in the Merkle log of its tenant, in seconds; 0: all are.",
+    ),
   };
 }
 

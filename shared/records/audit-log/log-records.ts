@@ -1,0 +1,111 @@
+/**
+ * The stored form of the audit logs: one Merkle tree for each tenant, whose leaves are the entries of all its chains,
+ * and the number of each entry in it.
+ */
+
+import { EMPTY_ROOT } from "../../integrity/merkle/hashes.ts";
+import type { TilePlace, TileSource } from "../../integrity/merkle/tree.ts";
+import { FleetError } from "../../protocol/errors.ts";
+import type { Bytes, Reader, Tx } from "../../store/store.ts";
+import { decode, decodeChecked, encode, encodeChecked, UnreadableValue } from "../kv/codec.ts";
+import { parseSeq, systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
+
+/** The log of a tenant. */
+export interface AuditLog {
+  readonly size: number;
+  readonly root: Uint8Array;
+  /** The signed checkpoint of this size. null: it was not signed, because the service had no key. */
+  readonly note: string | null;
+  /** When this checkpoint was made. null: the log is empty. */
+  readonly at: string | null;
+}
+
+const EMPTY: AuditLog = { size: 0, root: EMPTY_ROOT, note: null, at: null };
+
+/** The name of the log in its checkpoints. */
+export const logOrigin = (tenant: string): string => `fleet/audit/${tenant}`;
+
+/** Throws CORRUPT for a damaged record. */
+export async function readLog(reader: Reader, tenant: string): Promise<AuditLog> {
+  const value = await reader.get(tenantKeys(tenant).log());
+  if (value === undefined) return EMPTY;
+  try {
+    return decodeChecked<AuditLog>(value);
+  } catch (cause) {
+    throw damagedLog(tenant, cause);
+  }
+}
+
+export function writeLog(tx: Tx, tenant: string, log: AuditLog): void {
+  tx.set(tenantKeys(tenant).log(), encodeChecked(log));
+}
+
+export function damagedLog(tenant: string, cause?: unknown): FleetError {
+  return new FleetError("CORRUPT", "the audit log is damaged", { details: { tenant }, cause });
+}
+
+export function encodeTile(bytes: Uint8Array): Bytes {
+  return encodeChecked(bytes);
+}
+
+/** A damaged tile counts as a lost one. */
+export function tilesOf(reader: Reader, keys: TenantKeys): TileSource {
+  return async ({ level, n }: TilePlace) => {
+    const value = await reader.get(keys.logTile(level, n));
+    try {
+      return value === undefined ? undefined : decodeChecked<Uint8Array>(value);
+    } catch {
+      return undefined;
+    }
+  };
+}
+
+export function encodePlace(index: number): Bytes {
+  return encode(index);
+}
+
+/** The number of an entry in the log. null: it is not in the log. `task` null: the chain of the tenant. */
+export async function readPlace(
+  reader: Reader,
+  keys: TenantKeys,
+  { task, seq }: { readonly task: string | null; readonly seq: number },
+): Promise<number | null> {
+  const value = await reader.get(keys.logPlace(task, seq));
+  return value === undefined ? null : decode<number>(value);
+}
+
+/** The newest entry of a chain that is in the log; 0: there is none. */
+export async function lastPlaced(reader: Reader, keys: TenantKeys, task: string | null): Promise<number> {
+  const { rows } = await reader.getRange(keys.logPlaces(task), { limit: 1, reverse: true });
+  return rows[0] === undefined ? 0 : parseSeq(rows[0].key);
+}
+
+/** The position of the job that appends to the logs of all tenants. */
+export interface LogPosition {
+  /** The key of the last feed entry whose transition is in a log. null: there is none. */
+  readonly cursor: Bytes | null;
+  /** Grows with every step, so that a step that another instance overtook is not written. */
+  readonly steps: number;
+  /** The entries in all logs. */
+  readonly entries: number;
+}
+
+const START: LogPosition = { cursor: null, steps: 0, entries: 0 };
+
+const positionKey = (): Bytes => systemKeys.meta("audit_log");
+
+/** A damaged record counts as the start: the numbers of the entries in the log decide what is appended. */
+export async function readLogPosition(reader: Reader): Promise<LogPosition> {
+  const value = await reader.get(positionKey());
+  if (value === undefined) return START;
+  try {
+    return decodeChecked<LogPosition>(value);
+  } catch (error) {
+    if (error instanceof UnreadableValue) return START;
+    throw error;
+  }
+}
+
+export function writeLogPosition(tx: Tx, position: LogPosition): void {
+  tx.set(positionKey(), encodeChecked(position));
+}

@@ -1,0 +1,43 @@
+/** A process is killed at any point of its steps: each entry is in the log exactly once, and the log is signed. */
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { newSigningKeyPem, signingKeyFrom } from "../../../../shared/integrity/dsse.ts";
+import { openStore } from "../../../../shared/store/open.ts";
+import { storeSignedBy } from "../../../harness/records/signed.ts";
+import { appendAll, entriesOf, logOf } from "./logs.ts";
+
+const PROGRAM = join(import.meta.dirname, "logger.program.ts");
+const KILLS = 3;
+
+/** Resolves when it was killed after so many steps, in the middle of another one. */
+async function killedAfter(steps: number, args: readonly string[]): Promise<void> {
+  const child = spawn(process.execPath, [PROGRAM, ...args], { stdio: ["ignore", "pipe", "inherit"] });
+  let lines = 0;
+  child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
+    lines += chunk.split("\n").length - 1;
+    if (lines >= steps) child.kill("SIGKILL");
+  });
+  await new Promise((resolve) => child.once("close", resolve));
+}
+
+test("no entry is lost and none is appended twice", { timeout: 100_000 }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-logger-"));
+  const url = `lmdb:${folder}/store`;
+  const pem = newSigningKeyPem();
+  for (let kill = 1; kill <= KILLS; kill += 1) await killedAfter(4 * kill, [url, pem]);
+  const key = signingKeyFrom(pem);
+  const raw = await openStore(url);
+  const left = await logOf(raw, "default", key.publicKey);
+  expect(left.size).toBeGreaterThan(KILLS * 4);
+  await appendAll(storeSignedBy(raw, key));
+  const { leaves, size, signed } = await logOf(raw, "default", key.publicKey);
+  expect(leaves.slice(0, left.size)).toEqual(left.leaves);
+  expect([...leaves].sort()).toEqual((await entriesOf(raw, "default")).sort());
+  expect(new Set(leaves).size).toBe(size);
+  expect(signed?.checkpoint.size).toBe(size);
+  await raw.close({ drainMs: 5_000 });
+  rmSync(folder, { recursive: true });
+});
