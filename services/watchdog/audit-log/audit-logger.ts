@@ -46,13 +46,15 @@ export function startAuditLogger(context: AuditLoggerContext): Stop {
       walkedUnder = lease.fence;
     }
     const step = await stepAuditLog(logging);
-    return step === null ? [] : [step];
+    if (step === null) return [];
+    // Here, because a step that is done when the service stops is not handled.
+    report(context, step);
+    return [step];
   };
   const working = runWorker({
     name: "audit log",
     take: () => throttle.step(takeStep, signal),
     handle: async (step) => {
-      report(context, step);
       if (!step.more) await clock.sleep(POLL_MS, signal);
     },
     idle: { ms: POLL_MS },
