@@ -7,7 +7,8 @@ import { keepOwnKey } from "../../services/standalone/remote/own-gateway.ts";
 import { writeClusterFiles } from "../../shared/bus/access/cluster.ts";
 import { ACCESS_FOLDER } from "../../shared/bus/access/local-credentials.ts";
 import { parseServerName } from "../../shared/bus/server-name.ts";
-import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
+import { newSigningKeyPem } from "../../shared/integrity/dsse.ts";
+import { writeOnce, writeWhole } from "../../shared/runtime/process/whole-file.ts";
 import { CLIENT_FOLDER } from "../../shared/sdk/fleet-home.ts";
 
 const SERVER_CONFIG = new URL("../nats/nats.conf", import.meta.url);
@@ -78,6 +79,10 @@ export async function writeAccess({
     writeWhole(join(folder, "fdb.cluster"), `${store}\n`);
     folders.push(folder);
   }
+  const signing = place("signing", {});
+  // Services put the next key in its place, so one that is there stays.
+  writeOnce(join(signing, "signing-key.pem"), newSigningKeyPem());
+  folders.push(signing);
   await keepOwnKey(home, "on", now);
   writeClientFolder(join(home, CLIENT_FOLDER), {
     busUrl: busUrls.join(","),

@@ -57,7 +57,7 @@ const LAYERS: Record<string, readonly string[]> = {
   "deploy/package": [],
   "deploy/image": [],
   // It makes for containers what the standalone fleet makes for itself.
-  "deploy/compose": ["shared/bus", "shared/runtime", "shared/sdk", "services/standalone"],
+  "deploy/compose": ["shared/bus", "shared/integrity", "shared/runtime", "shared/sdk", "services/standalone"],
   "deploy/settings": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
   "deploy/sizing": ["shared/protocol", "shared/bus", "shared/runtime"],
   "deploy/hook": ["deploy/local"],

@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { connectBus } from "../../../shared/bus/connection.ts";
+import { newSigningKeyPem, signingKeyFrom } from "../../../shared/integrity/dsse.ts";
 import { connect } from "../../../shared/sdk/sdk.ts";
 import { testLog } from "../../harness/processes/nats.ts";
 import { projectRoot } from "../../harness/project-root.ts";
@@ -68,7 +69,7 @@ test("each service gets its own part, readable for its user only", async () => {
     [
       ...["writer", "reader", "coordinator", "watchdog"].flatMap(service),
       ...["ca.crt", "tls.crt", "tls.key"].flatMap((name) => [`gateway/${name}`, `nats/${name}`]),
-      ...["nats/nats.conf", ...keys],
+      ...["nats/nats.conf", "signing/signing-key.pem", ...keys],
     ].sort(),
   );
   for (const name of Object.keys(access))
@@ -85,6 +86,7 @@ test("each service gets its own part, readable for its user only", async () => {
   expect(servers?.subjectAltName).toContain("nats-0");
   expect(gateway?.subjectAltName).toContain("DNS:gateway");
   expect(gateway?.subjectAltName).not.toContain("nats");
+  expect(signingKeyFrom(access["signing/signing-key.pem"] ?? "").id).toMatch(/^[0-9a-f]{64}$/);
   expect(access["writer/fdb.cluster"]).toBe("fleet:fleet@foundationdb:4500\n");
   expect(access["nats/nats.conf"]).toMatch(/^ {2}sync_interval: always$/m);
   // A seed would give the server's administrator the power to issue credentials.
@@ -105,6 +107,15 @@ test("a repetition changes nothing, and one after a lost file writes it again", 
   expect(contents(folder)).toEqual(before);
   const renamed = await init(folder, { "--names": "nats-0,nats-1,nats-2,gateway,fleet.example.org" });
   expect(renamed.out).toContain("the certificate is new");
+});
+
+test("a repetition keeps the signing key that services have put in its place", async () => {
+  await init();
+  const next = newSigningKeyPem();
+  const file = join(folder, "access/signing/signing-key.pem");
+  writeFileSync(file, next);
+  await init();
+  expect(readFileSync(file, "utf8")).toBe(next);
 });
 
 test("wrong calls end with the usage", async () => {

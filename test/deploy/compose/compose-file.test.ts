@@ -46,6 +46,14 @@ test("containers that break a rule are found", () => {
     ],
     ["writer: can write to writer-access", "writer", { volumes: ["writer-access:/etc/fleet/access"] }],
     ["writer: mounts /var/run/docker.sock", "writer", { volumes: ["/var/run/docker.sock:/sock"] }],
+    ["reader: has no signing key", "reader", { volumes: ["reader-access:/etc/fleet/access:ro"] }],
+    ["watchdog: has no signing key", "watchdog", { environment: {} }],
+    [
+      "writer: cannot make its next signing key",
+      "writer",
+      { volumes: ["signing-key:/etc/fleet/signing:ro"] },
+    ],
+    ["gateway: mounts the signing key", "gateway", { volumes: ["signing-key:/etc/fleet/signing"] }],
     [
       "writer: waits for the health of init",
       "writer",

@@ -3,6 +3,8 @@ import { type ComposeFile, type ComposeService, mountsOf } from "./compose-file.
 
 /** Programs that end. */
 const ENDS = new Set(["init", "database"]);
+/** They commit to the store, and put the next key beside the present one. */
+const SIGNS = new Set(["writer", "reader", "coordinator", "watchdog"]);
 /** Its image has no program that could ask; Prometheus reads its metrics. */
 const UNCHECKED = new Set(["collector"]);
 /** The image of the project has a user without rights and a health check (test/deploy/image/dockerfile.test.ts). */
@@ -11,7 +13,13 @@ const isOwnImage = ({ image }: ComposeService): boolean => image.startsWith("fle
 /** One line for each violation. */
 export const composeViolations = (file: ComposeFile): string[] =>
   Object.entries(file.services).flatMap(([name, service]) =>
-    [...rights(service), ...robustness(name, service), ...places(name, service), ...starts(file, service)]
+    [
+      ...rights(service),
+      ...robustness(name, service),
+      ...places(name, service),
+      ...starts(file, service),
+      signsWith(name, service),
+    ]
       .filter(Boolean)
       .map((problem) => `${name}: ${problem}`),
   );
@@ -50,12 +58,22 @@ function places(name: string, service: ComposeService): string[] {
     ...mountsOf(service).flatMap(({ source, readOnly }) => {
       if (source.startsWith("/") || source.startsWith("..")) return [`mounts ${source} of the host`];
       if (source.startsWith(".")) return readOnly ? [] : [`can write to ${source}`];
+      if (source === "signing-key")
+        return name === "init" || SIGNS.has(name) ? [] : ["mounts the signing key"];
       const [, owner] = /^(.*)-access$/.exec(source) ?? [];
       if (name === "init" || (owner === undefined && source !== "keys")) return [];
       const isOwn = owner === name || (owner === "nats" && /^nats-\d$/.test(name));
       return [isOwn ? "" : `mounts ${source} of another service`, readOnly ? "" : `can write to ${source}`];
     }),
   ];
+}
+
+function signsWith(name: string, service: ComposeService): string {
+  const path = String(service.environment?.FLEET_SIGNING_KEY ?? "");
+  if (!SIGNS.has(name)) return path === "" ? "" : "names a signing key";
+  const volume = mountsOf(service).find(({ source }) => source === "signing-key");
+  if (volume === undefined || !path.startsWith(`${volume.target}/`)) return "has no signing key";
+  return volume.readOnly ? "cannot make its next signing key" : "";
 }
 
 function starts({ services }: ComposeFile, { depends_on = {} }: ComposeService): string[] {

@@ -102,6 +102,28 @@ describe.skipIf(missing !== undefined)("the stack", () => {
     expect(out).not.toContain("✗");
   });
 
+  test("every commit is signed, by one key that the services replace", { timeout: DEMO_MS }, async () => {
+    const call = async (...args: string[]) => {
+      const { exit, out, err } = await callCli([...args, "--json"], { env: { FLEET_HOME: home } });
+      return { exit, err, data: JSON.parse(out) };
+    };
+    const checks = async () => {
+      const { data } = await call("doctor");
+      const found = data.checks.filter(({ code }: { code: string }) => code.startsWith("signing."));
+      return found.map(({ code, state }: { code: string; state: string }) => `${code} ${state}`);
+    };
+    const sound = ["services", "files", "required", "keys"].map((one) => `signing.${one} ok`);
+    expect(await checks()).toEqual(sound);
+    const write = "checkpoint create --task signed --type implementation --phase testing --pending more";
+    expect(await call(...write.split(" "))).toMatchObject({ exit: 0, err: "" });
+    expect(await call("keys", "rotate")).toMatchObject({ exit: 0, err: "" });
+    expect(await call("audit", "verify", "signed")).toMatchObject({
+      exit: 0,
+      data: { ok: true, signatures: { signed: 1, unsigned: 0, problems: [] } },
+    });
+    await expect.poll(checks, { timeout: DEMO_MS / 4, interval: 500 }).toEqual(sound);
+  });
+
   test("it works without any one server of the bus, and heals", { timeout: DEMO_MS }, async () => {
     const [server = ""] = await containers("nats-0");
     const create =

@@ -20,7 +20,7 @@ import {
   type Workload,
   workloads,
 } from "./manifests.ts";
-import { violations } from "./policy.ts";
+import { signingProblems, violations } from "./policy.ts";
 import { nameOf, problemsOf, type Resource, schemaTables } from "./schema.ts";
 
 if (kustomize === undefined)
@@ -94,6 +94,37 @@ test("pods that break a rule are found", () => {
     ],
   ];
   for (const [problem, found] of cases) expect(found.join("\n")).toContain(problem);
+});
+
+test("a signing key that others can read, or that is not renewed, is found", () => {
+  const [writer] = workloads([...rawResources().values()].flat()) as [Workload];
+  const path = "/etc/fleet/signing/signing-key.pem";
+  const of = (secret: object, mount: object, value = path): string[] =>
+    signingProblems({
+      ...writer,
+      pod: {
+        ...writer.pod,
+        volumes: [{ name: "signing-key", secret: { secretName: "signing-key", ...secret } }],
+        containers: [
+          {
+            name: "fleet",
+            env: [{ name: "FLEET_SIGNING_KEY", value }],
+            volumeMounts: [
+              { name: "signing-key", mountPath: "/etc/fleet/signing", readOnly: true, ...mount },
+            ],
+          },
+        ],
+      },
+    } as Workload);
+  expect(of({ defaultMode: 0o440 }, {})).toEqual([]);
+  expect(of({}, {})).toEqual([expect.stringContaining("others can read the signing key")]);
+  expect(of({ defaultMode: 0o444 }, {})).toHaveLength(1);
+  expect(of({ defaultMode: 0o440 }, { subPath: "signing-key.pem" })).toEqual([
+    expect.stringContaining("does not see the next signing key"),
+  ]);
+  expect(of({ defaultMode: 0o440 }, {}, "/etc/fleet/other.pem")).toEqual([
+    expect.stringContaining("has no signing key"),
+  ]);
 });
 
 test("the services' files of settings are valid", () => {
@@ -196,6 +227,18 @@ describe.skipIf(kustomize === undefined)("kustomize renders", { timeout: RENDER_
     );
     expect(settings?.data).toHaveProperty("FLEET_NATS_MONITOR_URL", addresses.join(","));
   });
+
+  test.each(OVERLAYS)(
+    "%s, in which the services with a store, and no others, have the signing key",
+    (name) => {
+      const signing = workloads(rendered.get(name)!).filter(({ pod }) =>
+        JSON.stringify(pod).includes("signing-key"),
+      );
+      const names = signing.map(({ resource }) => resource.metadata.name);
+      expect(names.toSorted()).toEqual(["coordinator", "reader", "watchdog", "writer"]);
+      expect(signing.flatMap(signingProblems)).toEqual([]);
+    },
+  );
 
   test.each(OVERLAYS)("%s, of which every Secret is in the README and every ConfigMap is made", (name) => {
     const resources = rendered.get(name)!;

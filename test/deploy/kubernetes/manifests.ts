@@ -72,13 +72,19 @@ export interface Container {
     readonly capabilities?: { readonly drop?: readonly string[]; readonly add?: readonly string[] };
   };
   readonly env?: readonly { readonly name: string; readonly value?: string }[];
+  readonly volumeMounts?: readonly {
+    readonly name: string;
+    readonly mountPath: string;
+    readonly readOnly?: boolean;
+    readonly subPath?: string;
+  }[];
   readonly livenessProbe?: object;
   readonly readinessProbe?: object;
 }
 
 interface Volume {
   readonly name: string;
-  readonly secret?: { readonly secretName: string };
+  readonly secret?: { readonly secretName: string; readonly defaultMode?: number };
   readonly configMap?: { readonly name: string };
   readonly hostPath?: object;
 }

@@ -1,4 +1,5 @@
 /** The rules that every pod of the manifests follows. */
+import { EXPOSED_KEY_MODE } from "../../../shared/protocol/signing-keys.ts";
 import { containersOf, type Workload } from "./manifests.ts";
 import { nameOf } from "./schema.ts";
 
@@ -41,4 +42,18 @@ function imageProblem(image = ""): string {
   const tag = /(?::([^:/@]+))?(?:@sha256:[0-9a-f]{64})?$/.exec(image)?.[1];
   if (tag === undefined && !image.includes("@sha256:")) return `has the image ${image} without a tag`;
   return tag === "latest" ? `has the image ${image}, which changes` : "";
+}
+
+/** The problems of a pod that must sign what it commits. */
+export function signingProblems({ pod, resource }: Workload): string[] {
+  const volume = pod.volumes?.find(({ secret }) => secret?.secretName === "signing-key");
+  const problems = pod.containers.map(({ env = [], volumeMounts = [] }) => {
+    const path = env.find(({ name }) => name === "FLEET_SIGNING_KEY")?.value ?? "";
+    const mount = volumeMounts.find(({ name }) => name === volume?.name);
+    if (mount === undefined || path !== `${mount.mountPath}/signing-key.pem`) return "has no signing key";
+    return mount.subPath === undefined ? "" : "does not see the next signing key";
+  });
+  const mode = volume?.secret?.defaultMode ?? 0o644;
+  const exposed = (mode & EXPOSED_KEY_MODE) === 0 ? "" : "others can read the signing key";
+  return [...problems, exposed].filter(Boolean).map((problem) => `${nameOf(resource)}: ${problem}`);
 }

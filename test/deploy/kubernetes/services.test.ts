@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
 import { issueGrant } from "../../../shared/bus/access/administration.ts";
+import { newSigningKeyPem } from "../../../shared/integrity/dsse.ts";
 import { freePort } from "../../harness/free-port.ts";
 import { type Role, startService, type TestService } from "../../harness/processes/services.ts";
 import { type BusServers, startServers, stopServers } from "./bus-servers.ts";
@@ -18,6 +19,8 @@ let bus: BusServers;
 
 beforeAll(async () => {
   bus = await startServers(1, readFileSync(join(FOLDER, "base/nats/cluster.conf"), "utf8"));
+  // Mode 0440, as in the volume of its Secret.
+  writeFileSync(join(bus.folder, "signing-key.pem"), newSigningKeyPem(), { mode: 0o440 });
 }, PROCESSES_MS);
 afterAll(async () => {
   await Promise.all(started.map((service) => service.kill9()));
@@ -33,11 +36,22 @@ function settings(): Record<string, string> {
   return Object.fromEntries(literals.map((line) => line.split(/=(.*)/s).slice(0, 2)));
 }
 
+const isSigning = (role: Role): boolean => ["writer", "reader", "coordinator", "watchdog"].includes(role);
+
+/** Those that the patch adds to services with a store. */
+function signingVariables(): { name: string; value?: string }[] {
+  const patch = parse(readFileSync(join(FOLDER, "base/signing-patch.yaml"), "utf8"));
+  return patch.spec.template.spec.containers[0].env;
+}
+
 /** Starts a service as its pod does, with the folders and addresses of this machine. Returns the port of its probes. */
 async function start(role: Role, path: string): Promise<number> {
   const [workload] = workloads(rawResources().get(path) ?? []);
   const [container] = workload === undefined ? [] : containersOf(workload);
-  const own = Object.fromEntries((container?.env ?? []).map(({ name, value = "" }) => [name, value]));
+  const signing = isSigning(role) ? signingVariables() : [];
+  const own = Object.fromEntries(
+    [...(container?.env ?? []), ...signing].map(({ name, value = "" }) => [name, value]),
+  );
   const opsPort = await freePort();
   const access = join(bus.folder, `${role}-access`);
   mkdirSync(access);
@@ -52,6 +66,7 @@ async function start(role: Role, path: string): Promise<number> {
     ["/etc/fleet/signer", join(FOLDER, "base/signer")],
     ["/etc/fleet/runner", join(FOLDER, "runner")],
     ["/etc/fleet/api-keys", join(bus.folder, "api-keys")],
+    ["/etc/fleet/signing", bus.folder],
     ["/tmp", join(bus.folder, `${role}-tmp`)],
     ["/data", join(bus.folder, `${role}-data`)],
   ];
@@ -113,6 +128,8 @@ test.each([
     await expect.poll(probe(port, "/readyz"), POLL).toMatchObject({ status: 200 });
     expect(await probe(port, "/healthz")()).toMatchObject({ status: 200 });
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    // A new store requires signatures, so no other one would have started.
+    if (isSigning(role)) expect(started.at(-1)?.output()).not.toContain("commits are not signed");
     expect(metrics).toContain(`fleet_process_start_time_seconds{service="fleet-${role}"}`);
     expect(started.at(-1)?.output()).not.toMatch(/is no setting|unknown setting/);
   },
