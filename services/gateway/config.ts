@@ -16,6 +16,7 @@ import {
 } from "../../shared/runtime/settings/config.ts";
 import { opsPortField, processFields } from "../../shared/runtime/settings/process-settings.ts";
 import { withoutSchema } from "../../shared/runtime/settings/schema-member.ts";
+import { redactionFields } from "../../shared/sdk/redaction/secret-settings.ts";
 
 export const GATEWAY_PORT = 4284;
 const ISSUERS = "FLEET_GATEWAY_ISSUERS";
@@ -53,6 +54,8 @@ export const gatewayFields = {
     max: 1_000_000,
     description: "Requests per second that one caller of the HTTP API may send; twice as many at once",
   }),
+  redaction: redactionFields.redaction,
+  secretsFile: redactionFields.secretsFile,
 } as const;
 
 export type GatewaySettings = ConfigOf<typeof gatewayFields>;

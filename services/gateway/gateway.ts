@@ -7,6 +7,7 @@ import { type ConnectBusOptions, connectBus } from "../../shared/bus/connection.
 import type { Health } from "../../shared/runtime/observability/ops-server.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
+import { Redaction } from "../../shared/sdk/redaction/redaction.ts";
 import { ApiKeyIdentities } from "./callers/api-key-identity.ts";
 import { Authentication } from "./callers/authentication.ts";
 import { Buckets } from "./callers/bucket.ts";
@@ -66,6 +67,13 @@ export async function start(
   const tokens = issuers && credentialsOfToken && new TokenIdentities(issuers, credentialsOfToken, context);
   const authentication = new Authentication(new ApiKeyIdentities(keysFolder, clock, log), tokens, clock);
   const rates = new Buckets(settings.gatewayRate, 2 * settings.gatewayRate, clock);
+  // Its own environment has none of the secrets of its callers.
+  const redaction = new Redaction({
+    mode: settings.redaction,
+    settings: { ...settings, secretNames: [] },
+    env: {},
+    log,
+  });
   const stopping = new AbortController();
   const server = await serveHttps(listener, log, (port) => {
     const checkHost = hostCheck({ ...listener, port, names: [] });
@@ -77,6 +85,7 @@ export async function start(
       requests: new OpenCounts(OPEN_REQUESTS_MAX),
       streams: new OpenCounts(STREAMS_MAX),
       checkHost,
+      redaction,
       stopping: stopping.signal,
     });
     return (request, env) => app.fetch(request, env);

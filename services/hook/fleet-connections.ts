@@ -111,6 +111,7 @@ export class FleetConnections {
   #connect({ agentId }: HookAgent, env: Environment): Promise<FleetClient> {
     return connect({
       agentId,
+      isCapture: true,
       connectTimeoutMs: CONNECT_MS,
       log: this.#context.log,
       onWarning: ({ code, text, details }) =>

@@ -12,6 +12,7 @@ export async function start({ log }: Pick<ServiceContext, "log">, config: McpCon
   log.level = config.logLevel;
   const fleet = await connect({
     role: "orchestrator",
+    isCapture: true,
     // A new process is a new agent: a server that was replaced must not write in the name of its successor.
     defaultAgentId: `mcp-${randomBytes(6).toString("hex")}`,
     log,

@@ -156,6 +156,8 @@ function refusal({ after }: ValidCommand, retryAfterMs: number, message: string)
   return new FleetError("UNAVAILABLE", message, { details: { after }, retryAfterMs });
 }
 
-function idsOf({ actor, id }: ValidCommand) {
-  return { tenant: actor.tenant, agent_id: actor.agent, command_id: id };
+function idsOf({ actor, id, redactions }: ValidCommand) {
+  const redacted = Object.values(redactions).reduce((sum, count) => sum + count, 0);
+  const ids = { tenant: actor.tenant, agent_id: actor.agent, command_id: id };
+  return { ...ids, ...(redacted > 0 && { redacted }) };
 }

@@ -9,6 +9,7 @@ import type { CommandAnswer, CommittedAnswer } from "../../shared/protocol/answe
 import { type Actor, COMMAND_SCHEMAS, type CommandBody } from "../../shared/protocol/commands.ts";
 import { invalid } from "../../shared/protocol/errors.ts";
 import type { MissionOp, ResumptionAnswer } from "../../shared/protocol/mission-commands.ts";
+import { type RedactionCounts, ruleLabel } from "../../shared/protocol/redaction-report.ts";
 import { COMMAND_OPS, type CommandAddress, type CommandOp } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
 import { checkNewCheckpoint } from "../../shared/records/checkpoint/create.ts";
@@ -37,6 +38,8 @@ export interface ValidCommand {
    * id.
    */
   readonly hash: string;
+  /** What its sender has removed from it. */
+  readonly redactions: RedactionCounts;
   /** Throws the refusals for which no store is needed. */
   check(): void;
   apply(deadlineMs: number): Promise<CommandAnswer>;
@@ -52,7 +55,7 @@ interface Handler<Op extends CommandOp> {
   readonly apply: (by: Caller, command: CommandBody<Op>) => Promise<CommandAnswer>;
 }
 
-type CommandMetrics = Pick<Metrics, "missionsSilentTotal">;
+type CommandMetrics = Pick<Metrics, "missionsSilentTotal" | "redactedTotal">;
 
 /** Complete by compilation: a command without a handler is a type error. */
 type Handlers = { readonly [Op in CommandOp]: Handler<Op> };
@@ -152,6 +155,7 @@ export function createCommandParser(
     const { command_id: id, fence } = command;
     // A body may have fields that its schema does not name; such an `after` was not validated.
     const after = "after" in schema.shape ? (command.after as string | undefined) : undefined;
+    const redactions = "redactions" in schema.shape ? ((command.redactions ?? {}) as RedactionCounts) : {};
     const hash = requestHash({ ...actor, op }, bytes);
     return {
       op,
@@ -165,11 +169,16 @@ export function createCommandParser(
         requireRemembered(id, undefined, nowMs);
         handler.check?.({ actor, nowMs }, command);
       },
-      apply: (deadlineMs) =>
-        handler.apply(
-          { actor, commandId: id, fence, requestHash: hash, traceparent: currentTraceparent(), deadlineMs },
-          command,
-        ),
+      redactions,
+      async apply(deadlineMs) {
+        const traceparent = currentTraceparent();
+        const by = { actor, commandId: id, fence, requestHash: hash, traceparent, deadlineMs };
+        const answer = await handler.apply(by, command);
+        if (answer.replayed) return answer;
+        for (const [rule, count] of Object.entries(redactions))
+          metrics.redactedTotal.inc({ rule: ruleLabel(rule) }, count);
+        return answer;
+      },
     };
   }
 

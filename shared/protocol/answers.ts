@@ -8,6 +8,7 @@ import type { MissionAnswer, MissionCheckpointAnswer, ResumptionAnswer } from ".
 import type { LockAnswer } from "./mission-locks.ts";
 import type { MailboxAnswer, MessageAnswer } from "./mission-messages.ts";
 import { RECOVERY_STATES } from "./recovery-states.ts";
+import { redactedSchema } from "./redaction-report.ts";
 import type { CommandOp } from "./subjects.ts";
 
 export const errorBodySchema = z.looseObject({
@@ -22,6 +23,9 @@ export const errorBodySchema = z.looseObject({
 });
 
 export const errorAnswerSchema = z.looseObject({ status: z.literal("error"), error: errorBodySchema });
+
+/** Added by the SDK, or by the gateway: the secrets that it removed from the command before it sent it. */
+const redacted = redactedSchema.exactOptional();
 
 /** The command is in the store, durable, with its audit entry and event. */
 export const committedAnswerSchema = z.looseObject({
@@ -46,6 +50,7 @@ export const committedAnswerSchema = z.looseObject({
   handoff_id: z.string().exactOptional(),
   /** For a `fork`: the checkpoint whose state the new task has. */
   forked_from: forkedFromSchema.exactOptional(),
+  redacted,
 });
 
 /**
@@ -62,6 +67,7 @@ export const queuedAnswerSchema = z.looseObject({
   handoff_id: z.string().exactOptional(),
   /** The position in the queue's stream. */
   position: z.int(),
+  redacted,
 });
 
 /** The answer to `take`, `release`, `import_begin`, `import_records` and `import_end`: the owner of the task, and its fence. */
@@ -96,6 +102,7 @@ export const handoffAnswerSchema = z.looseObject({
   committed_at: z.string(),
   position: z.string(),
   replayed: z.boolean(),
+  redacted,
 });
 
 /** The answer to `recover`: the task waits for its next agent, and the former owner is fenced off. */

@@ -11,6 +11,7 @@ import { LIMITS } from "./limits.ts";
 import { MISSION_COMMAND_SCHEMAS } from "./mission-commands.ts";
 import { missionRecordSchema } from "./mission-record.ts";
 import { recoverFields } from "./recovery-record.ts";
+import { redactionsSchema } from "./redaction-report.ts";
 import { pruneFields, REMOVAL_REASONS, retentionSchema } from "./retention.ts";
 import type { CommandOp } from "./subjects.ts";
 
@@ -26,6 +27,8 @@ const envelope = {
   fence: z.int().min(0).optional(),
   /** A command of the same task that was answered `queued`: this one is applied after it. */
   after: commandIdSchema.optional(),
+  /** How many secrets each rule has removed from the command. */
+  redactions: redactionsSchema.optional(),
 };
 
 /** The answer has the checkpoint as it is stored (seed 000 §5.1). */

@@ -17,11 +17,14 @@ import { MISSION_ANSWER_FIELDS } from "./mission-answer.ts";
 import { LOCK_COMMAND_SCHEMAS } from "./mission-locks.ts";
 import { MESSAGE_COMMAND_SCHEMAS, skippedMessageSchema } from "./mission-messages.ts";
 import { redact } from "./redaction.ts";
+import { redactionsSchema } from "./redaction-report.ts";
 
 const envelope = {
   command_id: commandIdSchema,
   /** The coordinator's fence, required once the task has an owner. */
   fence: z.int().min(0).optional(),
+  /** How many secrets each rule has removed from the command. */
+  redactions: redactionsSchema.optional(),
 };
 
 /** Secrets are left out of missions, because their texts reach every specialist and every snapshot (seed 002, security). */

@@ -7,6 +7,7 @@ import { commandIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { MISSION_ANSWER_FIELDS } from "./mission-answer.ts";
 import { redact } from "./redaction.ts";
+import { redactionsSchema } from "./redaction-report.ts";
 
 /** Why an agent holds a file no longer. */
 export const LOCK_RELEASES = [
@@ -51,6 +52,8 @@ export const lockPathSchema = z
 const envelope = {
   command_id: commandIdSchema,
   fence: z.int().min(0).optional(),
+  /** How many secrets each rule has removed from the command. */
+  redactions: redactionsSchema.optional(),
 };
 
 const timeout = z.int().min(LIMITS.lock_timeout_ms_min).max(LIMITS.lock_timeout_ms_max);

@@ -9,6 +9,7 @@ import { MISSION_ANSWER_FIELDS } from "./mission-answer.ts";
 import { MISSION_LIMITS } from "./mission-limits.ts";
 import { pageLimit } from "./page-limit.ts";
 import { redact } from "./redaction.ts";
+import { redactionsSchema } from "./redaction-report.ts";
 
 /**
  * `delivered`: all recipients have acknowledged it. `failed`: some had not at its deadline. `cancelled`: its sender, the
@@ -45,6 +46,8 @@ export function isMailboxEvent(type: string): type is MailboxEvent {
 const envelope = {
   command_id: commandIdSchema,
   fence: z.int().min(0).optional(),
+  /** How many secrets each rule has removed from the command. */
+  redactions: redactionsSchema.optional(),
 };
 
 /** Secrets are left out, because snapshots and prompts repeat the texts. */

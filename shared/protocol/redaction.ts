@@ -19,9 +19,9 @@ interface Shape {
   readonly pattern: RegExp;
 }
 
-/** Values after a name such as `password` that are references or placeholders, not secrets. */
+/** Values after a name such as `password` that are references, placeholders or code, not secrets. */
 const HARMLESS =
-  /^(?:\$[{(A-Z_]|%[A-Z_]|<[a-z]|\{\{|\[redacted|\*\*\*|process\.|env\b|os\.|import\b|string\b|str\b|number\b|null\b|undefined\b|none\b|true\b|false\b|required\b|optional\b|missing\b|redacted\b|x{3,})/i;
+  /^(?:\$[{(A-Z_]|%[A-Z_]|<[a-z]|\{\{|\[redacted|\*\*\*|process\.|env\b|os\.|import\b|string\b|str\b|number\b|null\b|undefined\b|none\b|true\b|false\b|required\b|optional\b|missing\b|redacted\b|x{3,}|:[a-z-]+$|[a-z_$]+(?:\.[a-z_$]+)+[\])};]*$|[a-z_$][\w$.]*\([\w$.]*\)?[;)]*$)/i;
 
 const SHAPES: readonly Shape[] = [
   {
@@ -72,6 +72,12 @@ const SHAPES: readonly Shape[] = [
   },
 ];
 
+/** Each once. */
+export const SHAPE_NAMES: readonly string[] = [...new Set(SHAPES.map(({ name }) => name))];
+
+/** Whether a value under a secret's name is a reference or a placeholder. */
+export const isPlaceholder = (value: string): boolean => HARMLESS.test(value);
+
 /** Matches the beginnings of all shapes. Nearly every text has none of them and needs no further pattern. */
 const SUSPECT =
   /-----BEGIN|A[A-Z]{3}[A-Z0-9]{16}|gh[pousr]_|github_pat_|gl[a-z]{2,4}-|xox|xapp|hooks\.|webhooks|sk-|AIza|ya29|GOCSPX|[rs]k_|whsec|npm_|pypi-|dckr_|hf_|gsk_|r8_|SG\.|key-|_v1_|hv[bsr]\.|dapi|lin_|sbp_|:AA|eyJ|fleet_[a-z2-7]{16}_|S[UAOCNX][A-Z2-7]{56}|AGE-|bearer|basic|token|:\/\/|pass|pwd|secret|key/i;
@@ -80,6 +86,8 @@ export interface Redacted {
   readonly text: string;
   /** The number of removed secrets. */
   readonly count: number;
+  /** The shape of each removed secret. */
+  readonly shapes: readonly string[];
 }
 
 /** A text without secrets is returned unchanged, with its hidden characters. */
@@ -88,7 +96,8 @@ export function redact(text: string): Redacted {
   const joined = removeSecrets(text, withoutHidden);
   // Hidden characters may also separate a secret from a word before it.
   const separate = removeSecrets(joined.text, hiddenAsLineBreaks);
-  return { text: separate.text, count: joined.count + separate.count };
+  const shapes = [...joined.shapes, ...separate.shapes];
+  return { text: separate.text, count: shapes.length, shapes };
 }
 
 const unchanged = (text: string): string => text;
@@ -96,26 +105,27 @@ const unchanged = (text: string): string => text;
 /** Removes from the text the secrets in a view of it: its visible part, or a text of the same length. */
 function removeSecrets(text: string, viewOf: (text: string) => string): Redacted {
   let view = viewOf(text);
-  if (!SUSPECT.test(view)) return { text, count: 0 };
-  let [clean, count] = [text, 0];
+  if (!SUSPECT.test(view)) return { text, count: 0, shapes: [] };
+  let clean = text;
+  const shapes: string[] = [];
   for (const shape of SHAPES) {
     const secrets = secretsIn(view, shape);
     if (secrets.length === 0) continue;
-    count += secrets.length;
+    for (const _ of secrets) shapes.push(shape.name);
     const places = clean.length === view.length ? null : placesOfVisible(clean);
     clean = replaceParts(clean, secrets, `[redacted: ${shape.name}]`, places);
     view = viewOf(clean);
   }
-  return { text: clean, count };
+  return { text: clean, count: shapes.length, shapes };
 }
 
-interface Part {
+export interface TextPart {
   readonly begin: number;
   readonly end: number;
 }
 
-function secretsIn(text: string, { pattern }: Shape): Part[] {
-  const parts: Part[] = [];
+function secretsIn(text: string, { pattern }: Shape): TextPart[] {
+  const parts: TextPart[] = [];
   for (const { index, 0: found, groups } of text.matchAll(pattern)) {
     if (groups?.value !== undefined && HARMLESS.test(groups.value)) continue;
     parts.push({ begin: index + (groups?.keep ?? "").length, end: index + found.length });
@@ -124,9 +134,9 @@ function secretsIn(text: string, { pattern }: Shape): Part[] {
 }
 
 /** `places`: where the characters that the parts count stand in the text. null: at their own index. */
-function replaceParts(
+export function replaceParts(
   text: string,
-  parts: readonly Part[],
+  parts: readonly TextPart[],
   replacement: string,
   places: Uint32Array | null,
 ): string {

@@ -4,6 +4,7 @@ import type { QueryResults } from "../../../shared/protocol/queries.ts";
 import { type AnsweredOp, type CommandOp, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
 import { requestOfAgent } from "../../../shared/sdk/client/agent-request.ts";
+import type { Redaction } from "../../../shared/sdk/redaction/redaction.ts";
 import { connectionOver } from "../../../shared/sdk/request/connection.ts";
 import { requestUntilDeadline } from "../../../shared/sdk/request/request.ts";
 import type { AdmittedCaller } from "../callers/pool.ts";
@@ -20,12 +21,23 @@ export class FleetRequests {
   readonly caller: AdmittedCaller;
   readonly #clock: Clock;
   readonly #signal: AbortSignal;
+  readonly #redaction: Redaction | undefined;
 
   /** `signal`: the client has left. It ends queries only, since the outcome of a command must be known. */
   constructor(
     caller: AdmittedCaller,
-    { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+    {
+      clock,
+      signal,
+      redaction,
+    }: {
+      readonly clock: Clock;
+      readonly signal: AbortSignal;
+      /** Absent: secrets stay in commands. */
+      readonly redaction?: Redaction | undefined;
+    },
   ) {
+    this.#redaction = redaction;
     this.caller = caller;
     this.#clock = clock;
     this.#signal = signal;
@@ -62,8 +74,12 @@ export class FleetRequests {
   async command(op: CommandOp, taskId: string, members: Members): Promise<FleetAnswer> {
     const { tenant, name } = this.caller;
     const subject = SUBJECTS.command(tenant, name, taskId, op);
+    const clean = this.#redaction?.isOn(undefined)
+      ? await this.#redaction.command(op, taskId, members)
+      : { body: members, redacted: [] };
     try {
-      return await this.#send(subject, members, { changes: true });
+      const answer = await this.#send(subject, clean.body as Members, { changes: true });
+      return clean.redacted.length === 0 ? answer : { ...answer, redacted: clean.redacted };
     } catch (error) {
       // The caller needs the id for a repetition.
       if (!(error instanceof FleetError) || error.code !== "TIMEOUT") throw error;

@@ -5,6 +5,7 @@ import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { RestRoute } from "../../../shared/protocol/rest/route.ts";
 import { isInScope, scopeOf } from "../../../shared/protocol/rest/scopes.ts";
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
+import type { Redaction } from "../../../shared/sdk/redaction/redaction.ts";
 import { act } from "../acts/act.ts";
 import type { ActAnswer } from "../acts/act-context.ts";
 import { artifactContent } from "../acts/artifact-content.ts";
@@ -32,6 +33,7 @@ export interface OperationParts extends Pick<ServiceContext, "clock"> {
   /** The open requests of one client, and its streams of events. */
   readonly requests: OpenCounts;
   readonly streams: OpenCounts;
+  readonly redaction: Redaction;
   /** Aborted when the gateway stops: streams of events end. */
   readonly stopping: AbortSignal;
 }
@@ -82,7 +84,8 @@ export async function answerOperation(
     const body = hasNoMembers ? {} : await readMembers(raw);
     const content = takesBytes ? raw.body : null;
     return await pool.use(identity, async (caller) => {
-      const fleet = new FleetRequests(caller, { clock, signal: raw.signal });
+      const { redaction } = parts;
+      const fleet = new FleetRequests(caller, { clock, signal: raw.signal, redaction });
       return answerOf(await act(route, { ...shared, fleet, headers: raw.headers, url, body, content }));
     });
   } finally {

@@ -1,6 +1,6 @@
 /** What an event says about the work: files, commands, tests, prompts and tokens. Its texts have no secrets and fit the limits. */
 import { isAbsolute, relative } from "node:path";
-import { withoutSecrets } from "../../../shared/integrity/secret-scan.ts";
+import { redactedText } from "../../../shared/integrity/redaction/content.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { Activity } from "../../../shared/protocol/turns.ts";
 import { type HookEvent, isObject, stringOf } from "../event.ts";
@@ -78,6 +78,6 @@ async function endActivity({ payload }: HookEvent): Promise<Activity> {
 
 /** Cut after the secrets are removed, so that no half of one stays. */
 async function clean(text: string, chars: number): Promise<string> {
-  const safe = await withoutSecrets(text.slice(0, 20 * chars));
+  const safe = await redactedText(text.slice(0, 20 * chars));
   return safe.slice(0, chars).toWellFormed();
 }

@@ -192,6 +192,11 @@ function recoveryMetrics(make: ReturnType<typeof makers>) {
       ["class", "outcome"],
     ),
     recoveries: make.backlog("fleet_recoveries", "Open recoveries, by state.", ["state"]),
+    redactedTotal: make.counter(
+      "fleet_redacted_total",
+      "Secrets that agents and gateways removed from applied commands.",
+      ["rule"],
+    ),
     missionsSilentTotal: make.counter(
       "fleet_missions_silent_total",
       "Missions that were marked because they had no activity, or because an agent reported a lost context.",

@@ -36,6 +36,7 @@ export async function executeTask(
 ): Promise<AgentResult> {
   const startedAt = new Date(systemClock.now()).toISOString();
   const { task, handover } = assignment;
+  task.capture();
   // Before the state is read: an agent that dies while it reads it owns the task already.
   heartbeat.set({ state: "working", taskId: task.id, fence: task.fence });
   const run = await startRun(fleet, heartbeat, options, assignment);

@@ -9,6 +9,7 @@ import {
 } from "../../protocol/checkpoint-tool.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { prefixedCheckpointId } from "../../protocol/ids.ts";
+import type { RedactedPart } from "../../protocol/redaction-report.ts";
 import { validate } from "../../protocol/validation.ts";
 import type { FleetClient } from "../client/client.ts";
 import type { CheckpointOutcome } from "../client/outcome.ts";
@@ -31,6 +32,8 @@ export interface CheckpointToolResult {
   readonly outcome: CheckpointOutcome["outcome"];
   /** How the next checkpoint could be better. */
   readonly advice: readonly LintFinding[];
+  /** The secrets that were removed. */
+  readonly redacted?: readonly RedactedPart[];
   /** The triggers that fire: the agent should hand its task off. */
   readonly handoffAdvised: readonly string[];
 }
@@ -71,6 +74,7 @@ export function checkpointTool(fleet: FleetClient, options: CheckpointToolOption
         createdAt: isCommitted ? outcome.committedAt : new Date(now).toISOString(),
         outcome: outcome.outcome,
         advice: findings,
+        ...(outcome.redacted !== undefined && { redacted: outcome.redacted }),
         handoffAdvised: isCommitted ? (outcome.handoffAdvised ?? []).map(({ reason }) => reason) : [],
       };
     },

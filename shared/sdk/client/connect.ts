@@ -20,6 +20,8 @@ import type { Fallback } from "../delivery/command-delivery.ts";
 import { CommandOrder } from "../delivery/command-order.ts";
 import { publishCommand } from "../delivery/queue.ts";
 import { homeOf } from "../fleet-home.ts";
+import { Redaction } from "../redaction/redaction.ts";
+import { type RedactionMode, type RedactionSettings, redactionFields } from "../redaction/secret-settings.ts";
 import { connectionOver, PersistentConnection } from "../request/connection.ts";
 import type { AsideReason, SpooledCommand } from "../spool/line.ts";
 import { type SpoolNote, type SpoolOwner, spoolPlace, waitingFor, writeNote } from "../spool/places.ts";
@@ -55,6 +57,7 @@ export const clientFields = {
         "File with a token that the signing service of the fleet accepts, in place of credentials; read again at every reconnect",
     }),
   ),
+  ...redactionFields,
 } as const;
 
 export interface ConnectOptions {
@@ -85,6 +88,13 @@ export interface ConnectOptions {
   readonly spoolBytesMax?: number;
   /** Milliseconds for the first connect; later the bus is reconnected without a limit. Default 5,000. */
   readonly connectTimeoutMs?: number;
+  /**
+   * Secrets are removed from commands before they leave the process. `automatic`, the default: from what runs of agents write; `on`: from
+   * every command. Default: `FLEET_REDACTION`.
+   */
+  readonly redaction?: RedactionMode;
+  /** The program captures what others write, as hooks do: `automatic` removes secrets from all of it. */
+  readonly isCapture?: boolean;
   /** Default: silent. */
   readonly log?: Logger;
   /** Default: a process warning. */
@@ -122,6 +132,7 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
   const { fallback = "spool", connectTimeoutMs = CONNECT_MS_DEFAULT, spoolBytesMax } = options;
   const log = options.log ?? createLogger({ service: "sdk", level: "silent" });
   const onWarning = options.onWarning ?? emitProcessWarning;
+  const redaction = redactionOf(options, config, env, log);
   const address: BusAddress =
     options.url === undefined ? discoverBus(env) : { url: options.url, origin: GIVEN };
   const { url } = address;
@@ -168,7 +179,20 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
     clock: systemClock,
     log,
     onWarning,
+    redaction,
   });
+}
+
+/** Throws ConfigError. */
+function redactionOf(
+  { redaction: given, isCapture = false }: ConnectOptions,
+  settings: RedactionSettings,
+  env: Environment,
+  log: Logger,
+): Redaction {
+  const chosen = given ?? settings.redaction;
+  const mode = isCapture && chosen === "automatic" ? "on" : chosen;
+  return new Redaction({ mode, settings, env, log });
 }
 
 /** The fleet that must answer: that of the spooled commands; if they are for the recorded fleet, the record names it. */
@@ -225,6 +249,7 @@ export interface ClientIdentity {
   readonly clock: Clock;
   readonly log: Logger;
   readonly onWarning: OnWarning;
+  readonly redaction?: Redaction | undefined;
 }
 
 /** A client over an open bus, which stays open when the client is closed. Its commands are repeated until the deadline, never queued. */

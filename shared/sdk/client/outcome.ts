@@ -5,6 +5,7 @@
 import type { CommittedAnswer, HandoffAnswer, QueuedAnswer } from "../../protocol/answers.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
+import type { RedactedPart } from "../../protocol/redaction-report.ts";
 import { type Camel, toCamel } from "../case-convert.ts";
 import type { DeliveryAnswer, SpooledAnswer } from "../delivery/command-delivery.ts";
 
@@ -18,6 +19,7 @@ interface PendingOutcome {
   readonly taskId: string;
   /** Known before the command is applied, because a new checkpoint has the id of the command that creates it. */
   readonly checkpointId: string;
+  readonly redacted?: readonly RedactedPart[];
 }
 
 /**
@@ -54,7 +56,9 @@ export type HandoffChange = Omit<Camel<HandoffAnswer>, "status">;
 /** A handoff has the id of the command that requests it, so the id is known before the command is applied. */
 export type HandoffOutcome =
   | (HandoffChange & { readonly outcome: "committed" })
-  | (Pick<HandoffChange, "commandId" | "taskId" | "handoffId"> & { readonly outcome: "queued" | "spooled" });
+  | (Pick<HandoffChange, "commandId" | "taskId" | "handoffId" | "redacted"> & {
+      readonly outcome: "queued" | "spooled";
+    });
 
 /** `checkpointId`: the checkpoint that the command changes; undefined for the one that it creates. */
 export function checkpointOutcome(
@@ -69,7 +73,13 @@ export function pendingOutcome(
   answer: QueuedAnswer | SpooledAnswer,
   checkpointId = answer.command_id,
 ): QueuedOutcome | SpooledOutcome {
-  const ids = { commandId: answer.command_id, taskId: answer.task_id, checkpointId };
+  const { redacted } = answer;
+  const ids = {
+    commandId: answer.command_id,
+    taskId: answer.task_id,
+    checkpointId,
+    ...(redacted !== undefined && { redacted }),
+  };
   return answer.status === "spooled"
     ? { outcome: "spooled", ...ids, spool: answer.spool }
     : { outcome: "queued", ...ids, position: answer.position };
@@ -84,8 +94,9 @@ export function handoffOutcome(answer: DeliveryAnswer<"handoff">): HandoffOutcom
     const { status, ...committed } = answer;
     return { ...(toCamel(committed) as HandoffChange), outcome: status };
   }
-  const { status, command_id: commandId, task_id: taskId } = answer;
-  return { outcome: status, commandId, taskId, handoffId: commandId };
+  const { status, command_id: commandId, task_id: taskId, redacted } = answer;
+  const ids = { commandId, taskId, handoffId: commandId };
+  return { outcome: status, ...ids, ...(redacted !== undefined && { redacted }) };
 }
 
 /** The members of an answer in camelCase, without its status. */

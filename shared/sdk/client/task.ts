@@ -14,7 +14,8 @@ import {
   withArtifacts,
 } from "../artifacts/artifacts.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
-import type { CommandDelivery, CommandOptions } from "../delivery/command-delivery.ts";
+import type { CommandDelivery, CommandOptions, DeliveryOptions } from "../delivery/command-delivery.ts";
+import type { RedactionMode } from "../redaction/secret-settings.ts";
 import type { QuerySender } from "../request/query-sender.ts";
 import type { CallOptions } from "../request/request.ts";
 import type { CheckpointTasks } from "./checkpoint-tasks.ts";
@@ -38,7 +39,14 @@ import {
   resultOf,
 } from "./outcome.ts";
 import { shortened } from "./shorten.ts";
-import { type OnWarning, warnOfCorrupt, warnOfLarge, warnOfRestored, warnOfShortened } from "./warnings.ts";
+import {
+  type OnWarning,
+  warnOfCorrupt,
+  warnOfLarge,
+  warnOfRedacted,
+  warnOfRestored,
+  warnOfShortened,
+} from "./warnings.ts";
 
 export interface TaskParts {
   readonly delivery: CommandDelivery;
@@ -54,6 +62,7 @@ export interface AcceptedHandoff extends Omit<Camel<AcknowledgedAnswer>, "status
 
 export class TaskHandle {
   readonly #parts: TaskParts;
+  #redaction: RedactionMode | undefined;
   readonly id: string;
   /** The fence under which the agent owns the task; undefined if it does not own it. */
   readonly fence: number | undefined;
@@ -65,6 +74,11 @@ export class TaskHandle {
     this.#parts = parts;
     this.id = id;
     this.fence = fence;
+  }
+
+  /** From now on the handle is for what a program captures: secrets are removed, unless the client has `redaction: "off"`. */
+  capture(): void {
+    this.#redaction = "automatic";
   }
 
   /**
@@ -80,16 +94,21 @@ export class TaskHandle {
   async checkpoint(checkpoint: CheckpointInput, options: CreateOptions = {}): Promise<CheckpointOutcome> {
     const { handoff } = options;
     const attached = this.#attached;
-    const short = shortened(withContinuationPrompt(withAttached(checkpoint, attached)));
-    if (short.leftOut.length > 0) warnOfShortened(this.#parts.onWarning, this.id, short.leftOut);
     const body = {
-      checkpoint: short.checkpoint,
+      checkpoint: withContinuationPrompt(withAttached(checkpoint, attached)),
       ...(handoff !== undefined && { handoff: toSnake(handoff) }),
       ...included(options),
     };
-    const outcome = await this.#write("create", body, options);
+    const shorten = (members: object) => this.#shortened(members as typeof body);
+    const outcome = await this.#write("create", body, { ...options, shorten });
     this.#attached = this.#attached.filter((one) => !attached.includes(one));
     return outcome;
+  }
+
+  #shortened<Body extends { readonly checkpoint: CheckpointInput }>(body: Body): Body {
+    const { checkpoint, leftOut } = shortened(body.checkpoint);
+    if (leftOut.length > 0) warnOfShortened(this.#parts.onWarning, this.id, leftOut);
+    return { ...body, checkpoint };
   }
 
   /** `patch`: a JSON merge patch (RFC 7396); null removes a member, arrays are replaced. */
@@ -146,7 +165,8 @@ export class TaskHandle {
   async release(options: CommandOptions = {}): Promise<CheckpointOutcome["outcome"]> {
     const fence = options.fence ?? this.fence;
     if (fence === undefined) throw invalid("fence", "the fence under which the task was taken");
-    return (await this.#parts.delivery.deliver("release", this.id, {}, { ...options, fence })).status;
+    return (await this.#parts.delivery.deliver("release", this.id, {}, this.#fenced({ ...options, fence })))
+      .status;
   }
 
   /**
@@ -157,9 +177,10 @@ export class TaskHandle {
     const { checkpointId: given, toAgentType, nextPhase, reason } = options;
     const checkpointId = given === undefined ? undefined : normalizeCheckpointId(given);
     const body = toSnake({ checkpointId, toAgentType, nextPhase, reason });
-    return handoffOutcome(
-      await this.#parts.delivery.deliver("handoff", this.id, body, this.#fenced(options)),
-    );
+    const { delivery, onWarning } = this.#parts;
+    const answer = await delivery.deliver("handoff", this.id, body, this.#fenced(options));
+    if (answer.redacted !== undefined) warnOfRedacted(onWarning, this.id, answer.redacted);
+    return handoffOutcome(answer);
   }
 
   /** Cancels a handoff that is not accepted yet. Throws CONFLICT if it is, or if none is open. */
@@ -195,11 +216,12 @@ export class TaskHandle {
   async #write(
     op: "create" | "update" | "finalize" | "link",
     body: object,
-    options: CommandOptions,
+    options: DeliveryOptions,
     checkpointId?: string,
   ): Promise<CheckpointOutcome> {
     const { delivery, tasks, onWarning } = this.#parts;
     const answer = await delivery.deliver(op, this.id, body, this.#fenced(options));
+    if (answer.redacted !== undefined) warnOfRedacted(onWarning, this.id, answer.redacted);
     const written = checkpointId ?? answer.command_id;
     tasks.remember(written, this.id);
     if (answer.status === "committed" && answer.warnings?.includes("large_checkpoint")) {
@@ -209,9 +231,11 @@ export class TaskHandle {
   }
 
   #fenced<Options extends CommandOptions>(options: Options): Options {
-    return options.fence !== undefined || this.fence === undefined
-      ? options
-      : { ...options, fence: this.fence };
+    return {
+      ...options,
+      fence: options.fence ?? this.fence,
+      redaction: options.redaction ?? this.#redaction,
+    };
   }
 }
 

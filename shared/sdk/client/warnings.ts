@@ -1,6 +1,7 @@
 /** Warnings: facts that are no error of the call, but that the caller should see. */
 import type { FleetError } from "../../protocol/errors.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
+import type { RedactedPart } from "../../protocol/redaction-report.ts";
 
 export interface FleetWarning {
   readonly code:
@@ -9,6 +10,7 @@ export interface FleetWarning {
     | "DEFAULT_ADDRESS"
     | "LARGE_CHECKPOINT"
     | "OTHER_FLEET"
+    | "REDACTED"
     | "SHORTENED_CHECKPOINT"
     | "SPOOL_SET_ASIDE";
   readonly text: string;
@@ -71,6 +73,23 @@ export function warnOfShortened(onWarning: OnWarning, taskId: string, leftOut: r
     details: { task_id: taskId, left_out: leftOut },
   });
 }
+
+/** The members of a command in which secrets stood: the first ones, if they are many. */
+export function warnOfRedacted(
+  onWarning: OnWarning,
+  taskId: string,
+  redacted: readonly RedactedPart[],
+): void {
+  const shown = redacted.slice(0, PARTS_SHOWN).map(({ path, rule }) => `${path} (${rule})`);
+  const more = redacted.length > PARTS_SHOWN ? ["and others"] : [];
+  onWarning({
+    code: "REDACTED",
+    text: "secrets were removed before the command was sent",
+    details: { task_id: taskId, redacted: [...shown, ...more] },
+  });
+}
+
+const PARTS_SHOWN = 5;
 
 export function warnOfLarge(onWarning: OnWarning, taskId: string, checkpointId: string): void {
   onWarning({

@@ -11,6 +11,7 @@ import { COMMAND_SCHEMAS } from "../../protocol/commands.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
+import type { RedactedPart } from "../../protocol/redaction-report.ts";
 import {
   CONTENT_TYPES,
   type CommandOp,
@@ -21,6 +22,8 @@ import {
 import { validate } from "../../protocol/validation.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import { currentTraceparent, withSpan } from "../../runtime/observability/tracing.ts";
+import type { RedactedCommand, Redaction } from "../redaction/redaction.ts";
+import type { RedactionMode } from "../redaction/secret-settings.ts";
 import type { ClientConnection } from "../request/connection.ts";
 import { type CallOptions, operationOf, requestUntilDeadline, toFleetError } from "../request/request.ts";
 import type { Spool } from "../spool/spool.ts";
@@ -39,6 +42,8 @@ export interface DeliveryParts {
   readonly fallback: Fallback;
   readonly order: CommandOrder;
   readonly spool: Spool | undefined;
+  /** Absent: secrets stay in commands. */
+  readonly redaction?: Redaction | undefined;
 }
 
 export interface CommandOptions extends CallOptions {
@@ -49,12 +54,16 @@ export interface CommandOptions extends CallOptions {
   readonly expectedVersion?: number | undefined;
   /** Default: the `fallback` of `connect()`. */
   readonly fallback?: Fallback | undefined;
+  /** `automatic`: secrets are removed unless the client has `redaction: "off"`. Default: as the client has it. */
+  readonly redaction?: RedactionMode | undefined;
 }
 
 export interface DeliveryOptions extends CommandOptions {
   readonly expectedFence?: number | undefined;
   /** The agent for which an orchestrator sends the command. Default: the client's own agent. */
   readonly onBehalfOf?: string | undefined;
+  /** Shortens the members, after the secrets are removed: of a secret that was cut, a part would stay. */
+  readonly shorten?: ((body: object) => object) | undefined;
 }
 
 export interface SpooledAnswer {
@@ -63,6 +72,7 @@ export interface SpooledAnswer {
   readonly spool: string;
   readonly command_id: string;
   readonly task_id: string;
+  readonly redacted?: readonly RedactedPart[];
 }
 
 export type DeliveryAnswer<Op extends CommandOp> = CommandAnswers[Op] | QueuedAnswer | SpooledAnswer;
@@ -91,14 +101,15 @@ export class CommandDelivery {
     this.#queue = new CommandQueue(parts.clock);
   }
 
-  /** `body`: as on the wire. Throws FleetError; only after TIMEOUT is it unknown whether the command was carried out. */
+  /** `content`: the members as on the wire. Throws FleetError; only after TIMEOUT is it unknown whether the command was carried out. */
   async deliver<Op extends CommandOp>(
     op: Op,
     taskId: string,
-    body: object,
+    content: object,
     options: DeliveryOptions,
   ): Promise<DeliveryAnswer<Op>> {
     const { order, tenant, agentId } = this.#parts;
+    const { body, redacted } = await this.#withoutSecrets(op, taskId, content, options);
     // An id has one spelling on the wire, because a retry must repeat its bytes.
     const commandId = options.commandId === undefined ? uuidv7() : normalizeCheckpointId(options.commandId);
     const subject = SUBJECTS.command(tenant, options.onBehalfOf ?? agentId, taskId, op);
@@ -117,7 +128,7 @@ export class CommandDelivery {
         await order.saved();
       }
       if (answer.status === "committed") order.committed(taskId, commandId);
-      return answer;
+      return redacted.length === 0 ? answer : { ...answer, redacted };
     } catch (error) {
       throw withCommandId(error, commandId);
     }
@@ -133,6 +144,20 @@ export class CommandDelivery {
     const answer = await this.deliver(op, taskId, body, { ...options, fallback: "none" });
     if (answer.status === "committed") return answer as CommandAnswers[Op];
     throw new FleetError("UNAVAILABLE", "the command is not carried out yet", { details: { op } });
+  }
+
+  async #withoutSecrets(
+    op: CommandOp,
+    taskId: string,
+    content: object,
+    { redaction: wanted, shorten }: DeliveryOptions,
+  ): Promise<RedactedCommand> {
+    const { redaction } = this.#parts;
+    const clean =
+      redaction?.isOn(wanted) === true
+        ? await redaction.command(op, taskId, content)
+        : { body: content, redacted: [] };
+    return shorten === undefined ? clean : { ...clean, body: shorten(clean.body) };
   }
 
   #route<Op extends CommandOp>(delivery: Delivery<Op>): Promise<DeliveryAnswer<Op>> {

@@ -58,7 +58,8 @@ export class ThreadLog {
         compliance: { retention_policy: "permanent" },
       },
       // LangGraph continues with what it has put: it must be in the store.
-      { ...this.#call, fallback: "none" },
+      // The values are encoded, and the graph needs them as they are.
+      { ...this.#call, fallback: "none", redaction: "off" },
     );
   }
 

@@ -32,6 +32,8 @@ export const ENGINES: readonly Engine[] = ["memory", "lmdb", ...(missing ? [] : 
 export const OPERATOR = { tenant: "default", caller: "human=olga" } as const;
 
 export interface TestRecords {
+  /** The folder of the store. */
+  readonly path: string;
   readonly store: Store;
   readonly format: Format;
   readonly repository: CheckpointRepository;
@@ -57,6 +59,7 @@ export async function openTestRecords(
     onCorrupt: (_task, found) => corrupt.push(found),
   });
   return {
+    path: folder,
     store,
     format,
     repository,

@@ -1,0 +1,142 @@
+/**
+ * Finds known secrets in a text, in all their forms, in one pass whose time is linear in the text: an automaton of Aho and Corasick. It
+ * holds the first characters of each form; the rest is compared where these are found.
+ */
+import { hasHidden, placesOfVisible, withoutHidden } from "../../protocol/hidden-text.ts";
+import { replaceParts, type TextPart } from "../../protocol/redaction.ts";
+import { formsOf, SECRET_CHARS_MIN } from "./secret-forms.ts";
+
+/** Long enough that no harmless text has them by accident, and that few places are compared. */
+const INDEXED_CHARS = 32;
+/** The memory of the automaton grows with its forms. */
+export const KNOWN_SECRETS_MAX = 500;
+
+class State {
+  /** Most states have one next state: a map for each would take ten times the memory. */
+  char = -1;
+  only: State | undefined;
+  more: Map<number, State> | undefined;
+  /** The longest end of this state that begins a form. */
+  shorter: State | undefined;
+  /** The nearest of these where forms were found. */
+  found: State | undefined;
+  readonly depth: number;
+  readonly forms: string[] = [];
+
+  constructor(depth: number) {
+    this.depth = depth;
+  }
+
+  next(char: number): State | undefined {
+    return char === this.char ? this.only : this.more?.get(char);
+  }
+
+  grow(char: number): State {
+    const known = this.next(char);
+    if (known !== undefined) return known;
+    const state = new State(this.depth + 1);
+    if (this.only === undefined) {
+      this.char = char;
+      this.only = state;
+    } else {
+      this.more ??= new Map();
+      this.more.set(char, state);
+    }
+    return state;
+  }
+
+  *children(): Generator<readonly [number, State]> {
+    if (this.only !== undefined) yield [this.char, this.only];
+    if (this.more !== undefined) yield* this.more;
+  }
+}
+
+export class KnownSecrets {
+  readonly #root = new State(0);
+  readonly count: number;
+
+  /** Values of fewer than 8 characters are not searched for. */
+  constructor(values: Iterable<string>) {
+    const secrets = new Set([...values].filter((value) => value.length >= SECRET_CHARS_MIN));
+    this.count = secrets.size;
+    for (const secret of secrets) for (const form of formsOf(secret)) this.#add(form);
+    this.#link();
+  }
+
+  #add(form: string): void {
+    let state = this.#root;
+    for (let i = 0; i < Math.min(form.length, INDEXED_CHARS); i += 1) state = state.grow(form.charCodeAt(i));
+    state.forms.push(form);
+  }
+
+  #link(): void {
+    const states: State[] = [this.#root];
+    for (let i = 0; i < states.length; i += 1) {
+      const state = states[i]!;
+      for (const [char, child] of state.children()) {
+        states.push(child);
+        const shorter = state.shorter === undefined ? this.#root : this.#step(state.shorter, char);
+        child.shorter = shorter;
+        child.found = shorter.forms.length > 0 ? shorter : shorter.found;
+      }
+    }
+  }
+
+  #step(from: State, char: number): State {
+    for (let state: State | undefined = from; state !== undefined; state = state.shorter) {
+      const next = state.next(char);
+      if (next !== undefined) return next;
+    }
+    return this.#root;
+  }
+
+  /** The text with `replacement` in place of each known secret. Hidden characters inside a secret do not hide it. */
+  replaced(text: string, replacement: string): { readonly text: string; readonly count: number } {
+    if (this.count === 0) return { text, count: 0 };
+    const isHidden = hasHidden(text);
+    const parts = this.#partsOf(isHidden ? withoutHidden(text) : text);
+    if (parts.length === 0) return { text, count: 0 };
+    const places = isHidden ? placesOfVisible(text) : null;
+    return { text: replaceParts(text, parts, replacement, places), count: parts.length };
+  }
+
+  #partsOf(text: string): TextPart[] {
+    const parts: TextPart[] = [];
+    let state = this.#root;
+    for (let i = 0; i < text.length; i += 1) {
+      state = this.#step(state, text.charCodeAt(i));
+      for (
+        let found: State | undefined = state.forms.length > 0 ? state : state.found;
+        found !== undefined;
+        found = found.found
+      ) {
+        const begin = i + 1 - found.depth;
+        const end = endOf(text, begin, found.forms);
+        if (end > begin) add(parts, { begin, end });
+      }
+    }
+    return parts;
+  }
+}
+
+/** The end of the longest form that begins there; a form that the end of the text cuts off counts. */
+function endOf(text: string, begin: number, forms: readonly string[]): number {
+  let end = begin;
+  for (const form of forms) {
+    const isWhole = text.startsWith(form, begin);
+    const isCut = begin + form.length > text.length && form.startsWith(text.slice(begin));
+    if (isWhole || isCut) end = Math.max(end, Math.min(text.length, begin + form.length));
+  }
+  return end;
+}
+
+/** Parts that overlap become one. */
+function add(parts: TextPart[], part: TextPart): void {
+  let { begin, end } = part;
+  for (let last = parts.at(-1); last !== undefined && last.end > begin; last = parts.at(-1)) {
+    begin = Math.min(begin, last.begin);
+    end = Math.max(end, last.end);
+    parts.pop();
+  }
+  parts.push({ begin, end });
+}

@@ -1,0 +1,121 @@
+/** The known secrets of a process: values of its environment, and those of a file. */
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { hostname, userInfo } from "node:os";
+import { KNOWN_SECRETS_MAX } from "../../integrity/redaction/known-secrets.ts";
+import { SECRET_CHARS_MIN } from "../../integrity/redaction/secret-forms.ts";
+import {
+  ConfigError,
+  type ConfigOf,
+  type Environment,
+  list,
+  oneOf,
+  optional,
+  text,
+} from "../../runtime/settings/config.ts";
+
+/** `automatic`: what hooks, the MCP server and runs of agents write. */
+export const REDACTION_MODES = ["automatic", "on", "off"] as const;
+export type RedactionMode = (typeof REDACTION_MODES)[number];
+
+const NAMES = "FLEET_SECRET_NAMES";
+const FILE = "FLEET_SECRETS_FILE";
+
+export const redactionFields = {
+  redaction: oneOf("FLEET_REDACTION", REDACTION_MODES, {
+    default: "automatic",
+    description:
+      "Secrets are removed before anything leaves the process: from all that it writes, or only from what hooks, the MCP server and runs of agents write",
+  }),
+  secretNames: list(NAMES, {
+    default: [],
+    description: "Variables with secrets, in addition to those that are named like secrets",
+  }),
+  secretsFile: optional(
+    text(FILE, { description: "File with further secrets to remove, one in each line; for its user only" }),
+  ),
+} as const;
+
+export type RedactionSettings = ConfigOf<typeof redactionFields>;
+
+const SECRET_NAME =
+  /(?:^|_)(?:PASS|PASSWD|PASSPHRASE|PWD|COOKIES?|CREDS?|CREDENTIALS?|AUTH|AUTHORIZATION|SEED|DSN|PAT|KEYS?)(?:_|$)|PASSWORD|SECRET|TOKEN|API_?KEY/i;
+/** What such names end in if the value says something about a secret. */
+const PLAIN_NAME =
+  /_(?:FILE|PATH|DIR|ID|SOCK|COUNT|LIMIT|MAX|MIN|TTL|TIMEOUT|EXPIRES?|EXPIRY|NAMES?|TYPE|USER|ENABLED|URL|HOST|PORT|ALG|ALGORITHM|VERSION|LENGTH|SIZE|MODE)$/i;
+
+/** Throws ConfigError if a value is too short to be searched for, or if the file cannot be read or can be read by others. */
+export function knownSecrets({ secretNames, secretsFile }: RedactionSettings, env: Environment): string[] {
+  const found = new Set<string>();
+  const personal = new Set([accountName(), hostname()]);
+  for (const [name, value = ""] of Object.entries(env)) {
+    for (const password of passwordsOf(value)) if (!isPlain(password)) found.add(password);
+    const isNamed = SECRET_NAME.test(name) && !PLAIN_NAME.test(name) && name !== NAMES;
+    if (isNamed && !isPlain(value) && !personal.has(value)) found.add(value);
+  }
+  for (const name of secretNames) {
+    const value = env[name] ?? "";
+    if (value !== "") found.add(longEnough(`${NAMES}: ${name}`, value));
+  }
+  if (secretsFile !== undefined) for (const value of linesOf(secretsFile)) found.add(value);
+  if (found.size > KNOWN_SECRETS_MAX)
+    throw new ConfigError([
+      { name: FILE, expected: `at most ${KNOWN_SECRETS_MAX} secrets in all`, got: String(found.size) },
+    ]);
+  return [...found];
+}
+
+/** The passwords of addresses, such as that of a database, as they stand there and decoded. */
+function passwordsOf(value: string): string[] {
+  const [, written = ""] = /^[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]*:([^\s/@]+)@/i.exec(value) ?? [];
+  if (written === "") return [];
+  try {
+    return [written, decodeURIComponent(written)];
+  } catch {
+    return [written];
+  }
+}
+
+/** Words, numbers, paths and addresses, which a text without them would not explain. */
+function isPlain(value: string): boolean {
+  return (
+    value.length < SECRET_CHARS_MIN ||
+    new Set(value).size < 5 ||
+    /^\d{1,11}$/.test(value) ||
+    (value.length <= 20 && /^[A-Za-z]?[a-z]+(?:[-_. ][a-z]+)*$|^[A-Z]+(?:_[A-Z]+)*$/.test(value)) ||
+    /^(?:~|\.{1,2})\/|^[A-Za-z]:\\|^[a-z][\w+.-]*:\/\//i.test(value) ||
+    // A secret may begin with a slash.
+    (value.startsWith("/") && existsSync(value))
+  );
+}
+
+function linesOf(path: string): string[] {
+  let lines: string[];
+  try {
+    if ((statSync(path).mode & 0o077) !== 0) throw fileProblem(path, "other users may read it");
+    lines = readFileSync(path, "utf8").split(/\r?\n/);
+  } catch (error) {
+    if (error instanceof ConfigError) throw error;
+    throw fileProblem(path, (error as NodeJS.ErrnoException).code ?? "it cannot be read");
+  }
+  return lines.flatMap((line, index) =>
+    line === "" ? [] : [longEnough(`${FILE}: line ${index + 1}`, line)],
+  );
+}
+
+function longEnough(name: string, value: string): string {
+  if (value.length >= SECRET_CHARS_MIN) return value;
+  const expected = `at least ${SECRET_CHARS_MIN} characters; shorter ones stand in harmless texts`;
+  throw new ConfigError([{ name, expected, got: `${value.length} characters` }]);
+}
+
+const fileProblem = (path: string, got: string): ConfigError =>
+  new ConfigError([{ name: FILE, expected: "a file that only its user may read", got: `${path}: ${got}` }]);
+
+/** Some accounts of containers have no name. */
+function accountName(): string | undefined {
+  try {
+    return userInfo().username;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,40 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { KnownSecrets } from "../../../../shared/integrity/redaction/known-secrets.ts";
+import { formsOf } from "../../../../shared/integrity/redaction/secret-forms.ts";
+
+const found = (secrets: string[], text: string) => new KnownSecrets(secrets).replaced(text, "#");
+
+test("every form of every secret, in any text", () => {
+  const secret = fc.string({ unit: "grapheme", minLength: 8, maxLength: 60 });
+  // Other characters than those of the secrets' forms, so that nothing is found by accident.
+  const noise = fc.stringMatching(/^[ \n]{0,20}$/);
+  fc.assert(
+    fc.property(fc.array(secret, { minLength: 1, maxLength: 5 }), noise, noise, (secrets, before, after) => {
+      const known = new KnownSecrets(secrets);
+      for (const form of secrets.flatMap((one) => [...formsOf(one)])) {
+        const { text, count } = known.replaced(`${before}${form}${after}.`, "");
+        expect(count).toBeGreaterThan(0);
+        expect(text).not.toContain(form);
+      }
+    }),
+  );
+});
+
+test("the longest of several, and those that overlap as one", () => {
+  expect(found(["secret-one", "secret-one-and-two"], "a secret-one-and-two b").text).toBe("a # b");
+  expect(found(["abcdefgh", "efghijkl"], "x abcdefghijkl y")).toEqual({ text: "x # y", count: 1 });
+  expect(found(["abcdefgh"], "abcdefgh abcdefgh")).toEqual({ text: "# #", count: 2 });
+  expect(found(["aXcdefgh", "cdefghij"], "aXcdefghij").text).toBe("#");
+});
+
+test("nothing else", () => {
+  const long = "0123456789abcdefghijklmnopqrstuvwxyz-ABCDEF";
+  for (const text of ["short", "secret-on", `${long.slice(0, 40)} ends otherwise`, "SECRET-ONE"])
+    expect(found(["short", "secret-one", long], text)).toEqual({ text, count: 0 });
+});
+
+test("a secret that the end of the text cuts off", () => {
+  const long = "0123456789abcdefghijklmnopqrstuvwxyz-ABCDEF";
+  expect(found([long], `cut: ${long.slice(0, 35)}`).text).toBe("cut: #");
+});

@@ -1,0 +1,71 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { ConfigError, readConfig } from "../../../../shared/runtime/settings/config.ts";
+import { knownSecrets, redactionFields } from "../../../../shared/sdk/redaction/secret-settings.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "fleet-secrets-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const known = (env: Record<string, string>) => knownSecrets(readConfig(redactionFields, env), env);
+
+test.each([
+  "OPENAI_API_KEY",
+  "DB_PASSWORD",
+  "PGPASS",
+  "GITHUB_TOKEN",
+  "MY_SECRET_2",
+  "SESSION_COOKIE",
+  "NATS_CREDS",
+  "SIGNING_KEY",
+  "BASIC_AUTH",
+  "NODE_AUTH_TOKEN",
+])("the value of %s", (name) => {
+  const isNamed = name !== "PGPASS";
+  expect(known({ [name]: "Qz7-Vk9-x2" })).toEqual(isNamed ? ["Qz7-Vk9-x2"] : []);
+});
+
+test.each([
+  ["DB_PASSWORD", "short"],
+  ["DB_PASSWORD", "disabled"],
+  ["DB_PASSWORD", "********"],
+  ["API_KEY", "1234567890"],
+  ["SSH_AUTH_SOCK", "Qz7-Vk9-x2"],
+  ["AWS_ACCESS_KEY_ID", "Qz7-Vk9-x2"],
+  ["TOKEN_FILE", "Qz7-Vk9-x2"],
+  ["MY_SECRET", "/tmp"],
+  ["MY_SECRET", "~/secrets/a1"],
+  ["MY_SECRET", "https://example.com/a1"],
+  ["MAX_TOKENS", "true-or-false"],
+  ["AUTH", hostname()],
+  ["PATH", "Qz7-Vk9-x2"],
+  ["PWD", "/"],
+])("not %s=%s", (name, value) => expect(known({ [name]: value })).toEqual([]));
+
+test("the password of an address, also decoded", () => {
+  const url = "postgres://app:Qz7%2FVk9x2@db:5432/app";
+  expect(known({ DATABASE_URL: url })).toEqual(["Qz7%2FVk9x2", "Qz7/Vk9x2"]);
+});
+
+test("variables that are named, and the lines of a file", () => {
+  const path = join(folder, "secrets");
+  writeFileSync(path, "first line 1\n\nsecond line 2\r\n", { mode: 0o600 });
+  const env = { FLEET_SECRET_NAMES: "PLAIN,NOT_SET", PLAIN: "disabled", FLEET_SECRETS_FILE: path };
+  expect(known(env)).toEqual(["disabled", "first line 1", "second line 2"]);
+  chmodSync(path, 0o644);
+  expect(() => known(env)).toThrow(ConfigError);
+  expect(() => known(env)).toThrow("other users may read it");
+});
+
+test("what cannot be searched for is refused, without the value", () => {
+  const path = join(folder, "short");
+  writeFileSync(path, "long enough\nQz7\n", { mode: 0o600 });
+  expect(() => known({ FLEET_SECRETS_FILE: path })).toThrow(
+    /line 2.*at least 8 characters.*got 3 characters/,
+  );
+  expect(() => known({ FLEET_SECRET_NAMES: "PIN", PIN: "4711" })).toThrow(/PIN.*got 4 characters/);
+  expect(() => known({ FLEET_SECRETS_FILE: join(folder, "none") })).toThrow("ENOENT");
+  const many = Object.fromEntries(Array.from({ length: 501 }, (_, i) => [`TOKEN_${i}`, `Qz7-Vk9-${i}`]));
+  expect(() => known(many)).toThrow(/at most 500 secrets/);
+});
