@@ -2,9 +2,10 @@
 import { chmodSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { issueCredentials, type ServerClaims, serverClaims } from "../../shared/bus/access/claims.ts";
-import { readGrants, revocationsOf } from "../../shared/bus/access/grants.ts";
 import { openKeys } from "../../shared/bus/access/keys.ts";
 import { ACCESS_FOLDER } from "../../shared/bus/access/local-credentials.ts";
+import { readGrants, revocationsOf } from "../../shared/bus/access/register/grants.ts";
+import { noteRights } from "../../shared/bus/access/register/rights-history.ts";
 import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
 
 const OTHERS_WRITE = 0o022;
@@ -25,6 +26,7 @@ export async function openAccess(home: string): Promise<StandaloneAccess> {
   );
   const credentialsFile = join(folder, "standalone.creds");
   writeWhole(credentialsFile, text);
+  noteRights(folder, new Date());
   return { claims: () => serverClaims(keys, revocationsOf(readGrants(folder))), credentialsFile };
 }
 

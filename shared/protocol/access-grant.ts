@@ -1,5 +1,6 @@
 /** The register of issued credentials: what was granted to which principal, and what was revoked. */
 import { z } from "zod";
+import { digestSchema } from "./ids.ts";
 import { CLIENT_ROLES, SERVICE_ROLES } from "./permissions.ts";
 
 export const grantRecordSchema = z.strictObject({
@@ -30,3 +31,13 @@ export const grantLineSchema = z.union([
   z.strictObject({ recorded: z.strictObject({ acts: z.int().min(0) }) }),
 ]);
 export type GrantLine = z.infer<typeof grantLineSchema>;
+
+/** The table of rights of a version of Fleet, and since when it is in force. */
+export const rightsLineSchema = z.strictObject({
+  at: z.iso.datetime(),
+  /** The SHA-256 of `operations` in JSON. */
+  version: digestSchema,
+  /** By role. A version may have other roles than this one. */
+  operations: z.record(z.string(), z.array(z.string())),
+});
+export type RightsLine = z.infer<typeof rightsLineSchema>;

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, credsAuthenticator, type NatsConnection } from "@nats-io/transport-node";
 import { type Grant, issueCredentials, serverClaims } from "../../shared/bus/access/claims.ts";
-import { readGrants, revocationsOf } from "../../shared/bus/access/grants.ts";
 import { type FleetKeys, openKeys } from "../../shared/bus/access/keys.ts";
+import { readGrants, revocationsOf } from "../../shared/bus/access/register/grants.ts";
 import { isServiceRole, type ServiceRole } from "../../shared/protocol/permissions.ts";
 import { startNats, type TestNats } from "./processes/nats.ts";
 

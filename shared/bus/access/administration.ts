@@ -9,9 +9,10 @@ import { busError } from "../bus-errors.ts";
 import { type ConnectBusOptions, tlsOptions } from "../connection.ts";
 import { accountClaims, issueCredentials } from "./claims.ts";
 import { credentialsAuthenticator } from "./credentials-file.ts";
-import { appendGrant, type RegisteredGrant, readGrants, revocationsOf } from "./grants.ts";
 import { withNodeCrypto } from "./key-pair.ts";
 import { type FleetKeys, openKeys } from "./keys.ts";
+import { appendGrant, type RegisteredGrant, readGrants, revocationsOf } from "./register/grants.ts";
+import { noteRights } from "./register/rights-history.ts";
 
 const UPDATE_MS = 5_000;
 
@@ -72,6 +73,7 @@ export function revokeGrants(
 /** Gives the running server the current revocations. It closes the connections of revoked credentials. Throws BusError. */
 export async function updateServer(folder: string, o: Pick<ConnectBusOptions, "url" | "tls">): Promise<void> {
   const keys = openKeys(folder);
+  noteRights(folder, new Date());
   const claims = await accountClaims(keys, revocationsOf(readGrants(folder)));
   const credentials = await systemCredentials(keys);
   try {

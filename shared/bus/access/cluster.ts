@@ -9,8 +9,9 @@ import { writeWhole } from "../../runtime/process/whole-file.ts";
 import { FLEET_ID_BYTES, fleetServerName } from "../server-name.ts";
 import { issueGrant } from "./administration.ts";
 import { calloutClaims, serverClaims, signerCredentials } from "./claims.ts";
-import { readGrants, revocationsOf } from "./grants.ts";
 import { openCalloutKeys, openKeys } from "./keys.ts";
+import { readGrants, revocationsOf } from "./register/grants.ts";
+import { noteRights } from "./register/rights-history.ts";
 import { accessConfig } from "./server-access.ts";
 import { signerKeysText } from "./signer-keys.ts";
 
@@ -55,6 +56,7 @@ export async function writeClusterFiles(o: ClusterFiles): Promise<string[]> {
     writeWhole(signerPaths[0], await signerCredentials(callout));
     writeWhole(signerPaths[1], signerKeysText(fleetKeys, callout));
   }
+  noteRights(keys, now);
   const claims = await serverClaims(fleetKeys, revocationsOf(readGrants(keys)));
   const forSigner = callout && (await calloutClaims(fleetKeys, callout));
   writeWhole(paths[1], accessConfig(claims, CLAIMS_FOLDER, forSigner));

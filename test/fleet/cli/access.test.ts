@@ -127,6 +127,39 @@ test(
   FLEETS_MS,
 );
 
+test("the matrix says who could do what at a time, and refuses a time without a record", async () => {
+  const before = new Date().toISOString();
+  for (const [name, role] of [
+    ["writer-7", "agent"],
+    ["grace", "operator"],
+    ["watcher", "observer"],
+  ])
+    await fleet(`access issue --agent ${name} --tenant acme --role ${role}`);
+  const during = new Date().toISOString();
+  await fleet("access revoke grace --tenant acme");
+  const matrix = async (line: string) => {
+    const { exit, out } = await fleet(`access matrix --tenant acme --json ${line}`.trim());
+    expect(exit).toBe(0);
+    const { principals } = JSON.parse(out) as { principals: { name: string; rights: string[] }[] };
+    return Object.fromEntries(principals.map(({ name, rights }) => [name, rights]));
+  };
+  const agent = ["read", "write", "finalize", "hand_off"];
+  const observer = ["read", "audit"];
+  expect(await matrix(`--at ${during}`)).toEqual({
+    "writer-7": agent,
+    "human=grace": [...agent, "recover", "hold", "remove", "import", "audit", "keys"],
+    "human=watcher": observer,
+  });
+  expect(await matrix("")).toEqual({ "writer-7": agent, "human=watcher": observer });
+  expect(await matrix(`--at ${before}`)).toEqual({});
+  expect(await matrix(`--at ${during} --right hold`)).toEqual({ "human=grace": expect.anything() });
+  const { exit, err } = await fleet("access matrix --at 2020-01-01");
+  expect([exit, err]).toEqual([64, expect.stringContaining("are not recorded")]);
+  expect((await fleet(`access matrix --at ${during} --tenant acme`)).out).toMatch(
+    /NAME +ROLE[\s\S]*grace \(person\) +operator/,
+  );
+});
+
 test(
   "no line of the register is lost when programs issue credentials at the same time",
   async () => {

@@ -10,7 +10,7 @@ type Act = GrantAct & { readonly tenant: string };
 
 /** `url` undefined: no fleet runs. Never fails, because the act is done. */
 export async function recordActs(session: Session, folder: string, url: string | undefined): Promise<void> {
-  const { appendGrant, unrecordedActs } = await import("../../../../shared/bus/access/grants.ts");
+  const { appendGrant, unrecordedActs } = await import("../../../../shared/bus/access/register/grants.ts");
   const { acts, through } = unrecordedActs(folder);
   if (acts.length === 0) return;
   try {

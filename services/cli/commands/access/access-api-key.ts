@@ -112,7 +112,7 @@ async function listKeys(session: Session): Promise<void> {
     ...openPart(record),
     state: record.expires_at !== null && Date.parse(record.expires_at) <= now ? "expired" : "valid",
   }));
-  const { renderApiKeys } = await import("../../rendering/operations/access.ts");
+  const { renderApiKeys } = await import("../../rendering/access/grants.ts");
   await session.show({ api_keys: keys }, () => renderApiKeys(keys, session.view));
 }
 

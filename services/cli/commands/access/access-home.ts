@@ -1,7 +1,7 @@
 // The keys of the fleet in its home, for the commands that issue and revoke credentials.
 
 import { join } from "node:path";
-import type { RegisteredGrant } from "../../../../shared/bus/access/grants.ts";
+import type { RegisteredGrant } from "../../../../shared/bus/access/register/grants.ts";
 import { invalid } from "../../../../shared/protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../../../../shared/protocol/ids.ts";
 import type { ClientRole } from "../../../../shared/protocol/permissions.ts";

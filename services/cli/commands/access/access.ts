@@ -3,7 +3,7 @@
 
 import { writeFileSync } from "node:fs";
 import { type Command, Option } from "commander";
-import type { RegisteredGrant } from "../../../../shared/bus/access/grants.ts";
+import type { RegisteredGrant } from "../../../../shared/bus/access/register/grants.ts";
 import { CLIENT_ROLES, type ClientRole } from "../../../../shared/protocol/permissions.ts";
 import { principalToken } from "../../../../shared/protocol/principal.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
@@ -20,6 +20,7 @@ import {
   runningFleet,
 } from "./access-home.ts";
 import { addInit } from "./access-init.ts";
+import { addMatrix } from "./access-matrix.ts";
 
 const EXPIRES_DEFAULT = "30d";
 const OWNER_ONLY = 0o600;
@@ -37,6 +38,7 @@ export function addAccess(program: Command, action: ActionFactory): void {
   addInit(group, action, fleetHomeOf);
   addIssue(group, action);
   addApiKey(group, action);
+  addMatrix(group, action);
   const listCommand = group
     .command("list")
     .description("List the issued credentials: to whom, which role, until when, and what was revoked.")
@@ -102,13 +104,13 @@ async function issue(session: Session, flags: IssueFlags): Promise<void> {
 }
 
 async function list(session: Session): Promise<void> {
-  const { readGrants } = await import("../../../../shared/bus/access/grants.ts");
+  const { readGrants } = await import("../../../../shared/bus/access/register/grants.ts");
   const now = session.context.now();
   const grants = readGrants(await existingFolder(session)).map((grant) => ({
     ...grant,
     state: stateOf(grant, now),
   }));
-  const { renderGrants } = await import("../../rendering/operations/access.ts");
+  const { renderGrants } = await import("../../rendering/access/grants.ts");
   await session.show({ grants }, () => renderGrants(grants, session.view));
 }
 

@@ -16,9 +16,9 @@ import { connect, credsAuthenticator, type NatsConnection } from "@nats-io/trans
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { issueGrant, revokeGrants, updateServer } from "../../../../shared/bus/access/administration.ts";
 import { issueCredentials } from "../../../../shared/bus/access/claims.ts";
-import { appendGrant, readGrants, revocationsOf } from "../../../../shared/bus/access/grants.ts";
 import { openKeys } from "../../../../shared/bus/access/keys.ts";
 import { issueLocally } from "../../../../shared/bus/access/local-credentials.ts";
+import { appendGrant, readGrants, revocationsOf } from "../../../../shared/bus/access/register/grants.ts";
 import { type GuardedNats, startGuardedNats } from "../../../harness/guarded-nats.ts";
 
 let nats: GuardedNats;

@@ -1,6 +1,6 @@
 // Issued credentials and API keys, one line each.
 
-import type { RegisteredGrant } from "../../../../shared/bus/access/grants.ts";
+import type { RegisteredGrant } from "../../../../shared/bus/access/register/grants.ts";
 import type { ApiKeyRecord } from "../../../../shared/protocol/api-key.ts";
 import { tableLines } from "../terminal/table.ts";
 import { plain, principalText } from "../terminal/text.ts";

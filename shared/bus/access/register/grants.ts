@@ -3,28 +3,23 @@
  * the fleet's own user make for themselves are not in it. A line is appended and synced before the credentials
  * are shown, so none is in use that `fleet access list` does not know.
  */
-import { closeSync, fsyncSync, ftruncateSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   type GrantAct,
   type GrantLine,
   type GrantRecord,
   grantLineSchema,
-} from "../../protocol/access-grant.ts";
-import { lockFolder } from "../../runtime/process/folder-lock.ts";
-import { StartupError } from "../../runtime/process/startup.ts";
-import { REGISTER_FILE } from "./access-files.ts";
-import type { Revocations } from "./claims.ts";
+} from "../../../protocol/access-grant.ts";
+import { StartupError } from "../../../runtime/process/startup.ts";
+import { REGISTER_FILE } from "../access-files.ts";
+import type { Revocations } from "../claims.ts";
+import { appendLine } from "./appended-lines.ts";
 
 export interface RegisteredGrant extends GrantRecord {
   /** null: valid until its end. */
   readonly revoked_at: string | null;
 }
-
-const OWNER_ONLY = 0o600;
-const LOCK_FOLDER = "grants-lock";
-const LOCK_FOLDER_MODE = 0o700;
-const LOCK_MS = 5_000;
 
 /** The oldest first. Throws StartupError for a damaged register, because a lost line may be a revocation. */
 export function readGrants(folder: string): RegisteredGrant[] {
@@ -78,29 +73,9 @@ function readLines(folder: string): GrantLine[] {
 }
 
 export function appendGrant(folder: string, line: GrantLine): void {
-  const lockFolderPath = join(folder, LOCK_FOLDER);
-  mkdirSync(lockFolderPath, { recursive: true, mode: LOCK_FOLDER_MODE });
-  // Without it, one process could take the new line of another one for half a line.
-  const lock = lockFolder(lockFolderPath, { waitMs: LOCK_MS });
-  if (lock === undefined) throw new Error("another program is writing the register of credentials");
-  try {
-    append(join(folder, REGISTER_FILE), line);
-  } finally {
-    lock.release();
-  }
-}
-
-function append(path: string, line: GrantLine): void {
-  const complete = read(path).lastIndexOf("\n") + 1;
-  const file = openSync(path, "a", OWNER_ONLY);
-  try {
-    // Removes half a line, which a killed process left.
-    ftruncateSync(file, complete);
-    writeSync(file, `${JSON.stringify(line)}\n`);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
+  // A new register would forget every revocation.
+  read(join(folder, REGISTER_FILE));
+  appendLine(folder, REGISTER_FILE, line);
 }
 
 /**

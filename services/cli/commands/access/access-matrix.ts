@@ -1,0 +1,79 @@
+// `fleet access matrix`: which principal could do what at a time.
+
+import { type Command, Option } from "commander";
+import type { RegisteredGrant } from "../../../../shared/bus/access/register/grants.ts";
+import { RIGHT_NAMES, RIGHTS, type RightName } from "../../../../shared/protocol/operation-rights.ts";
+import { isServiceRole } from "../../../../shared/protocol/permissions.ts";
+import { parseMoment } from "../../input/moment.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
+import { existingFolder } from "./access-home.ts";
+
+interface MatrixFlags {
+  readonly at?: string;
+  readonly right?: RightName;
+}
+
+export function addMatrix(group: Command, action: ActionFactory): void {
+  const command = group
+    .command("matrix")
+    .summary("Show which principal could do what, today or on a date.")
+    .description(
+      "Show the holders of issued credentials that were valid at a time, with their rights by the table in force then. Not listed: the fleet's own user, who may do everything, and connections with tokens of other issuers.",
+    )
+    .option("--at <time>", "the time: 7d, 2026-01-04 or 2026-01-04T10:00Z (default: now)")
+    .addOption(new Option("--right <right>", "only those who have this right").choices(RIGHT_NAMES))
+    .action(action(matrix));
+  withExamples(command, (fleet) => ({
+    Today: `${fleet} access matrix`,
+    "The principals that could place and release holds three months ago": `${fleet} access matrix --at 90d --right hold`,
+    "Every operation of each principal, for an auditor": `${fleet} access matrix --json > access.json`,
+  }));
+}
+
+async function matrix(session: Session, { at: given, right }: MatrixFlags): Promise<void> {
+  const now = session.context.now();
+  const at = given === undefined ? new Date(now).toISOString() : parseMoment(given, now);
+  if (at === undefined)
+    throw new UsageError(
+      `--at ${given} is not a time`,
+      "Give a time such as 7d, 2026-01-04 or 2026-01-04T10:00Z.",
+    );
+  const folder = await existingFolder(session);
+  const { readGrants } = await import("../../../../shared/bus/access/register/grants.ts");
+  const { rightsAt } = await import("../../../../shared/bus/access/register/rights-history.ts");
+  const table = rightsAt(folder, at);
+  if (table === null)
+    throw new UsageError(
+      `the rights of ${at} are not recorded`,
+      "They are recorded from the first start of a version that has this command.",
+    );
+  const { tenant } = session.settings;
+  const principals = readGrants(folder)
+    .filter((grant) => isValidAt(grant, at) && (tenant ?? grant.tenant) === grant.tenant)
+    .map((grant) => ({ ...principalIn(grant), ...authorityOf(grant, table.operations) }))
+    .filter(({ rights }) => right === undefined || rights.includes(right));
+  const shown = { at, rights_version: table.version, rights_since: table.at, principals };
+  const { renderMatrix } = await import("../../rendering/access/matrix.ts");
+  await session.show(shown, () => renderMatrix(shown, session.view));
+}
+
+function isValidAt({ issued_at, expires_at, revoked_at }: RegisteredGrant, at: string): boolean {
+  const time = Date.parse(at);
+  const isEnded = (end: string | null): boolean => end !== null && Date.parse(end) <= time;
+  return Date.parse(issued_at) <= time && !isEnded(expires_at) && !isEnded(revoked_at);
+}
+
+const principalIn = ({ id, name, role, tenant, issued_at, expires_at }: RegisteredGrant) => ({
+  ...{ id, name, role, tenant, issued_at, expires_at },
+});
+
+/** The services answer for the fleet: they have no rights of clients. */
+function authorityOf(
+  { role }: RegisteredGrant,
+  table: Readonly<Record<string, readonly string[]>>,
+): { readonly rights: readonly RightName[]; readonly operations: readonly string[] } {
+  const operations = isServiceRole(role) ? [] : (table[role] ?? []);
+  return { rights: RIGHT_NAMES.filter((name) => operations.includes(RIGHTS[name])), operations };
+}

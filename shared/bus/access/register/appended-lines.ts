@@ -1,0 +1,46 @@
+/** Files of JSON lines beside the keys, to which processes append. A line is on disk when its call returns. */
+import { closeSync, fsyncSync, ftruncateSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { lockFolder } from "../../../runtime/process/folder-lock.ts";
+
+const OWNER_ONLY = 0o600;
+/** Of the register, and the same in every version. */
+const LOCK_FOLDER = "grants-lock";
+const LOCK_FOLDER_MODE = 0o700;
+const LOCK_MS = 5_000;
+
+export function appendLine(folder: string, file: string, line: object): void {
+  const lockFolderPath = join(folder, LOCK_FOLDER);
+  mkdirSync(lockFolderPath, { recursive: true, mode: LOCK_FOLDER_MODE });
+  // Without it, one process could take the new line of another one for half a line.
+  const lock = lockFolder(lockFolderPath, { waitMs: LOCK_MS });
+  if (lock === undefined) throw new Error("another program is writing the register of credentials");
+  try {
+    append(join(folder, file), line);
+  } finally {
+    lock.release();
+  }
+}
+
+function append(path: string, line: object): void {
+  const complete = linesText(path).lastIndexOf("\n") + 1;
+  const file = openSync(path, "a", OWNER_ONLY);
+  try {
+    // Removes half a line, which a killed process left.
+    ftruncateSync(file, complete);
+    writeSync(file, `${JSON.stringify(line)}\n`);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Empty if there is no file. */
+export function linesText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
+    throw error;
+  }
+}
