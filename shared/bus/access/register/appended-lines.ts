@@ -35,6 +35,24 @@ function append(path: string, line: object): void {
   }
 }
 
+/**
+ * The parsed lines of a file. `onDamage` throws for a whole line that cannot be parsed; lines count from 1. Half of the last line is left out: a killed
+ * process has written it, and it took no effect.
+ */
+export function parsedLines<T>(
+  text: string,
+  parse: (line: string) => T | undefined,
+  onDamage: (line: number) => never,
+): T[] {
+  const lines = text.split("\n");
+  return lines.flatMap((line, index) => {
+    if (line === "") return [];
+    const parsed = parse(line);
+    if (parsed !== undefined) return [parsed];
+    return index === lines.length - 1 ? [] : onDamage(index + 1);
+  });
+}
+
 /** Empty if there is no file. */
 export function linesText(path: string): string {
   try {

@@ -14,7 +14,7 @@ import {
 import { StartupError } from "../../../runtime/process/startup.ts";
 import { REGISTER_FILE } from "../access-files.ts";
 import type { Revocations } from "../claims.ts";
-import { appendLine } from "./appended-lines.ts";
+import { appendLine, parsedLines } from "./appended-lines.ts";
 
 export interface RegisteredGrant extends GrantRecord {
   /** null: valid until its end. */
@@ -57,16 +57,10 @@ export function unrecordedActs(folder: string): {
 
 function readLines(folder: string): GrantLine[] {
   const path = join(folder, REGISTER_FILE);
-  const lines = read(path).split("\n");
-  return lines.flatMap((line, index) => {
-    if (line === "") return [];
-    const parsed = parse(line);
-    if (parsed !== undefined) return [parsed];
-    // A process that was killed while it appended leaves half of the last line. It has shown no credentials.
-    if (index === lines.length - 1) return [];
+  return parsedLines(read(path), parse, (line) => {
     throw new StartupError("the register of credentials is damaged", {
       exitCode: 78,
-      details: { path, line: index + 1 },
+      details: { path, line },
       hint: "restore the file; without it, revoked credentials could be valid again",
     });
   });

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { type RightsLine, rightsLineSchema } from "../../../protocol/access-grant.ts";
 import { roleOperations } from "../../../protocol/operation-rights.ts";
 import { StartupError } from "../../../runtime/process/startup.ts";
-import { appendLine, linesText } from "./appended-lines.ts";
+import { appendLine, linesText, parsedLines } from "./appended-lines.ts";
 
 const FILE = "rights.jsonl";
 
@@ -31,16 +31,10 @@ export function rightsAt(folder: string, at: string): RightsLine | null {
 /** The oldest first. Throws StartupError for a damaged file. */
 function readRights(folder: string): RightsLine[] {
   const path = join(folder, FILE);
-  const lines = linesText(path).split("\n");
-  return lines.flatMap((line, index) => {
-    if (line === "") return [];
-    const read = rightsIn(line);
-    if (read !== undefined) return [read];
-    // Half a line of a process that was killed.
-    if (index === lines.length - 1) return [];
+  return parsedLines(linesText(path), rightsIn, (line) => {
     throw new StartupError("the history of the rights is damaged", {
       exitCode: 78,
-      details: { path, line: index + 1 },
+      details: { path, line },
       hint: "restore the file; without it, nothing says what the roles could do in the past",
     });
   });
