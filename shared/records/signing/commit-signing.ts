@@ -21,22 +21,23 @@ interface AppendedEntry {
 }
 
 interface Signing {
-  readonly key: SigningKey;
+  /** null: the service has none, and only what it appends is noted. */
+  readonly key: SigningKey | null;
   readonly entries: AppendedEntry[];
   hasCheckpoint: boolean;
 }
 
-/** Of the transactions that are signed. A transaction of a store without keys has none. */
+/** Of the transactions of services. */
 const signings = new WeakMap<Tx, Signing>();
 
-export function beginSigning(tx: Tx, key: SigningKey): void {
+export function beginSigning(tx: Tx, key: SigningKey | null): void {
   signings.set(tx, { key, entries: [], hasCheckpoint: false });
 }
 
 /** The member of an entry that names its key; none if the transaction is not signed. */
 export function signedBy(tx: Tx): { readonly signed_by?: string } {
-  const signing = signings.get(tx);
-  return signing === undefined ? {} : { signed_by: signing.key.id };
+  const key = signings.get(tx)?.key ?? null;
+  return key === null ? {} : { signed_by: key.id };
 }
 
 export function noteEntry(tx: Tx, entry: AppendedEntry): void {
@@ -46,12 +47,12 @@ export function noteEntry(tx: Tx, entry: AppendedEntry): void {
 /** Signs the checkpoint of a log that the transaction has made longer. null: the transaction is not signed. */
 export function signLog(tx: Tx, checkpoint: LogCheckpoint): string | null {
   const signing = signings.get(tx);
-  if (signing === undefined) return null;
+  if (signing === undefined || signing.key === null) return null;
   signing.hasCheckpoint = true;
   return signCheckpoint(signing.key, checkpoint);
 }
 
-/** Whether the transaction uses its key, which must then be in use. */
+/** Whether the transaction has appended something that a key must sign, which must then be in use. */
 export function needsKey(tx: Tx): boolean {
   const { entries = [], hasCheckpoint = false } = signings.get(tx) ?? {};
   return hasCheckpoint || entries.length > 0;
@@ -59,14 +60,14 @@ export function needsKey(tx: Tx): boolean {
 
 /** Writes one signature for each chain. Returns their number. */
 export function writeSignatures(tx: Tx): number {
-  const signing = signings.get(tx);
-  if (signing === undefined) return 0;
+  const { key = null, entries: appended = [] } = signings.get(tx) ?? {};
+  if (key === null) return 0;
   const chains = new Map<string, AppendedEntry[]>();
-  for (const entry of signing.entries) {
+  for (const entry of appended) {
     const chain = `${entry.tenant}/${entry.task ?? ""}`;
     chains.set(chain, [...(chains.get(chain) ?? []), entry]);
   }
-  for (const entries of chains.values()) writeSignature(tx, signing.key, entries);
+  for (const entries of chains.values()) writeSignature(tx, key, entries);
   return chains.size;
 }
 

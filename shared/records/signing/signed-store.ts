@@ -8,7 +8,7 @@ import { FleetError } from "../../protocol/errors.ts";
 import { keyStateOf } from "../../protocol/signing-keys.ts";
 import type { CommitResult, Store, TransactOptions, Tx } from "../../store/store.ts";
 import { beginSigning, needsKey, writeSignatures } from "./commit-signing.ts";
-import { findSigningKey } from "./key-record.ts";
+import { areSignaturesRequired, findSigningKey } from "./key-record.ts";
 
 /** The key is not registered, or no longer in use. Nothing was committed. */
 export class KeyOutOfUse extends Error {
@@ -33,10 +33,41 @@ export interface CommitSigner {
 const ATTEMPTS_MAX = 3;
 
 export function signedStore(store: Store, signer: CommitSigner): Store {
+  return withTransact(store, (options, body) => transactRenewed(store, signer, options, body));
+}
+
+/**
+ * The store of a service without a key. Another service may come to require signatures while this one runs: from then on each transaction that appends
+ * entries throws UNAVAILABLE, so its commands are queued for a service with a key.
+ */
+export function unsignedStore(store: Store, onRefused: () => void): Store {
+  return withTransact(store, (options, body) =>
+    store.transact(options, async (tx) => {
+      beginSigning(tx, null);
+      const value = await body(tx);
+      // Read in the transaction, so a concurrent one that writes the requirement and this one cannot both be committed.
+      if (needsKey(tx) && (await areSignaturesRequired(tx))) {
+        onRefused();
+        throw signatureNeeded();
+      }
+      return value;
+    }),
+  );
+}
+
+function signatureNeeded(): FleetError {
+  return new FleetError(
+    "UNAVAILABLE",
+    "every commit in this store must be signed, and the service has no signing key",
+    { details: { setting: "FLEET_SIGNING_KEY", next: "give the service a signing key, and restart it" } },
+  );
+}
+
+function withTransact(store: Store, transact: Store["transact"]): Store {
   const { clusterStatus } = store;
   return {
     name: store.name,
-    transact: (options, body) => transactRenewed(store, signer, options, body),
+    transact,
     read: (options, body) => store.read(options, body),
     changed: (key, lastSeen, options) => store.changed(key, lastSeen, options),
     health: (options) => store.health(options),

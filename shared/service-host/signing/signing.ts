@@ -22,6 +22,7 @@ import {
   KeyOutOfUse,
   signedStore,
   transactAsLast,
+  unsignedStore,
 } from "../../records/signing/signed-store.ts";
 import type { ServiceContext, Stop } from "../../runtime/process/service.ts";
 import { exitCodes, refusedStart, StartupError } from "../../runtime/process/startup.ts";
@@ -42,7 +43,7 @@ export interface SigningOptions {
 }
 
 export interface Signing {
-  /** The store, whose transactions are signed if there is a key. */
+  /** The store, whose transactions are signed if there is a key, and are refused without one where they must be. */
   readonly store: Store;
   /** What `diagnose` answers about the key. */
   readonly state: () => SigningDiagnosis;
@@ -65,7 +66,7 @@ export async function openSigning(
       { setting: "FLEET_SIGNING_KEY" },
       "commits are not signed: the service has no signing key",
     );
-    return unsigned(store, null);
+    return unsigned(context, store, null);
   }
   const file = new SigningKeyFile(named);
   removeUnfinished(context, file);
@@ -80,14 +81,23 @@ export async function openSigning(
       throw refusedStart(error, { setting: "FLEET_SIGNING_KEY" });
     // A damaged chain of the default tenant must not end the work of all tasks.
     context.log.error({ error }, "commits are not signed: the signing key cannot be registered");
-    return unsigned(store, file);
+    return unsigned(context, store, file);
   }
   const stop = holder.follow();
   return { store: signedStore(store, holder), state: () => stateOf(file, holder.key), stop };
 }
 
-function unsigned(store: Store, file: SigningKeyFile | null): Signing {
-  return { store, state: () => stateOf(file, null), stop: async () => {} };
+function unsigned({ log }: ServiceContext, store: Store, file: SigningKeyFile | null): Signing {
+  let isLogged = false;
+  const onRefused = () => {
+    if (!isLogged)
+      log.error(
+        { setting: "FLEET_SIGNING_KEY" },
+        "the service commits nothing: the store has come to require signatures, and the service has no signing key",
+      );
+    isLogged = true;
+  };
+  return { store: unsignedStore(store, onRefused), state: () => stateOf(file, null), stop: async () => {} };
 }
 
 function stateOf(file: SigningKeyFile | null, key: SigningKey | null): SigningDiagnosis {

@@ -93,8 +93,10 @@ test("a standalone fleet makes its key, which only its user can read, and keeps 
 
 test("without a key, and with the setting off, commits are not signed", async () => {
   for (const options of [{}, { home, signingKeyFile: "off" }]) {
-    const signing = await start(options);
-    expect(signing.store).toBe(records.store);
+    const { store } = await start(options);
+    await create(repositoryOn(store, records));
+    const { pass } = await scrub({ store, repository: repositoryOn(store, records) });
+    expect(pass.unsigned_entries).toBeGreaterThan(0);
   }
   expect(await registry()).toEqual([]);
 });
