@@ -9,6 +9,7 @@ import type { CommandAnswer, CommittedAnswer } from "../../shared/protocol/answe
 import { type Actor, COMMAND_SCHEMAS, type CommandBody } from "../../shared/protocol/commands.ts";
 import { invalid } from "../../shared/protocol/errors.ts";
 import type { MissionOp, ResumptionAnswer } from "../../shared/protocol/mission-commands.ts";
+import { type Policies, refusesSecrets } from "../../shared/protocol/policy.ts";
 import { type RedactionCounts, ruleLabel } from "../../shared/protocol/redaction-report.ts";
 import { COMMAND_OPS, type CommandAddress, type CommandOp } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
@@ -23,6 +24,7 @@ import { checkImportedRecords } from "../../shared/records/transfer/import-recor
 import type { Metrics } from "../../shared/runtime/observability/metrics.ts";
 import { currentTraceparent } from "../../shared/runtime/observability/tracing.ts";
 import { requireAgentType } from "../../shared/service-host/policy-file.ts";
+import { requireNoSecrets } from "./secret-refusal.ts";
 
 /** A command whose body matches its schema. */
 export interface ValidCommand {
@@ -55,7 +57,7 @@ interface Handler<Op extends CommandOp> {
   readonly apply: (by: Caller, command: CommandBody<Op>) => Promise<CommandAnswer>;
 }
 
-type CommandMetrics = Pick<Metrics, "missionsSilentTotal" | "redactedTotal">;
+type CommandMetrics = Pick<Metrics, "missionsSilentTotal" | "redactedTotal" | "secretsRefusedTotal">;
 
 /** Complete by compilation: a command without a handler is a type error. */
 type Handlers = { readonly [Op in CommandOp]: Handler<Op> };
@@ -139,7 +141,7 @@ function handlersOf(repository: CheckpointRepository, metrics: CommandMetrics): 
 
 export function createCommandParser(
   repository: CheckpointRepository,
-  agentTypes: ReadonlySet<string>,
+  { agentTypes, policies }: { readonly agentTypes: ReadonlySet<string>; readonly policies: Policies },
   now: () => number,
   metrics: CommandMetrics,
 ): ParseCommand {
@@ -147,6 +149,8 @@ export function createCommandParser(
 
   function parse<Op extends CommandOp>(op: Op, actor: Actor, body: unknown, bytes: Uint8Array): ValidCommand {
     const schema = COMMAND_SCHEMAS[op];
+    // Before the command can be queued. The versions of an import have the hashes of their origin.
+    if (refusesSecrets(policies, actor.tenant) && !op.startsWith("import_")) requireNoSecrets(body, metrics);
     const command = validate(schema, body) as CommandBody<Op>;
     const handler = handlers[op];
     for (const [path, type] of Object.entries(handler.agentTypes?.(command) ?? {})) {

@@ -31,7 +31,8 @@ export async function start(context: WriterContext): Promise<Stop> {
     policies: config.policies,
   });
   const agentTypes = knownAgentTypes(config.agentTypes);
-  const parseCommand = createCommandParser(repository, agentTypes, () => clock.now(), metrics);
+  const { policies } = config;
+  const parseCommand = createCommandParser(repository, { agentTypes, policies }, () => clock.now(), metrics);
   const breaker = storeBreaker(context);
   const backlog = createBacklog(context.backgroundBus, clock);
   const parts = { ...context, backlog, breaker, parseCommand, repository };

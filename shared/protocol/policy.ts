@@ -157,14 +157,19 @@ const partSchema = z.strictObject({
 });
 type PolicyPart = z.output<typeof partSchema>;
 
+/** Refuse commands with secrets of known shapes, which their sender should have removed. Default: false. */
+const refuseSecrets = z.boolean().optional();
+
 export const policySchema = z.strictObject({
   defaults: partSchema.default({}),
+  refuse_secrets: refuseSecrets,
   tenants: z
     .record(
       tokenSchema,
       z.strictObject({
         defaults: partSchema.optional(),
         agent_types: z.record(tokenSchema, partSchema).optional(),
+        refuse_secrets: refuseSecrets,
       }),
     )
     .default({}),
@@ -173,6 +178,12 @@ export const policySchema = z.strictObject({
 export type Policies = z.output<typeof policySchema>;
 
 export const DEFAULT_POLICIES: Policies = { defaults: {}, tenants: {} };
+
+/** It holds for every agent type: a client could name any. */
+export function refusesSecrets(policies: Policies, tenant: string): boolean {
+  const own = Object.hasOwn(policies.tenants, tenant) ? policies.tenants[tenant] : undefined;
+  return own?.refuse_secrets ?? policies.refuse_secrets ?? false;
+}
 
 /**
  * The policy for agents of a type: the values of the type override those of its tenant, and these override

@@ -197,6 +197,11 @@ function recoveryMetrics(make: ReturnType<typeof makers>) {
       "Secrets that agents and gateways removed from applied commands.",
       ["rule"],
     ),
+    secretsRefusedTotal: make.counter(
+      "fleet_secrets_refused_total",
+      "Secrets in commands that the policy of their tenant refuses.",
+      ["rule"],
+    ),
     missionsSilentTotal: make.counter(
       "fleet_missions_silent_total",
       "Missions that were marked because they had no activity, or because an agent reported a lost context.",
