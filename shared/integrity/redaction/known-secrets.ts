@@ -93,11 +93,13 @@ export class KnownSecrets {
   /** The text with `replacement` in place of each known secret. Hidden characters inside a secret do not hide it. */
   replaced(text: string, replacement: string): { readonly text: string; readonly count: number } {
     if (this.count === 0) return { text, count: 0 };
-    const isHidden = hasHidden(text);
-    const parts = this.#partsOf(isHidden ? withoutHidden(text) : text);
-    if (parts.length === 0) return { text, count: 0 };
-    const places = isHidden ? placesOfVisible(text) : null;
-    return { text: replaceParts(text, parts, replacement, places), count: parts.length };
+    // A secret may have hidden characters of its own.
+    const written = this.#partsOf(text);
+    const kept = replaceParts(text, written, replacement, null);
+    if (!hasHidden(kept)) return { text: kept, count: written.length };
+    const visible = this.#partsOf(withoutHidden(kept));
+    const clean = replaceParts(kept, visible, replacement, placesOfVisible(kept));
+    return { text: clean, count: written.length + visible.length };
   }
 
   #partsOf(text: string): TextPart[] {

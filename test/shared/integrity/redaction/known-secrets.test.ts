@@ -13,7 +13,7 @@ test("every form of every secret, in any text", () => {
     fc.property(fc.array(secret, { minLength: 1, maxLength: 5 }), noise, noise, (secrets, before, after) => {
       const known = new KnownSecrets(secrets);
       for (const form of secrets.flatMap((one) => [...formsOf(one)])) {
-        const { text, count } = known.replaced(`${before}${form}${after}.`, "");
+        const { text, count } = known.replaced(`${before}${form}${after}.`, "▮");
         expect(count).toBeGreaterThan(0);
         expect(text).not.toContain(form);
       }
