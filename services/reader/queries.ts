@@ -132,6 +132,8 @@ export function createQueries(
     ...direct,
     tenant_audit: (tenant, query) => repository.tenantActs.page(tenant, query),
     access_record: (tenant, { acts }, caller) => recordAccess(repository, { tenant, caller }, acts),
+    audit_log: (tenant, query) => repository.auditLogs.state(tenant, query),
+    audit_proof: (tenant, query) => repository.auditLogs.prove(tenant, query),
     prunable: (tenant, query) => repository.prunable(tenant, query),
     ...keyHandlers(repository),
     mission_records: (tenant, query) => repository.missions.records(tenant, query),

@@ -1,6 +1,7 @@
 /** The register of issued credentials: what was granted to which principal, and what was revoked. */
 import { z } from "zod";
 import { digestSchema } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
 import { CLIENT_ROLES, SERVICE_ROLES } from "./permissions.ts";
 
 export const grantRecordSchema = z.strictObject({
@@ -23,6 +24,11 @@ export const grantActSchema = z.strictObject({
   name: z.string().regex(/^[A-Za-z0-9_=-]{1,80}$/, "the name of an agent, a person or a service"),
 });
 export type GrantAct = z.infer<typeof grantActSchema>;
+
+/** Acts with credentials, for the audit chain of the tenant. */
+export const accessRecordQuerySchema = z.looseObject({
+  acts: z.array(grantActSchema).min(1).max(LIMITS.access_acts_count_max),
+});
 
 export const grantLineSchema = z.union([
   z.strictObject({ issued: grantRecordSchema }),

@@ -67,6 +67,8 @@ const READ_OPS: readonly QueryOp[] = [
   "recovery_point",
   // Public keys, with which each of them can verify signatures.
   "signing_keys",
+  "audit_log",
+  "audit_proof",
   "artifact",
   "artifact_read",
   "artifacts",

@@ -1,6 +1,6 @@
 /** Queries: the requests that only read. Each has one schema for its parameters and a type for its result. */
 import { z } from "zod";
-import { grantActSchema } from "./access-grant.ts";
+import { accessRecordQuerySchema } from "./access-grant.ts";
 import { type AgentPage, agentsQuerySchema } from "./agents.ts";
 import {
   type AcknowledgedAlerts,
@@ -11,6 +11,7 @@ import {
   alertsQuerySchema,
 } from "./alert-queries.ts";
 import { ARTIFACT_QUERY_SCHEMAS, type ArtifactQueryResults } from "./artifacts.ts";
+import { AUDIT_LOG_QUERY_SCHEMAS, type AuditLogQueryResults } from "./audit-log.ts";
 import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from "./checkpoint.ts";
 import type { Diagnosis } from "./diagnosis.ts";
 import type { ErrorBody } from "./errors.ts";
@@ -127,11 +128,6 @@ export const auditQuerySchema = z.looseObject({
 /** The audit chain of the tenant itself. */
 export const tenantAuditQuerySchema = auditQuerySchema.omit({ task_id: true });
 
-/** Acts with credentials, for the audit chain of the tenant. */
-export const accessRecordQuerySchema = z.looseObject({
-  acts: z.array(grantActSchema).min(1).max(LIMITS.access_acts_count_max),
-});
-
 /** One handoff by its id, or the open one of a task, or else its latest. */
 export const handoffQuerySchema = z
   .looseObject({ handoff_id: checkpointIdSchema.optional(), task_id: tokenSchema.optional() })
@@ -215,6 +211,7 @@ export const QUERY_SCHEMAS = {
   key_revoke: keyRevokeQuerySchema,
   ...MISSION_QUERY_SCHEMAS,
   ...ARTIFACT_QUERY_SCHEMAS,
+  ...AUDIT_LOG_QUERY_SCHEMAS,
   queue_status: emptyQuerySchema,
   dead_list: deadListQuerySchema,
   dead_retry: deadLetterQuerySchema,
@@ -355,7 +352,7 @@ export interface FleetStatus {
   readonly uptime_ms: number;
 }
 
-export interface QueryResults extends MissionQueryResults, ArtifactQueryResults {
+export interface QueryResults extends MissionQueryResults, ArtifactQueryResults, AuditLogQueryResults {
   get: { readonly checkpoint: Checkpoint; readonly restored?: readonly CorruptCheckpoint[] };
   latest: LatestResult;
   history: CheckpointPage;

@@ -118,6 +118,8 @@ export const QUERY_OPS = [
   "signing_keys",
   "key_rotate",
   "key_revoke",
+  "audit_log",
+  "audit_proof",
   ...MISSION_QUERY_OPS,
   ...ARTIFACT_OPS,
   ...SCRUB_OPS,

@@ -54,6 +54,7 @@ import { ArtifactRecords } from "./artifacts/artifacts.ts";
 import { readAudit } from "./audit/audit.ts";
 import { TenantActs } from "./audit/tenant-acts.ts";
 import { actAudited, type TenantCaller } from "./audit/tenant-audit.ts";
+import { AuditLogs } from "./audit-log/log-queries.ts";
 import { createCheckpoint } from "./checkpoint/create.ts";
 import { finalizeCheckpoint } from "./checkpoint/finalize.ts";
 import { linkCheckpoints } from "./checkpoint/link.ts";
@@ -124,6 +125,7 @@ export class CheckpointRepository {
   readonly handoffActions: HandoffActions;
   readonly recoveryActions: RecoveryActions;
   readonly tenantActs: TenantActs;
+  readonly auditLogs: AuditLogs;
   readonly sessions: Sessions;
   readonly applied: AppliedCommands;
   readonly missions: Missions;
@@ -147,6 +149,7 @@ export class CheckpointRepository {
     this.handoffActions = new HandoffActions(parts);
     this.recoveryActions = new RecoveryActions(parts);
     this.tenantActs = new TenantActs(parts);
+    this.auditLogs = new AuditLogs(parts);
     this.sessions = new Sessions(parts);
     this.applied = new AppliedCommands(store, transactions);
     this.#options = options;

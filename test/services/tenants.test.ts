@@ -155,6 +155,8 @@ function bodies(own: string, other: string): Readonly<Record<ReaderOp, readonly 
     scrub_start: [{}],
     scrub_findings: [{}],
     signing_keys: [{}],
+    audit_log: [{}, { since_size: 0 }],
+    audit_proof: oneTask,
     key_rotate: [{}],
     key_revoke: [{ key_id: "0".repeat(64), reason: "lost" }],
     queue_status: [{}],

@@ -5,6 +5,7 @@ import { agentSchema } from "../agents.ts";
 import { acknowledgedAlertsSchema, alertPageSchema, alertStateSchema } from "../alert-queries.ts";
 import { errorBodySchema } from "../answers.ts";
 import { ARTIFACT_RESULT_SCHEMAS } from "../artifacts.ts";
+import { AUDIT_LOG_RESULT_SCHEMAS } from "../audit-log.ts";
 import { checkpointSchema } from "../checkpoint.ts";
 import { diagnosisSchema } from "../diagnosis.ts";
 import { ERROR_CODES } from "../errors.ts";
@@ -221,6 +222,7 @@ export const RESULT_SCHEMAS = {
   key_rotate: rotatedKeysSchema,
   key_revoke: revokedKeySchema,
   ...ARTIFACT_RESULT_SCHEMAS,
+  ...AUDIT_LOG_RESULT_SCHEMAS,
   queue_status: queueSchema,
   dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),
   dead_retry: z.looseObject({

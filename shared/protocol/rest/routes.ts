@@ -175,6 +175,14 @@ const query = (op: AnsweredOp): RestAct => ({ kind: "query", op });
 const AUDIT: readonly RestRoute[] = [
   readRoute("getAudit", "/tasks/{task_id}/audit", "audit", "The audit trail of a task.", "audit"),
   readRoute("getTenantAudit", "/audit", "audit", "The audit chain of the tenant.", "tenant_audit"),
+  readRoute("getAuditLog", "/audit/log", "audit", "The newest checkpoint of the audit log.", "audit_log"),
+  readRoute(
+    "proveAudit",
+    "/tasks/{task_id}/audit/proof",
+    "audit",
+    "The receipt of an audit entry.",
+    "audit_proof",
+  ),
   readRoute("listSigningKeys", "/keys", "audit", "The keys with which commits are signed.", "signing_keys"),
   changeRoute("rotateSigningKeys", "/keys/rotate", "audit", "Replace signing keys.", query("key_rotate")),
   changeRoute(

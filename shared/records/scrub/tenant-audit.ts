@@ -13,6 +13,7 @@ import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
 import { verifyKeyAct } from "./signing-keys.ts";
 import { readable } from "./task/head.ts";
 import { readEntry } from "./trail/entries.ts";
+import { verifyLogged } from "./trail/logged.ts";
 import { verifyNoneAfter, verifySignatures } from "./trail/signatures.ts";
 
 /** The number of entries in one read. */
@@ -58,6 +59,7 @@ export async function verifyTenantAudit(
     }
   }
   await verifySignatures(scrub, null, entries);
+  await verifyLogged(scrub, null, entries);
   const isLast = rows.length < SLICE;
   if (isLast) await verifyNoneAfter(scrub, null, through.seq);
   const { seq, hash } = verifier.reached();

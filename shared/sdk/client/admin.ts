@@ -6,6 +6,7 @@ import type { AgentPage } from "../../protocol/agents.ts";
 import type { AcknowledgedAlerts, AlertPage, AlertState } from "../../protocol/alert-queries.ts";
 import type { ReceivedAlert } from "../../protocol/alerts.ts";
 import type { RecoveryAnswer } from "../../protocol/answers.ts";
+import type { AuditLogState, AuditProof } from "../../protocol/audit-log.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import type {
   ImportBeginCommand,
@@ -294,6 +295,16 @@ export class FleetAdmin {
     const keys = new KnownKeys(() => this.signingKeys(options));
     const verifier = new TrailVerifier({ tenant, task: null }, keys);
     return verifier.verify((fromSeq) => this.tenantAudit({ ...options, ...SIGNED_PAGE, fromSeq }));
+  }
+
+  /** The newest signed checkpoint of the tenant's audit log; with `sinceSize` the proof that it continues a kept one. */
+  auditLog(query: Camel<QueryInput<"audit_log">> & CallOptions = {}): Promise<AuditLogState> {
+    return this.#parts.queries.send("audit_log", query);
+  }
+
+  /** The receipt of an audit entry, which third parties verify without the fleet. Throws UNAVAILABLE until it is in the log. */
+  auditProof(query: Camel<QueryInput<"audit_proof">> & CallOptions): Promise<AuditProof> {
+    return this.#parts.queries.send("audit_proof", query);
   }
 
   /** The keys with which the fleet signs and has signed its commits, and whether all its entries must be signed. */

@@ -127,6 +127,8 @@ const OTHERS = [
   "signing_keys",
   "key_rotate",
   "key_revoke",
+  "audit_log",
+  "audit_proof",
   "mission_records",
   "tasks",
   "missions",

@@ -9,6 +9,7 @@ import { wholeNumber } from "../../input/number.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextCommand } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
+import { addAuditLog } from "./audit-log.ts";
 
 interface Flags {
   readonly from?: number;
@@ -51,6 +52,7 @@ export function addAudit(program: Command, action: ActionFactory): void {
     "The operators that acknowledged alerts, dropped dead letters or issued credentials": `${fleet} audit tenant`,
     "In a nightly job": `${fleet} audit tenant --verify --json > report.json`,
   }));
+  addAuditLog(group, action);
 }
 
 async function tenant(session: Session, flags: Flags & { readonly verify?: boolean }): Promise<void> {

@@ -16,6 +16,7 @@ import { type AppliedCommand, verifyAppliedCommands } from "./commands.ts";
 import { readEntry } from "./entries.ts";
 import { FOLD_START, type Fold, foldEntries, verifyFold, verifyHandoffsOf } from "./fold.ts";
 import { verifyForks } from "./forks.ts";
+import { verifyLogged } from "./logged.ts";
 import { readMarks, verifyMarked, verifyMarks, withoutAudited } from "./marks.ts";
 import { verifyNoneAfter, verifySignatures } from "./signatures.ts";
 import { verifyStatedRecords } from "./stated-records.ts";
@@ -67,6 +68,7 @@ export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Exten
     await verifyForks(scrub, facts);
     await verifyStatedRecords(scrub, facts);
     await verifySignatures(scrub, scrub.task, entries);
+    await verifyLogged(scrub, scrub.task, entries);
     step.tally.audit_entries += entries.length;
     await step.yieldToOthers();
     if (!more) {

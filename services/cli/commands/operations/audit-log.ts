@@ -1,0 +1,141 @@
+// `fleet audit log`, `prove`, `check` and `consistent`: the proofs that third parties keep and verify without trust in
+// the operator of the fleet.
+
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
+import { readObject } from "../../input/document.ts";
+import { wholeNumber } from "../../input/number.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
+
+interface KeyFlags {
+  readonly key?: readonly string[];
+}
+
+const keyOption = (): Option =>
+  new Option(
+    "--key <id>",
+    "the whole id of a key, as you keep it at another place; only its signatures count (repeatable)",
+  ).argParser(keyIds);
+
+function keyIds(value: string, before: readonly string[] | undefined): readonly string[] {
+  if (!/^[0-9a-f]{64}$/i.test(value)) throw new InvalidArgumentError("It has 64 hexadecimal digits.");
+  return [...(before ?? []), value.toLowerCase()];
+}
+
+export function addAuditLog(group: Command, action: ActionFactory): void {
+  const logCommand = group
+    .command("log")
+    .description("Show the newest signed checkpoint of the tenant's audit log, its size and its delay.")
+    .option("-o, --out <file>", "write the checkpoint to a file, to keep it at another place")
+    .action(action(log));
+  withExamples(logCommand, (fleet) => ({
+    "Keep a checkpoint where the operators of the fleet cannot change it": `${fleet} audit log --out checkpoint.txt`,
+  }));
+  const proveCommand = group
+    .command("prove")
+    .description(
+      "Get the receipt of an audit entry: its bytes, a signed checkpoint, and the proof between them.",
+    )
+    .argument("<task>", "the task")
+    .argument("[seq]", "the number of the entry; the newest one in the log without it", wholeNumber(1))
+    .option("-o, --out <file>", "write the receipt to a file")
+    .action(action(prove));
+  withExamples(proveCommand, (fleet) => ({
+    "For an auditor": `${fleet} audit prove auth 1 --out receipt.json`,
+  }));
+  const checkCommand = group
+    .command("check")
+    .description("Verify a receipt on this machine, without a fleet (exit 8: it proves nothing).")
+    .argument("<file>", "the receipt")
+    .addOption(keyOption())
+    .action(action(check));
+  withExamples(checkCommand, (fleet) => ({
+    "With the key that the fleet has stated": `${fleet} audit check receipt.json --key $KEY`,
+  }));
+  const consistentCommand = group
+    .command("consistent")
+    .description(
+      "Verify that the log continues a checkpoint that was kept (exit 8: the store is an older copy, or the log was written again).",
+    )
+    .argument("<file>", "the kept checkpoint")
+    .addOption(keyOption())
+    .action(action(consistent));
+  withExamples(consistentCommand, (fleet) => ({
+    "In a nightly job": `${fleet} audit consistent checkpoint.txt --json > report.json`,
+  }));
+}
+
+async function log(session: Session, { out }: { readonly out?: string }): Promise<void> {
+  const { admin } = await session.client();
+  const state = await admin.auditLog(session.deadline);
+  if (out !== undefined) {
+    if (state.checkpoint === null)
+      throw new UsageError(
+        "the log has no signed checkpoint",
+        "Wait for the first entry; the services need a signing key.",
+      );
+    const { writePrivateFile } = await import("../../runtime/output.ts");
+    await writePrivateFile(out, state.checkpoint);
+  }
+  const { renderAuditLog } = await import("../../rendering/keys/audit-log.ts");
+  await session.show(state, () => renderAuditLog(state, session.view));
+}
+
+async function prove(
+  session: Session,
+  task: string,
+  seq: number | undefined,
+  { out }: { readonly out?: string },
+): Promise<void> {
+  const { admin } = await session.client();
+  const receipt = await admin.auditProof({ ...session.deadline, taskId: task, seq });
+  if (out !== undefined) {
+    const { writePrivateFile } = await import("../../runtime/output.ts");
+    await writePrivateFile(out, `${JSON.stringify(receipt, null, 2)}\n`);
+  }
+  const { renderReceipt } = await import("../../rendering/keys/audit-log.ts");
+  const { judgeReceipt } = await import("../../../../shared/transfer/audit-receipt.ts");
+  const judged = judgeReceipt(receipt, []);
+  await session.show(receipt, () => renderReceipt(judged, session.view));
+  if (judged.problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
+}
+
+async function check(session: Session, file: string, { key = [] }: KeyFlags): Promise<void> {
+  const { judgeReceipt } = await import("../../../../shared/transfer/audit-receipt.ts");
+  const judged = judgeReceipt(await readObject(file, session.context.stdin), key);
+  const { renderReceipt } = await import("../../rendering/keys/audit-log.ts");
+  const { problem, receipt, key_id, size } = judged;
+  const { task_id = null, seq = null, index = null } = receipt ?? {};
+  const report = { ok: problem === null, problem, task_id, seq, index, size, key_id };
+  await session.show(report, () => renderReceipt(judged, session.view));
+  if (problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
+}
+
+async function consistent(session: Session, file: string, { key = [] }: KeyFlags): Promise<void> {
+  const { judgeContinuation, keptCheckpoint, keysNamed } = await import(
+    "../../../../shared/transfer/audit-receipt.ts"
+  );
+  const note = await textIn(file);
+  const { admin } = await session.client();
+  const { keys } = await admin.signingKeys(session.deadline);
+  const publicKeys = keysNamed(
+    keys.map(({ public_key }) => public_key),
+    key,
+  );
+  const kept = keptCheckpoint(note, publicKeys);
+  const state = await admin.auditLog({ ...session.deadline, sinceSize: kept?.size ?? 0 });
+  const problem = judgeContinuation(note, state, publicKeys);
+  const report = { ok: problem === null, problem, kept_size: kept?.size ?? null, size: state.size };
+  const { renderContinuation } = await import("../../rendering/keys/audit-log.ts");
+  await session.show(report, () => renderContinuation(report, session.view));
+  if (problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
+}
+
+async function textIn(file: string): Promise<string> {
+  const { readFile } = await import("node:fs/promises");
+  return readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+    throw new UsageError(`${file} cannot be read: ${error.code}`, "Give the file of a checkpoint.");
+  });
+}

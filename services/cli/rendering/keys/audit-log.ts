@@ -1,0 +1,51 @@
+// The audit log for people: its checkpoint, a receipt, and whether it continues a kept checkpoint.
+
+import type { AuditLogState } from "../../../../shared/protocol/audit-log.ts";
+import type { JudgedReceipt } from "../../../../shared/transfer/audit-receipt.ts";
+import { count, counted, plain } from "../terminal/text.ts";
+import { ago } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+
+const MS_PER_SECOND = 1_000;
+
+export function renderAuditLog({ size, at, checkpoint, delay_ms }: AuditLogState, view: View): string {
+  const seconds = Math.ceil(delay_ms / MS_PER_SECOND);
+  const delay =
+    seconds === 0 ? "every entry is in it" : `the oldest missing entry is ${count(seconds)} s old`;
+  const grown = at === null ? "" : `, last grown ${ago(at, view.now)}`;
+  const head = `${counted(size, "entry", "entries")}${grown}; ${delay}`;
+  if (checkpoint === null) return `${head}\n${view.colors.yellow("not signed: there is no signing key")}`;
+  return [
+    head,
+    "",
+    ...checkpoint
+      .trimEnd()
+      .split("\n")
+      .map((line) => plain(line)),
+  ].join("\n");
+}
+
+export function renderReceipt({ problem, receipt, key_id, size }: JudgedReceipt, view: View): string {
+  const { colors } = view;
+  if (problem !== null) return colors.red(`The receipt is NOT valid: ${problem}.`);
+  const entry = `Entry ${count(receipt?.seq ?? 0)} of task ${plain(receipt?.task_id ?? "")}`;
+  return [
+    colors.green("The receipt is valid."),
+    `${entry} is number ${count(receipt?.index ?? 0)} of ${count(size ?? 0)} in the log.`,
+    `The checkpoint is signed with the key ${key_id}: compare it with the one that you keep.`,
+  ].join("\n");
+}
+
+export function renderContinuation(
+  {
+    problem,
+    kept_size,
+    size,
+  }: { readonly problem: string | null; readonly kept_size: number | null; readonly size: number },
+  view: View,
+): string {
+  const { colors } = view;
+  if (problem !== null) return colors.red(`The log does NOT continue the checkpoint: ${problem}.`);
+  const kept = counted(kept_size ?? 0, "entry", "entries");
+  return [colors.green("The log continues the checkpoint."), `${kept} then, ${count(size)} now`].join("\n");
+}

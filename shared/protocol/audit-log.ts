@@ -1,0 +1,63 @@
+/** The audit log: its newest checkpoint, and the proofs that it begins with an earlier one and that it has an entry. */
+import { z } from "zod";
+import { tokenSchema } from "./ids.ts";
+
+/** Hashes of a Merkle proof, in base64. Trees of all sizes need fewer. */
+const proofSchema = z.array(z.string()).max(200);
+
+const auditLogQuerySchema = z.looseObject({
+  /** The size of a kept checkpoint: with the proof that the log begins with it. */
+  since_size: z.int().min(0).optional(),
+});
+
+const auditProofQuerySchema = z.looseObject({
+  task_id: tokenSchema,
+  /** The number of the entry. Absent: the newest one that is in the log. */
+  seq: z.int().min(1).optional(),
+});
+
+const auditLogSchema = z.looseObject({
+  origin: z.string(),
+  size: z.int(),
+  /** In base64. */
+  root: z.string(),
+  /** The C2SP checkpoint of this size. null: the log is empty, or not signed, because the services have no key. */
+  checkpoint: z.string().nullable(),
+  /** When the log last grew. */
+  at: z.string().nullable(),
+  /** The age of the oldest entry in the fleet that is not in a log; 0: all are. */
+  delay_ms: z.number(),
+  /** With `since_size`. null: the log is shorter than that. */
+  consistency: proofSchema.nullable().exactOptional(),
+});
+export type AuditLogState = z.infer<typeof auditLogSchema>;
+
+/** A receipt: what a third party needs to verify, without the fleet, that the log has an entry. */
+export const auditProofSchema = z.looseObject({
+  tenant: z.string(),
+  task_id: z.string(),
+  seq: z.int(),
+  /** The canonical JSON that was hashed. */
+  entry: z.string(),
+  /** The number of the entry in the log, from 0. */
+  index: z.int(),
+  proof: proofSchema,
+  checkpoint: z.string(),
+  /** Of the key that signed the checkpoint: DER, in base64. */
+  public_key: z.string(),
+});
+export type AuditProof = z.infer<typeof auditProofSchema>;
+
+export const AUDIT_LOG_QUERY_SCHEMAS = {
+  audit_log: auditLogQuerySchema,
+  audit_proof: auditProofQuerySchema,
+} as const;
+
+export const AUDIT_LOG_RESULT_SCHEMAS = {
+  audit_log: auditLogSchema,
+  audit_proof: auditProofSchema,
+} as const;
+
+export type AuditLogQueryResults = {
+  readonly [Op in keyof typeof AUDIT_LOG_RESULT_SCHEMAS]: z.infer<(typeof AUDIT_LOG_RESULT_SCHEMAS)[Op]>;
+};

@@ -1,0 +1,97 @@
+/** Answers about the log of a tenant: its newest checkpoint, and proofs from its tiles. */
+import { openCheckpoint } from "../../integrity/merkle/note.ts";
+import { DamagedTree, proveConsistency, proveInclusion } from "../../integrity/merkle/tree.ts";
+import type { AuditLogState, AuditProof } from "../../protocol/audit-log.ts";
+import { FleetError } from "../../protocol/errors.ts";
+import type { QueryParams } from "../../protocol/queries.ts";
+import type { Reader } from "../../store/store.ts";
+import { decode } from "../kv/codec.ts";
+import { tenantKeys } from "../kv/keyspace.ts";
+import type { Transactions } from "../kv/transactions.ts";
+import { listSigningKeys } from "../signing/key-record.ts";
+import { readLogDelay } from "./log-delay.ts";
+import { damagedLog, lastPlaced, logOrigin, readLog, readPlace, tilesOf } from "./log-records.ts";
+
+/** About the time between two steps of the log. */
+const RETRY_AFTER_MS = 2_000;
+
+export class AuditLogs {
+  readonly #transactions: Transactions;
+  readonly #now: () => number;
+
+  constructor(parts: { readonly transactions: Transactions; readonly now: () => number }) {
+    this.#transactions = parts.transactions;
+    this.#now = parts.now;
+  }
+
+  /** Throws CORRUPT for a damaged log. */
+  state(tenant: string, query: QueryParams<"audit_log">): Promise<AuditLogState> {
+    return this.#transactions.read("audit_log", (reader) => readState(reader, tenant, query, this.#now()));
+  }
+
+  /** Throws NOT_FOUND for an entry that does not exist, UNAVAILABLE for one that is not in the log yet. */
+  prove(tenant: string, query: QueryParams<"audit_proof">): Promise<AuditProof> {
+    return this.#transactions.read("audit_proof", (reader) => prove(reader, tenant, query));
+  }
+}
+
+const base64 = (hash: Uint8Array): string => Buffer.from(hash).toString("base64");
+
+async function readState(
+  reader: Reader,
+  tenant: string,
+  { since_size: since }: QueryParams<"audit_log">,
+  nowMs: number,
+): Promise<AuditLogState> {
+  const { size, root, note, at } = await readLog(reader, tenant);
+  const { delayMs } = await readLogDelay(reader, nowMs);
+  const state = { origin: logOrigin(tenant), size, root: base64(root), checkpoint: note, at };
+  const log = { ...state, delay_ms: delayMs };
+  if (since === undefined) return log;
+  if (since > size) return { ...log, consistency: null };
+  const proof = proveConsistency(tilesOf(reader, tenantKeys(tenant)), since, size);
+  return { ...log, consistency: (await proved(tenant, proof)).map(base64) };
+}
+
+async function proved(tenant: string, proof: Promise<Uint8Array[]>): Promise<Uint8Array[]> {
+  return proof.catch((error: unknown) => {
+    throw error instanceof DamagedTree ? damagedLog(tenant, error) : error;
+  });
+}
+
+async function prove(
+  reader: Reader,
+  tenant: string,
+  { task_id: task, seq: wanted }: QueryParams<"audit_proof">,
+): Promise<AuditProof> {
+  const keys = tenantKeys(tenant);
+  const last = await lastPlaced(reader, keys, task);
+  const seq = wanted ?? Math.max(1, last);
+  const value = await reader.get(keys.audit(task, seq));
+  const details = { task_id: task, seq };
+  if (value === undefined) throw new FleetError("NOT_FOUND", "there is no such audit entry", { details });
+  const index = await readPlace(reader, keys, { task, seq });
+  const { size, note } = await readLog(reader, tenant);
+  if (index === null || index >= size)
+    throw new FleetError("UNAVAILABLE", "the entry is not in the audit log yet", {
+      details,
+      retryAfterMs: RETRY_AFTER_MS,
+    });
+  const publicKeys = (await listSigningKeys(reader)).map(({ public_key }) => public_key);
+  const signed = note === null ? null : openCheckpoint(note, publicKeys);
+  if (note === null || signed === null)
+    throw new FleetError("CONFLICT", "the audit log is not signed with a registered key", {
+      details: { ...details, setting: "FLEET_SIGNING_KEY" },
+    });
+  const proof = await proved(tenant, proveInclusion(tilesOf(reader, keys), index, size));
+  const entry = { tenant, task_id: task, seq, entry: textIn(value, tenant) };
+  return { ...entry, index, proof: proof.map(base64), checkpoint: note, public_key: signed.publicKey };
+}
+
+function textIn(value: Uint8Array, tenant: string): string {
+  try {
+    return decode<string>(value);
+  } catch (cause) {
+    throw new FleetError("CORRUPT", "the audit entry is damaged", { details: { tenant }, cause });
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * Verifies that the audit log has the entries of a chain at their places. An entry after the last place may not be in the
+ * log yet; its delay is measured elsewhere.
+ */
+import { isSameHash, leafHash } from "../../../integrity/merkle/hashes.ts";
+import { leafAt, type TilePlace, type TileSource } from "../../../integrity/merkle/tree.ts";
+import type { ScrubFinding } from "../../../protocol/scrub.ts";
+import { lastPlaced, tilesOf } from "../../audit-log/log-records.ts";
+import { decode } from "../../kv/codec.ts";
+import { ofTask, type TaskScrub } from "../scrub-reader.ts";
+import { readable } from "../task/head.ts";
+
+interface ReadEntry {
+  readonly seq: number;
+  /** null: it cannot be read, which is found when the chain is verified. */
+  readonly read: { readonly text: string } | null;
+}
+
+/** `entries`: those of the task, or of the tenant's chain (`task` null), from one read. */
+export async function verifyLogged(
+  scrub: TaskScrub,
+  task: string | null,
+  entries: readonly ReadEntry[],
+): Promise<void> {
+  const { reader, keys } = scrub;
+  const kind: ScrubFinding["kind"] = task === null ? "tenant_audit" : "audit";
+  const last = await lastPlaced(reader, keys, task);
+  const logged = entries.filter(({ seq, read }) => seq <= last && read !== null);
+  const places = await reader.getMany(logged.map(({ seq }) => keys.logPlace(task, seq)));
+  const tiles = rememberedTiles(tilesOf(reader, keys));
+  for (const [i, { seq, read }] of logged.entries()) {
+    const value = places[i];
+    const index = value === undefined ? null : readable(() => decode<number>(value));
+    if (typeof index !== "number" || !Number.isSafeInteger(index) || index < 0) {
+      scrub.note(ofTask(kind, `entry ${seq}: its place in the audit log is lost`));
+      continue;
+    }
+    const leaf = await leafAt(tiles, index).catch(() => null);
+    if (leaf === null) scrub.note(ofTask(kind, `entry ${seq}: its tile of the audit log is lost or damaged`));
+    else if (!isSameHash(leaf, leafHash(read!.text)))
+      scrub.note(ofTask(kind, `entry ${seq}: the audit log has another entry at its place`));
+  }
+}
+
+/** The entries of one read often share a tile. */
+function rememberedTiles(source: TileSource): TileSource {
+  const known = new Map<number, Promise<Uint8Array | undefined>>();
+  return (place: TilePlace) => {
+    const tile = known.get(place.n) ?? source(place);
+    known.set(place.n, tile);
+    return tile;
+  };
+}

@@ -1,0 +1,191 @@
+/** Attacks of someone who can write to the store, against a third party that has kept a receipt and a checkpoint. */
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { canonicalText } from "../../../../shared/integrity/canonical.ts";
+import { entryHash } from "../../../../shared/integrity/chain.ts";
+import type { AuditProof } from "../../../../shared/protocol/audit-log.ts";
+import { decode, encode } from "../../../../shared/records/kv/codec.ts";
+import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { decodeHead, encodeHead } from "../../../../shared/records/task/head.ts";
+import type { KeyValue, Tx } from "../../../../shared/store/store.ts";
+import {
+  judgeContinuation,
+  judgeReceipt,
+  keptCheckpoint,
+} from "../../../../shared/transfer/audit-receipt.ts";
+import { familyOf } from "../../../harness/records/edits.ts";
+import { create, ENGINES } from "../../../harness/records/records.ts";
+import { dump, restoreRows } from "../../../harness/records/rows.ts";
+import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
+import { newKey, openSignedRecords, type SignedRecords, WRITING } from "../../../harness/records/signed.ts";
+import { appendAll } from "./logs.ts";
+
+const keys = tenantKeys("default");
+const TASK = "task-1";
+
+describe.each(ENGINES)("on %s", (engine) => {
+  let records: SignedRecords;
+  beforeEach(async () => {
+    records = await openSignedRecords(engine);
+    for (let i = 0; i < 3; i += 1) await create(records.repository);
+    await create(records.repository, { task: "task-2" });
+    await appendAll(records.store);
+  });
+  afterEach(() => records.close());
+
+  const receiptOf = (seq?: number, task = TASK) =>
+    records.repository.auditLogs.prove("default", { task_id: task, seq });
+  const judged = (receipt: AuditProof, ...ids: string[]) => judgeReceipt(receipt, ids).problem;
+  const checkpoint = async () => (await records.repository.auditLogs.state("default", {})).checkpoint!;
+  const continues = async (note: string) => {
+    const publicKeys = [records.key.publicKey];
+    const since_size = keptCheckpoint(note, publicKeys)?.size ?? 0;
+    const log = await records.repository.auditLogs.state("default", { since_size });
+    return judgeContinuation(note, log, publicKeys);
+  };
+  const edit = (change: (tx: Tx) => Promise<unknown>) => records.raw.transact(WRITING, change);
+  const found = async () => {
+    await scrub({ store: records.raw, repository: records.repository });
+    return (await findingsOf(records.repository)).map(({ details }) => details).join("\n");
+  };
+
+  /** Writes the whole chain of the task again with another fact in its first entry, with sound hashes and head. */
+  async function rewriteChain(): Promise<void> {
+    await edit(async (tx) => {
+      const { rows } = await tx.getRange(keys.auditRange(TASK), { limit: 100 });
+      let prev = "0".repeat(64);
+      for (const { key, value } of rows) {
+        const entry = JSON.parse(decode<string>(value));
+        const text = canonicalText({ ...entry, prev, actor: { id: "mallory", type: "agent" } });
+        prev = entryHash(text);
+        tx.set(key, encode(text));
+      }
+      const head = decodeHead((await tx.get(keys.task(TASK)))!);
+      tx.set(keys.task(TASK), encodeHead({ ...head, audit_hash: prev }));
+    });
+  }
+
+  /** Makes the log forget everything, and writes it again from the chains: also with the key of the fleet. */
+  async function rewriteLog(): Promise<void> {
+    const rows = (await dump(records.raw)).filter(({ key }) => !isOfLog({ key }));
+    await restoreRows(records.raw, rows);
+    await appendAll(records.store);
+  }
+  const LOG = ["log", "log_tiles", "log_places", "tenant_log_places"];
+  const isOfLog = (row: Pick<KeyValue, "key">): boolean =>
+    LOG.includes(familyOf(row)) || Buffer.compare(row.key, systemKeys.meta("audit_log")) === 0;
+
+  test("a sound store: receipts are valid, the log continues, the scrub finds nothing", async () => {
+    const note = await checkpoint();
+    for (const seq of [1, 2, 3, undefined]) expect(judged(await receiptOf(seq), records.key.id)).toBeNull();
+    await create(records.repository);
+    await expect(receiptOf(4)).rejects.toMatchObject({ code: "UNAVAILABLE" });
+    await expect(receiptOf(5)).rejects.toMatchObject({ code: "NOT_FOUND" });
+    await appendAll(records.store);
+    expect(judged(await receiptOf(4), records.key.id)).toBeNull();
+    expect(await continues(note)).toBeNull();
+    expect(await continues(await checkpoint())).toBeNull();
+    expect(await found()).toBe("");
+  });
+
+  test("every changed part of a receipt is refused", async () => {
+    const receipt = await receiptOf(2);
+    const { entry, proof, checkpoint: note } = receipt;
+    const other = await receiptOf(3);
+    const changes: Partial<AuditProof>[] = [
+      { entry: entry.replace("agent-1", "agent-2") },
+      { entry: other.entry },
+      { entry: `${entry} ` },
+      { seq: 3 },
+      { task_id: "task-2" },
+      { tenant: "acme" },
+      { index: receipt.index + 1 },
+      { proof: proof.slice(1) },
+      { proof: [...proof, proof[0]!] },
+      { proof: proof.with(0, "rubbish") },
+      { checkpoint: note.replace("\n", "2\n") },
+      { checkpoint: note.replace(/\n(\d+)\n/, (_, size: string) => `\n${Number(size) + 1}\n`) },
+      { public_key: newKey().publicKey },
+    ];
+    for (const change of changes)
+      expect(judged({ ...receipt, ...change }), JSON.stringify(change)).not.toBeNull();
+    expect(judged(receipt, newKey().id)).toBe("its checkpoint is signed with another key");
+    for (const value of [null, [], {}, { ...receipt, proof: "x" }])
+      expect(judgeReceipt(value, []).problem).toBe("it is not a receipt of an audit entry");
+  });
+
+  test("an edited entry has no valid receipt, and the scrub finds it", async () => {
+    await edit(async (tx) => {
+      const text = decode<string>((await tx.get(keys.audit(TASK, 2)))!);
+      tx.set(keys.audit(TASK, 2), encode(text.replace("agent-1", "agent-2")));
+    });
+    expect(judged(await receiptOf(2))).toContain("does not have this entry");
+    expect(await found()).toContain("entry 2: the audit log has another entry at its place");
+  });
+
+  test("a deleted entry, and one that was inserted in its place", async () => {
+    const kept = await receiptOf(2);
+    await edit(async (tx) => tx.clear(keys.audit(TASK, 2)));
+    await expect(receiptOf(2)).rejects.toMatchObject({ code: "NOT_FOUND" });
+    await edit(async (tx) => tx.set(keys.audit(TASK, 2), encode((await receiptOf(1)).entry)));
+    expect(judged(await receiptOf(2))).toBe("its entry is that of another place");
+    // The receipt of the third party stays the proof of what was there.
+    expect(judged(kept, records.key.id)).toBeNull();
+  });
+
+  test("a chain that was written again as a whole", async () => {
+    const note = await checkpoint();
+    await rewriteChain();
+    expect(judged(await receiptOf(1))).toContain("does not have this entry");
+    expect(await found()).toContain("the audit log has another entry at its place");
+    await rewriteLog();
+    // The store agrees with itself again, and receipts are valid. The kept checkpoint is what proves the attack.
+    expect(judged(await receiptOf(1), records.key.id)).toBeNull();
+    expect(await continues(note)).toContain("does not begin with the entries of the kept checkpoint");
+  });
+
+  test("an older copy of the store, before and after it went on", async () => {
+    const copy = await dump(records.raw);
+    for (let i = 0; i < 3; i += 1) await create(records.repository);
+    await appendAll(records.store);
+    const note = await checkpoint();
+    await restoreRows(records.raw, copy);
+    expect(await continues(note)).toContain("the store is an older copy, or its log was cut off");
+    for (let i = 0; i < 9; i += 1) await create(records.repository, { task: `other-${i}` });
+    await appendAll(records.store);
+    expect(await continues(note)).toContain("does not begin with the entries of the kept checkpoint");
+  });
+
+  test("a task whose every record was dropped, also from the log", async () => {
+    const [note, kept] = [await checkpoint(), await receiptOf(1, "task-2")];
+    await edit(async (tx) => {
+      for (const range of [keys.auditRange("task-2"), keys.orderRange("task-2"), keys.signatures("task-2")])
+        tx.clearRange(range);
+      tx.clear(keys.task("task-2"));
+    });
+    await expect(receiptOf(1, "task-2")).rejects.toMatchObject({ code: "NOT_FOUND" });
+    expect(judged(kept, records.key.id)).toBeNull();
+    expect(await continues(note)).toBeNull();
+    await rewriteLog();
+    expect(await continues(note)).not.toBeNull();
+  });
+
+  test("checkpoints of others: another key, another log, no checkpoint", async () => {
+    await create(records.repository, { tenant: "acme" });
+    await appendAll(records.store);
+    const acme = (await records.repository.auditLogs.state("acme", {})).checkpoint!;
+    expect(await continues(acme)).toBe("the kept checkpoint is of another log");
+    const note = await checkpoint();
+    const log = await records.repository.auditLogs.state("default", { since_size: 1 });
+    const unknown = "the kept checkpoint is not signed with a key of the fleet";
+    expect(judgeContinuation(note, log, [newKey().publicKey])).toBe(unknown);
+    expect(await continues("rubbish")).toBe(unknown);
+  });
+
+  test("lost places and tiles are findings", async () => {
+    await edit(async (tx) => tx.clear(keys.logPlace(TASK, 1)));
+    expect(await found()).toContain("entry 1: its place in the audit log is lost");
+    await edit(async (tx) => tx.clear(keys.logTile(0, 0)));
+    expect(await found()).toContain("entry 2: its tile of the audit log is lost or damaged");
+    await expect(receiptOf(2)).rejects.toMatchObject({ code: "CORRUPT" });
+  });
+});
