@@ -88,10 +88,16 @@ function queueHandlers(queue: QueueQueries): Pick<Handlers, (typeof QUEUE_OPS)[n
   };
 }
 
-function keyHandlers({
+function evidenceHandlers({
+  auditLogs,
   signingKeys,
-}: CheckpointRepository): Pick<Handlers, "signing_keys" | "key_rotate" | "key_revoke"> {
+}: CheckpointRepository): Pick<
+  Handlers,
+  "audit_log" | "audit_proof" | "signing_keys" | "key_rotate" | "key_revoke"
+> {
   return {
+    audit_log: (tenant, query) => auditLogs.state(tenant, query),
+    audit_proof: (tenant, query) => auditLogs.prove(tenant, query),
     signing_keys: () => signingKeys.list(),
     key_rotate: (tenant, query, caller) => signingKeys.rotate({ tenant, caller }, query),
     key_revoke: (tenant, query, caller) => signingKeys.revoke({ tenant, caller }, query),
@@ -132,10 +138,8 @@ export function createQueries(
     ...direct,
     tenant_audit: (tenant, query) => repository.tenantActs.page(tenant, query),
     access_record: (tenant, { acts }, caller) => recordAccess(repository, { tenant, caller }, acts),
-    audit_log: (tenant, query) => repository.auditLogs.state(tenant, query),
-    audit_proof: (tenant, query) => repository.auditLogs.prove(tenant, query),
     prunable: (tenant, query) => repository.prunable(tenant, query),
-    ...keyHandlers(repository),
+    ...evidenceHandlers(repository),
     mission_records: (tenant, query) => repository.missions.records(tenant, query),
     ...missionHandlers(repository),
     ...queueHandlers(queue),

@@ -85,7 +85,7 @@ export function judgeContinuation(
   const isProved = newer.size === log.size && hashes.every((hash) => hash !== null);
   return isProved && isConsistent(older, newer, hashes)
     ? null
-    : "the log does not begin with the entries of the kept checkpoint: it was written again, or the store is an older copy that went on";
+    : "the log does not begin with the entries of the kept checkpoint: it was written again, or the store is an older copy that was used again";
 }
 
 /** The public keys with these ids; all without ids. */

@@ -300,12 +300,13 @@ describe("recovery", () => {
 });
 
 describe("audit, agents, alerts", () => {
-  test("getAudit and getTenantAudit", async () => {
+  test("getAudit, proveAudit, getAuditLog and getTenantAudit", async () => {
     await write("audit-1");
-    expect((await agent.get("/tasks/audit-1/audit")).body).toMatchObject({
-      entries: [{ seq: 1 }],
-      more: false,
-    });
+    const { body } = await agent.get("/tasks/audit-1/audit");
+    expect(body).toMatchObject({ entries: [{ seq: 1 }], more: false });
+    const proof = async () => (await agent.get("/tasks/audit-1/audit/proof?seq=1")).body;
+    await expect.poll(proof, { timeout: 60_000 }).toMatchObject({ task_id: "audit-1", seq: 1 });
+    expect((await agent.get("/audit/log?since_size=1")).body).toHaveProperty("consistency");
     expect((await operator.get("/audit?limit=1")).status).toBe(200);
   });
 

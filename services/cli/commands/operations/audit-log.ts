@@ -95,21 +95,21 @@ async function prove(
     const { writePrivateFile } = await import("../../runtime/output.ts");
     await writePrivateFile(out, `${JSON.stringify(receipt, null, 2)}\n`);
   }
-  const { renderReceipt } = await import("../../rendering/keys/audit-log.ts");
+  const { renderAuditReceipt } = await import("../../rendering/keys/audit-log.ts");
   const { judgeReceipt } = await import("../../../../shared/transfer/audit-receipt.ts");
   const judged = judgeReceipt(receipt, []);
-  await session.show(receipt, () => renderReceipt(judged, session.view));
+  await session.show(receipt, () => renderAuditReceipt(judged, session.view));
   if (judged.problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
 }
 
 async function check(session: Session, file: string, { key = [] }: KeyFlags): Promise<void> {
   const { judgeReceipt } = await import("../../../../shared/transfer/audit-receipt.ts");
   const judged = judgeReceipt(await readObject(file, session.context.stdin), key);
-  const { renderReceipt } = await import("../../rendering/keys/audit-log.ts");
+  const { renderAuditReceipt } = await import("../../rendering/keys/audit-log.ts");
   const { problem, receipt, key_id, size } = judged;
   const { task_id = null, seq = null, index = null } = receipt ?? {};
   const report = { ok: problem === null, problem, task_id, seq, index, size, key_id };
-  await session.show(report, () => renderReceipt(judged, session.view));
+  await session.show(report, () => renderAuditReceipt(judged, session.view));
   if (problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
 }
 

@@ -25,7 +25,7 @@ export function renderAuditLog({ size, at, checkpoint, delay_ms }: AuditLogState
   ].join("\n");
 }
 
-export function renderReceipt({ problem, receipt, key_id, size }: JudgedReceipt, view: View): string {
+export function renderAuditReceipt({ problem, receipt, key_id, size }: JudgedReceipt, view: View): string {
   const { colors } = view;
   if (problem !== null) return colors.red(`The receipt is NOT valid: ${problem}.`);
   const entry = `Entry ${count(receipt?.seq ?? 0)} of task ${plain(receipt?.task_id ?? "")}`;

@@ -143,7 +143,7 @@ describe.each(ENGINES)("on %s", (engine) => {
     expect(await continues(note)).toContain("does not begin with the entries of the kept checkpoint");
   });
 
-  test("an older copy of the store, before and after it went on", async () => {
+  test("an older copy of the store, before and after further work", async () => {
     const copy = await dump(records.raw);
     for (let i = 0; i < 3; i += 1) await create(records.repository);
     await appendAll(records.store);
