@@ -65,6 +65,11 @@ const TRIED_BY: Readonly<Record<string, string>> = {
   // What it finds depends on the machine.
   "fleet doctor": "test/fleet/doctor/doctor.test.ts",
   "fleet doctor --json": "test/fleet/doctor/doctor.test.ts",
+  // An entry is in the log some seconds after it was written.
+  "fleet audit log --out checkpoint.txt": "test/fleet/signing/audit-log.test.ts",
+  "fleet audit prove auth 1 --out receipt.json": "test/fleet/signing/audit-log.test.ts",
+  "fleet audit check receipt.json": "test/fleet/signing/audit-log.test.ts",
+  "fleet audit consistent checkpoint.txt": "test/fleet/signing/audit-log.test.ts",
   "fleet agents restart AGENT": "test/fleet/sessions/tmux.test.ts",
   "fleet agents ask AGENT": "test/fleet/sessions/tmux.test.ts",
   "fleet mcp": "test/services/mcp/mcp.test.ts",
