@@ -211,10 +211,6 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     await runbook.startTask("circles", 2);
     return { tenant: "circles", after: () => runbook.untilRecovery("circles", "attempted") };
   },
-  async "The audit log is behind"() {
-    await runbook.startTask("unproved", 1);
-    return { tenant: "unproved" };
-  },
   async "The last scrub is old"() {
     const agent = await runbook.agent("old");
     const { requested_pass: pass } = await agent.admin.startScrub();
@@ -222,6 +218,10 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
       .poll(async () => (await agent.admin.scrubStatus()).last?.pass, SOON)
       .toBeGreaterThanOrEqual(pass ?? 0);
     return { tenant: "old" };
+  },
+  async "The audit log is behind"() {
+    await runbook.startTask("unproved", 1);
+    return { tenant: "unproved" };
   },
   async "The store grows"() {
     await runbook.startTask("grown", 1);

@@ -20,7 +20,7 @@ export function addMatrix(group: Command, action: ActionFactory): void {
     .command("matrix")
     .summary("Show which principal could do what, today or on a date.")
     .description(
-      "Show the holders of issued credentials that were valid at a time, with their rights by the table in force then. Not listed: the fleet's own user, who may do everything, and connections with tokens of other issuers.",
+      "Show the holders of issued credentials that were valid at a time, with their rights by the table in force then. The scopes of an API key limit it further; see `access api-key list`. Not listed: the fleet's own user, who may do everything, and connections with tokens of other issuers.",
     )
     .option("--at <time>", "the time: 7d, 2026-01-04 or 2026-01-04T10:00Z (default: now)")
     .addOption(new Option("--right <right>", "only those who have this right").choices(RIGHT_NAMES))

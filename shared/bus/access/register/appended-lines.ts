@@ -23,7 +23,8 @@ export function appendLine(folder: string, file: string, line: object): void {
 }
 
 function append(path: string, line: object): void {
-  const complete = linesText(path).lastIndexOf("\n") + 1;
+  const text = linesText(path);
+  const complete = Buffer.byteLength(text.slice(0, text.lastIndexOf("\n") + 1));
   const file = openSync(path, "a", OWNER_ONLY);
   try {
     // Removes half a line, which a killed process left.

@@ -4,6 +4,7 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { appendLine, linesText } from "../../../../shared/bus/access/register/appended-lines.ts";
 import { noteRights, rightsAt } from "../../../../shared/bus/access/register/rights-history.ts";
 import { RIGHTS, roleOperations } from "../../../../shared/protocol/operation-rights.ts";
 
@@ -37,6 +38,11 @@ test("the table in force at a time is the one of the version that ran then", () 
   appendFileSync(file(), earlierLine(7));
   noteRights(folder, new Date(at(8)));
   expect([rightsAt(folder, at(7))?.operations.agent, lines()]).toEqual([[], 4]);
+});
+
+test("a line with letters of two bytes stays whole when the next one is appended", () => {
+  for (const name of ["Zoë", "Ærø", "b"]) appendLine(folder, "names.jsonl", { name });
+  expect(linesText(join(folder, "names.jsonl"))).toBe('{"name":"Zoë"}\n{"name":"Ærø"}\n{"name":"b"}\n');
 });
 
 test("half a line of a killed process is replaced, and an edited line is refused", () => {
