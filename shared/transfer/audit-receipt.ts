@@ -60,7 +60,7 @@ function factsIn(
   }
 }
 
-/** `note`: a checkpoint that someone has kept. null: it is none, or not signed with one of the keys. */
+/** `note`: a checkpoint that was kept. null: it is none, or not signed with one of the keys. */
 export function keptCheckpoint(
   note: string,
   publicKeys: readonly string[],
@@ -68,18 +68,22 @@ export function keptCheckpoint(
   return openCheckpoint(note, publicKeys)?.checkpoint ?? null;
 }
 
-/** What is wrong with a log, for someone who has kept an earlier checkpoint of it. null: it continues it. */
-export function judgeContinuation(
-  note: string,
-  log: AuditLogState,
-  publicKeys: readonly string[],
-): string | null {
-  const older = openCheckpoint(note, publicKeys)?.checkpoint;
+/** The public keys with which the kept checkpoint and the newest one may be signed. */
+export interface TrustedKeys {
+  readonly kept: readonly string[];
+  readonly newest: readonly string[];
+}
+
+/** What is wrong with a log, for the holder of an earlier checkpoint of it. null: it continues it. */
+export function judgeContinuation(note: string, log: AuditLogState, trusted: TrustedKeys): string | null {
+  const older = openCheckpoint(note, trusted.kept)?.checkpoint;
   if (older === undefined) return "the kept checkpoint is not signed with a key of the fleet";
   if (log.consistency == null || log.size < older.size)
     return `the log has ${log.size} entries, and the kept checkpoint ${older.size}: the store is an older copy, or its log was cut off`;
-  const newer = log.checkpoint === null ? undefined : openCheckpoint(log.checkpoint, publicKeys)?.checkpoint;
-  if (newer === undefined) return "the newest checkpoint is not signed with a key of the fleet";
+  const newer =
+    log.checkpoint === null ? undefined : openCheckpoint(log.checkpoint, trusted.newest)?.checkpoint;
+  if (newer === undefined)
+    return "the newest checkpoint is not signed with a key of the fleet that is not revoked: the next entry of the tenant makes a new one";
   if (newer.origin !== older.origin) return "the kept checkpoint is of another log";
   const hashes = log.consistency.map(exactBase64);
   const isProved = newer.size === log.size && hashes.every((hash) => hash !== null);
@@ -89,6 +93,10 @@ export function judgeContinuation(
 }
 
 /** The public keys with these ids; all without ids. */
-export function keysNamed(publicKeys: readonly string[], keyIds: readonly string[]): readonly string[] {
-  return keyIds.length === 0 ? publicKeys : publicKeys.filter((key) => keyIds.includes(keyIdOf(key)));
+export function keysNamed(
+  keys: readonly { readonly key_id: string; readonly public_key: string }[],
+  keyIds: readonly string[],
+): readonly string[] {
+  const named = keyIds.length === 0 ? keys : keys.filter(({ key_id }) => keyIds.includes(key_id));
+  return named.map(({ public_key }) => public_key);
 }

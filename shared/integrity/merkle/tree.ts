@@ -149,7 +149,7 @@ const leftWidth = (size: number): number => greatestPower(size - 1);
 
 /** The proof that the leaf is in the tree of this size, which must be greater than `index`. Throws {@link DamagedTree}. */
 export async function proveInclusion(source: TileSource, index: number, size: number): Promise<Uint8Array[]> {
-  const read = remembered(source);
+  const read = rememberedTiles(source);
   const proof: Uint8Array[] = [];
   for (let [from, to] = [0, size]; to - from > 1; ) {
     const middle = from + leftWidth(to - from);
@@ -167,7 +167,7 @@ export async function proveConsistency(
   newer: number,
 ): Promise<Uint8Array[]> {
   if (older === 0 || older === newer) return [];
-  const read = remembered(source);
+  const read = rememberedTiles(source);
   const proof: Uint8Array[] = [];
   let [from, to] = [0, newer];
   while (to !== older) {
@@ -182,7 +182,7 @@ export async function proveConsistency(
 }
 
 /** Reads each tile once. */
-function remembered(source: TileSource): TileSource {
+export function rememberedTiles(source: TileSource): TileSource {
   const known = new Map<string, Promise<Uint8Array | undefined>>();
   return (place) => {
     const name = `${place.level}/${place.n}`;

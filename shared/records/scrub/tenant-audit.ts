@@ -13,7 +13,7 @@ import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
 import { verifyKeyAct } from "./signing-keys.ts";
 import { readable } from "./task/head.ts";
 import { readEntry } from "./trail/entries.ts";
-import { verifyLogged } from "./trail/logged.ts";
+import { verifyLogged } from "./trail/log-places.ts";
 import { verifyNoneAfter, verifySignatures } from "./trail/signatures.ts";
 
 /** The number of entries in one read. */

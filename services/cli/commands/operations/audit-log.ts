@@ -98,7 +98,7 @@ async function prove(
   const { renderAuditReceipt } = await import("../../rendering/keys/audit-log.ts");
   const { judgeReceipt } = await import("../../../../shared/transfer/audit-receipt.ts");
   const judged = judgeReceipt(receipt, []);
-  await session.show(receipt, () => renderAuditReceipt(judged, session.view));
+  await session.show(receipt, () => renderAuditReceipt(judged, false, session.view));
   if (judged.problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
 }
 
@@ -108,8 +108,11 @@ async function check(session: Session, file: string, { key = [] }: KeyFlags): Pr
   const { renderAuditReceipt } = await import("../../rendering/keys/audit-log.ts");
   const { problem, receipt, key_id, size } = judged;
   const { task_id = null, seq = null, index = null } = receipt ?? {};
-  const report = { ok: problem === null, problem, task_id, seq, index, size, key_id };
-  await session.show(report, () => renderAuditReceipt(judged, session.view));
+  const isCompared = key.length > 0;
+  // Anyone can sign a receipt with a key of their own.
+  const ok = problem !== null ? false : isCompared || null;
+  const report = { ok, problem, task_id, seq, index, size, key_id };
+  await session.show(report, () => renderAuditReceipt(judged, isCompared, session.view));
   if (problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
 }
 
@@ -120,13 +123,17 @@ async function consistent(session: Session, file: string, { key = [] }: KeyFlags
   const note = await textIn(file);
   const { admin } = await session.client();
   const { keys } = await admin.signingKeys(session.deadline);
-  const publicKeys = keysNamed(
-    keys.map(({ public_key }) => public_key),
-    key,
-  );
-  const kept = keptCheckpoint(note, publicKeys);
+  const trusted = {
+    kept: keysNamed(keys, key),
+    // A thief of a revoked key can sign a log of their own.
+    newest: keysNamed(
+      keys.filter(({ revoked_at }) => revoked_at === null),
+      key,
+    ),
+  };
+  const kept = keptCheckpoint(note, trusted.kept);
   const state = await admin.auditLog({ ...session.deadline, sinceSize: kept?.size ?? 0 });
-  const problem = judgeContinuation(note, state, publicKeys);
+  const problem = judgeContinuation(note, state, trusted);
   const report = { ok: problem === null, problem, kept_size: kept?.size ?? null, size: state.size };
   const { renderContinuation } = await import("../../rendering/keys/audit-log.ts");
   await session.show(report, () => renderContinuation(report, session.view));

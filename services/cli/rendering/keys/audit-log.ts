@@ -25,14 +25,20 @@ export function renderAuditLog({ size, at, checkpoint, delay_ms }: AuditLogState
   ].join("\n");
 }
 
-export function renderAuditReceipt({ problem, receipt, key_id, size }: JudgedReceipt, view: View): string {
-  const { colors } = view;
+/** `isCompared`: the caller has named the keys that it trusts. */
+export function renderAuditReceipt(
+  { problem, receipt, key_id, size }: JudgedReceipt,
+  isCompared: boolean,
+  { colors }: View,
+): string {
   if (problem !== null) return colors.red(`The receipt is NOT valid: ${problem}.`);
   const entry = `Entry ${count(receipt?.seq ?? 0)} of task ${plain(receipt?.task_id ?? "")}`;
+  const place = `${entry} is number ${count(receipt?.index ?? 0)} of ${count(size ?? 0)} in the log.`;
+  if (isCompared) return [colors.green("The receipt is valid."), place].join("\n");
   return [
-    colors.green("The receipt is valid."),
-    `${entry} is number ${count(receipt?.index ?? 0)} of ${count(size ?? 0)} in the log.`,
-    `The checkpoint is signed with the key ${key_id}: compare it with the one that you keep.`,
+    colors.yellow("The receipt is valid if its key is the fleet's."),
+    place,
+    `Its key is ${key_id}. Compare it with the one that you keep, or give it with --key.`,
   ].join("\n");
 }
 

@@ -16,7 +16,7 @@ import { type AppliedCommand, verifyAppliedCommands } from "./commands.ts";
 import { readEntry } from "./entries.ts";
 import { FOLD_START, type Fold, foldEntries, verifyFold, verifyHandoffsOf } from "./fold.ts";
 import { verifyForks } from "./forks.ts";
-import { verifyLogged } from "./logged.ts";
+import { verifyLogged } from "./log-places.ts";
 import { readMarks, verifyMarked, verifyMarks, withoutAudited } from "./marks.ts";
 import { verifyNoneAfter, verifySignatures } from "./signatures.ts";
 import { verifyStatedRecords } from "./stated-records.ts";

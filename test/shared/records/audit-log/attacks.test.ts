@@ -40,7 +40,7 @@ describe.each(ENGINES)("on %s", (engine) => {
     const publicKeys = [records.key.publicKey];
     const since_size = keptCheckpoint(note, publicKeys)?.size ?? 0;
     const log = await records.repository.auditLogs.state("default", { since_size });
-    return judgeContinuation(note, log, publicKeys);
+    return judgeContinuation(note, log, { kept: publicKeys, newest: publicKeys });
   };
   const edit = (change: (tx: Tx) => Promise<unknown>) => records.raw.transact(WRITING, change);
   const found = async () => {
@@ -177,7 +177,9 @@ describe.each(ENGINES)("on %s", (engine) => {
     const note = await checkpoint();
     const log = await records.repository.auditLogs.state("default", { since_size: 1 });
     const unknown = "the kept checkpoint is not signed with a key of the fleet";
-    expect(judgeContinuation(note, log, [newKey().publicKey])).toBe(unknown);
+    const [own, others] = [[records.key.publicKey], [newKey().publicKey]];
+    expect(judgeContinuation(note, log, { kept: others, newest: own })).toBe(unknown);
+    expect(judgeContinuation(note, log, { kept: own, newest: others })).toContain("not revoked");
     expect(await continues("rubbish")).toBe(unknown);
   });
 

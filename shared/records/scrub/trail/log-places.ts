@@ -3,7 +3,7 @@
  * log yet; its delay is measured elsewhere.
  */
 import { isSameHash, leafHash } from "../../../integrity/merkle/hashes.ts";
-import { leafAt, type TilePlace, type TileSource } from "../../../integrity/merkle/tree.ts";
+import { DamagedTree, leafAt, rememberedTiles, type TileSource } from "../../../integrity/merkle/tree.ts";
 import type { ScrubFinding } from "../../../protocol/scrub.ts";
 import { lastPlaced, tilesOf } from "../../audit-log/log-records.ts";
 import { decode } from "../../kv/codec.ts";
@@ -27,6 +27,7 @@ export async function verifyLogged(
   const last = await lastPlaced(reader, keys, task);
   const logged = entries.filter(({ seq, read }) => seq <= last && read !== null);
   const places = await reader.getMany(logged.map(({ seq }) => keys.logPlace(task, seq)));
+  // The entries of one read often share a tile.
   const tiles = rememberedTiles(tilesOf(reader, keys));
   for (const [i, { seq, read }] of logged.entries()) {
     const value = places[i];
@@ -35,19 +36,19 @@ export async function verifyLogged(
       scrub.note(ofTask(kind, `entry ${seq}: its place in the audit log is lost`));
       continue;
     }
-    const leaf = await leafAt(tiles, index).catch(() => null);
+    const leaf = await leafOrNull(tiles, index);
     if (leaf === null) scrub.note(ofTask(kind, `entry ${seq}: its tile of the audit log is lost or damaged`));
     else if (!isSameHash(leaf, leafHash(read!.text)))
       scrub.note(ofTask(kind, `entry ${seq}: the audit log has another entry at its place`));
   }
 }
 
-/** The entries of one read often share a tile. */
-function rememberedTiles(source: TileSource): TileSource {
-  const known = new Map<number, Promise<Uint8Array | undefined>>();
-  return (place: TilePlace) => {
-    const tile = known.get(place.n) ?? source(place);
-    known.set(place.n, tile);
-    return tile;
-  };
+/** null: its tile is lost or damaged. Any other failure is not one of the tile. */
+async function leafOrNull(tiles: TileSource, index: number): Promise<Uint8Array | null> {
+  try {
+    return await leafAt(tiles, index);
+  } catch (error) {
+    if (error instanceof DamagedTree) return null;
+    throw error;
+  }
 }
