@@ -38,3 +38,11 @@ test("a secret that the end of the text cuts off", () => {
   const long = "0123456789abcdefghijklmnopqrstuvwxyz-ABCDEF";
   expect(found([long], `cut: ${long.slice(0, 35)}`).text).toBe("cut: #");
 });
+
+test("a long secret is found as a whole, and one that repeats itself takes bounded time", () => {
+  const long = Array.from({ length: 4_000 }, (_, i) => `${i}-`).join("");
+  expect(found([long], `a ${long} b`)).toEqual({ text: "a # b", count: 1 });
+  const periodic = "abcde".repeat(4_000);
+  expect(found([periodic], `x ${"abcde".repeat(200_000)} y`)).toEqual({ text: "x # y", count: 1 });
+  expect(found([`${periodic}!`], `x ${"abcde".repeat(200_000)} y`).count).toBe(1);
+}, 10_000);
