@@ -154,9 +154,9 @@ export class CommandDelivery {
   ): Promise<RedactedCommand> {
     const { redaction } = this.#parts;
     const clean =
-      redaction?.isOn(wanted) === true
-        ? await redaction.command(op, taskId, content)
-        : { body: content, redacted: [] };
+      redaction === undefined
+        ? { body: content, redacted: [] }
+        : await redaction.command(op, taskId, content, wanted);
     return shorten === undefined ? clean : { ...clean, body: shorten(clean.body) };
   }
 

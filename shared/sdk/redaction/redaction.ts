@@ -4,6 +4,7 @@
  */
 import { type RedactedContent, redactContent } from "../../integrity/redaction/content.ts";
 import { KnownSecrets } from "../../integrity/redaction/known-secrets.ts";
+import { mapTexts } from "../../integrity/redaction/texts.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { countsOf, type RedactedPart } from "../../protocol/redaction-report.ts";
 import type { CommandOp } from "../../protocol/subjects.ts";
@@ -30,8 +31,8 @@ const REPORTED_MAX = 100;
 
 export class Redaction {
   readonly #parts: RedactionParts;
-  /** Commands are sent in the order of the calls, although the search of a short one takes less time. */
-  #last: Promise<unknown> = Promise.resolve();
+  /** Of each task: commands are sent in the order of the calls, although one that is short, or is not searched, takes less time. */
+  readonly #last = new Map<string, Promise<unknown>>();
   #known: { readonly values: string; readonly secrets: KnownSecrets } | undefined;
 
   /** Throws ConfigError. */
@@ -47,23 +48,40 @@ export class Redaction {
   }
 
   /**
-   * `body`: a command. The versions of an import have the hashes of their origin, so they stay. Throws INTERNAL if the content cannot be
-   * searched: then nothing is written.
+   * `body`: a command; it has its secrets removed if `isOn(wanted)`. The versions of an import have the hashes of their origin, so they
+   * stay. Throws INTERNAL if the content cannot be searched: then nothing is written.
    */
-  command(op: CommandOp, taskId: string, body: object): Promise<RedactedCommand> {
-    const before = this.#last;
-    const own = this.#command(op, taskId, body);
-    this.#last = Promise.all([before, own.catch(() => {})]);
-    return before.then(() => own);
+  command(op: CommandOp, taskId: string, body: object, wanted?: RedactionMode): Promise<RedactedCommand> {
+    const before = this.#last.get(taskId);
+    const own = this.isOn(wanted) ? this.#command(op, taskId, body) : asItIs(body, before !== undefined);
+    // Its failure is thrown at its turn.
+    own.catch(() => {});
+    const turn = (before ?? Promise.resolve()).then(() => own);
+    const ended = turn.then(
+      () => {},
+      () => {},
+    );
+    this.#last.set(taskId, ended);
+    void ended.then(() => {
+      if (this.#last.get(taskId) === ended) this.#last.delete(taskId);
+    });
+    return turn;
   }
 
   async #command(op: CommandOp, taskId: string, body: object): Promise<RedactedCommand> {
     if (op.startsWith("import_")) return { body, redacted: [] };
-    const { content, report }: RedactedContent<object> = await redactContent(body, this.#knownSecrets());
-    if (report.length === 0) return { body: content, redacted: [] };
+    // The path of a lock is the name of a file: another one would lock another file.
+    const { path, ...searched } = body as { readonly path?: unknown };
+    const isLock = op.startsWith("lock_") && path !== undefined;
+    const { content, report }: RedactedContent<object> = await redactContent(
+      isLock ? searched : body,
+      this.#knownSecrets(),
+    );
+    const clean = isLock ? { path, ...content } : content;
+    if (report.length === 0) return { body: clean, redacted: [] };
     const rules = countsOf(report);
     this.#parts.log?.info({ op, task_id: taskId, secrets: report.length, rules }, "secrets removed");
-    return { body: { ...content, redactions: rules }, redacted: report.slice(0, REPORTED_MAX) };
+    return { body: { ...clean, redactions: rules }, redacted: report.slice(0, REPORTED_MAX) };
   }
 
   /** Read each time, because a program may load variables, and an operator may change the file, after the start. */
@@ -81,4 +99,9 @@ export class Redaction {
       });
     }
   }
+}
+
+/** `isLater`: it waits for the command before it, so that later changes of the caller must have no effect. */
+async function asItIs(body: object, isLater: boolean): Promise<RedactedCommand> {
+  return { body: isLater ? mapTexts(body, (text) => text) : body, redacted: [] };
 }

@@ -175,6 +175,25 @@ test("commands are sent in the order of the calls", async () => {
   const large = { ...work("large"), context_summary: { assumptions: Array(3_000).fill("x".repeat(200)) } };
   const outcomes = await Promise.all([task.checkpoint(large), task.checkpoint(work("small"))]);
   expect(outcomes.map((one) => one.outcome === "committed" && one.seq)).toEqual([1, 2]);
+  const unsearched = await fleet.client("agent-6", { env });
+  const captured = unsearched.task("order-2");
+  captured.capture();
+  const first = captured.checkpoint(large);
+  const second = { taskId: "order-2", checkpoint: work("small") };
+  const mixed = Promise.all([first, unsearched.createCheckpoint(second)]);
+  // Read when it was called.
+  second.checkpoint.execution_state.goal = "changed later";
+  const [, small] = (await mixed) as [object, { seq: number; execution_state: { goal: string } }];
+  expect(small).toMatchObject({ seq: 2, execution_state: { goal: `deploy small with ${CANARY}` } });
+});
+
+test("the path of a lock stays, because it names the file", async () => {
+  const client = await fleet.client("agent-8", { env: { DEPLOY_TOKEN: "locks/Qz7Vk9" }, redaction: "on" });
+  const mission = client.mission("mission-locks");
+  await mission.start({ title: "locks" });
+  const lock = await mission.lock("locks/Qz7Vk9.ts", { purpose: "for locks/Qz7Vk9" });
+  expect(lock.path).toBe("locks/Qz7Vk9.ts");
+  await lock.release();
 });
 
 test("the log says how many, without values", async () => {
