@@ -91,3 +91,10 @@ const DIGEST = /^(?:[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$
 
 /** A hash, a commit or a UUID is none, nor is what another rule has replaced. */
 const isSecret = (text: string): boolean => !DIGEST.test(text) && !text.includes("[redacted");
+
+const RULE_CHARS_MIN = 12;
+const PLAIN_WORDS = /^[a-z]{1,40}(?:_[a-z]{1,40}){0,4}$/;
+
+/** Whether the rules could find a secret in the text: not in short ones, names of members and ids. */
+export const mayHaveSecret = (text: string): boolean =>
+  text.length >= RULE_CHARS_MIN && !PLAIN_WORDS.test(text) && !DIGEST.test(text);

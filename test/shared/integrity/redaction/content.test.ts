@@ -1,11 +1,16 @@
 import { describe, expect, test, vi } from "vitest";
-import { redactContent, SEARCHED_CHARS_MAX } from "../../../../shared/integrity/redaction/content.ts";
+import {
+  redactContent,
+  SEARCHED_CHARS_MAX,
+  secretShapesIn,
+} from "../../../../shared/integrity/redaction/content.ts";
 import { KnownSecrets } from "../../../../shared/integrity/redaction/known-secrets.ts";
 import { SECRETS } from "../../protocol/secrets.ts";
 
 const SECRET = "Zq8/Wm4+Rt6=Xy2";
 const known = new KnownSecrets([SECRET]);
 const nothing = new KnownSecrets([]);
+const UUID = "0190f3a2-7c1e-7b4d-9a55-3f0c6f1e2d3c";
 const TOKEN = SECRETS["GitHub token"]!;
 
 describe("the report", () => {
@@ -41,6 +46,68 @@ test("two names with the same replacement stay two members", async () => {
   const other = `${TOKEN}Z`;
   const { content } = await redactContent({ [TOKEN]: 1, [other]: 2 }, nothing);
   expect(Object.values(content)).toEqual([1, 2]);
+});
+
+test("the parts found by a library are removed from their own text, although a name that was a number is replaced", async () => {
+  const key = `aws_secret_access_key = ${"Wj4lrX".repeat(7).slice(0, 40)}`;
+  const content = JSON.parse(
+    JSON.stringify({ "12345678": "plain text of no secret", "99999999": `x ${key}` }),
+  );
+  const { content: clean } = await redactContent(content, new KnownSecrets(["12345678"]));
+  expect(clean["[redacted: known secret]"]).toBe("plain text of no secret");
+  expect(clean["99999999"]).not.toMatch(/Wj4lrX/);
+});
+
+test("many names with the same replacement take linear time, and so does their refusal", async () => {
+  const names = Array.from({ length: 50_000 }, (_, i) => [`pwd=abcdef${i}`, 1]);
+  const content = Object.fromEntries([...names, ["pwd=[redacted: password] 3", 2]]);
+  const { content: clean, report } = await redactContent(content, nothing);
+  expect(Object.keys(clean)).toHaveLength(50_001);
+  expect(report).toHaveLength(50_000);
+  const found = secretShapesIn(content);
+  expect(found).toHaveLength(50_000);
+  expect(found[0]).toEqual({ path: "", rule: "password" });
+  expect(secretShapesIn({ [TOKEN]: { a: [TOKEN] } })[1]?.path).toBe("/[redacted: GitHub token]/a/0");
+}, 10_000);
+
+test("a path in the report is short, although its names are long", async () => {
+  const content = { ["n".repeat(10_000)]: [TOKEN] };
+  for (const [part] of [(await redactContent(content, nothing)).report, secretShapesIn(content)])
+    expect(part?.path).toMatch(/^\/n{400,498}…$/);
+});
+
+describe("a text that mentions a private key", () => {
+  const MARKER = ["-----BEGIN RSA PRIV", "ATE KEY"].join("");
+  const LINE = "Qz7Vk9".repeat(11).slice(0, 64);
+  test.each([
+    [
+      "in a member",
+      { current_context: `Scan for ${MARKER} markers`, phase: "implementing", decisions: ["a"] },
+    ],
+    ["at the end of a member", { a: `grep -- ${MARKER}`, phase: "implementing", blockers: ["none", "done"] }],
+    ["in a list", { a: [`Scan for ${MARKER} markers`, "implementing", LINE.toLowerCase()] }],
+    ["before another list", { a: [`x ${MARKER}`], b: ["implementing", "done"] }],
+  ])("changes nothing after it: %s", async (_, content) =>
+    expect(await redactContent(content, nothing)).toEqual({ content, report: [] }),
+  );
+
+  test("as the first item of a list: only lines of a key are removed", async () => {
+    const begin = `${MARKER}-----`;
+    const end = begin.replace("BEGIN", "END");
+    const gone = "[redacted: private key]";
+    const cleaned = async (lines: string[]) =>
+      (await redactContent({ lines }, nothing)).content.lines.slice(1);
+    expect(await cleaned([begin, "implementing", LINE])).toEqual(["implementing", LINE]);
+    expect(await cleaned([begin, "Proc-Type: 4,ENCRYPTED", "", LINE, LINE, "abcd=", end, "done"])).toEqual([
+      "Proc-Type: 4,ENCRYPTED",
+      "",
+      gone,
+      gone,
+      gone,
+      gone,
+      "done",
+    ]);
+  });
 });
 
 test("a comment that switches the rules off changes nothing, and stays", async () => {
@@ -81,11 +148,14 @@ describe("refused", () => {
     vi.resetModules();
     vi.doMock("@secretlint/secretlint-rule-preset-recommend", () => ({ rules: [] }));
     const broken = await import("../../../../shared/integrity/redaction/content.ts");
-    await expect(broken.redactContent({ text: "x" }, nothing)).rejects.toMatchObject({
+    await expect(broken.redactContent({ text: "x y".repeat(9) }, nothing)).rejects.toMatchObject({
       code: "INTERNAL",
       message: "the content could not be searched for secrets; nothing was written",
       details: { failure: "Error" },
     });
+    // Of these no rule could find anything: an agent must be able to release its task.
+    for (const content of [{}, { fence: 3, expected_version: 4 }, { message_id: UUID }])
+      expect(await broken.redactContent(content, nothing)).toEqual({ content, report: [] });
     vi.doUnmock("@secretlint/secretlint-rule-preset-recommend");
     vi.resetModules();
     const whole = await import("../../../../shared/integrity/redaction/content.ts");
