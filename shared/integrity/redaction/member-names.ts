@@ -11,11 +11,12 @@ const STRONG = new Set(["password", "passwd", "passphrase", "pwd", "passcode"]);
 const WEAK = new Set(
   "secret secrets token pass passwords cookie cookies creds credential credentials seed mnemonic".split(" "),
 );
-const KEYS = new Set(
+/** Words before `key` that make it a secret. */
+export const KEY_WORDS =
   "api access private secret signing encryption account master ssh auth session shared storage deploy app service".split(
     " ",
-  ),
-);
+  );
+const KEYS = new Set(KEY_WORDS);
 /** Words before `token` that make it a word of a model or a place in a list. */
 const PLAIN_TOKENS = new Set(
   "next page continuation cursor sync eos bos pad unk mask sep cls stop start first last special cancellation cancel design max min per".split(
@@ -50,7 +51,8 @@ const ENVIRONMENT_NAME = /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$/;
 /** Code: a call, or a member of an object. */
 const EXPRESSION =
   /^(?:await\s+)?[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*\(.*\)$|^[A-Za-z_$]+(?:\.[A-Za-z_$]+)+$/;
-const FILE_NAME = /^[\w./-]+\.(?:pem|key|crt|cert|json|ya?ml|txt|env|ts|js|py|go|md|toml|ini|creds|nk)$/i;
+export const FILE_NAME =
+  /^[\w./-]+\.(?:pem|key|crt|cert|json|ya?ml|txt|env|ts|js|py|go|md|toml|ini|creds|nk)$/i;
 
 export function isSecretValue(kind: SecretName, value: string): boolean {
   const text = value.trim();

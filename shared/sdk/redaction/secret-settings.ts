@@ -1,7 +1,8 @@
 /** The known secrets of a process: values of its environment, and those of a file. */
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { hostname, userInfo } from "node:os";
 import { KNOWN_SECRETS_MAX } from "../../integrity/redaction/known-secrets.ts";
+import { FILE_NAME, KEY_WORDS } from "../../integrity/redaction/member-names.ts";
 import { SECRET_CHARS_MIN } from "../../integrity/redaction/secret-forms.ts";
 import {
   ConfigError,
@@ -37,11 +38,19 @@ export const redactionFields = {
 
 export type RedactionSettings = ConfigOf<typeof redactionFields>;
 
-const SECRET_NAME =
-  /(?:^|_)(?:PASS|PASSWD|PASSPHRASE|PWD|COOKIES?|CREDS?|CREDENTIALS?|AUTH|AUTHORIZATION|SEED|DSN|PAT|KEYS?)(?:_|$)|PASSWORD|SECRET|TOKEN|API_?KEY/i;
+const SECRET_NAME = new RegExp(
+  "(?:^|_)(?:PASS|PASSWD|PASSPHRASE|PWD|COOKIES?|CREDS?|CREDENTIALS?|AUTH|AUTHORIZATION|SEED|DSN|PAT|TOKENS?|SECRETS?)(?:_|$)|" +
+    `PASSWORD|(?:^|_)(?:${KEY_WORDS.join("|")})_?KEYS?(?:_|$)|APIKEY`,
+  "i",
+);
+/** Of any other key, only a value that can hardly be anything else, because there are keys of sorting, caches and routes. */
+const KEY_NAME = /_KEY$/i;
+const KEY_VALUE = /^(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[\w-]{20,}$/;
 /** What such names end in if the value says something about a secret. */
 const PLAIN_NAME =
-  /_(?:FILE|PATH|DIR|ID|SOCK|COUNT|LIMIT|MAX|MIN|TTL|TIMEOUT|EXPIRES?|EXPIRY|NAMES?|TYPE|USER|ENABLED|URL|HOST|PORT|ALG|ALGORITHM|VERSION|LENGTH|SIZE|MODE)$/i;
+  /_(?:FILE|PATH|DIR|ID|SOCK|COUNT|LIMIT|MAX|MIN|TTL|TIMEOUT|EXPIRES?|EXPIRY|NAMES?|TYPE|USER|ENABLED|URL|HOST|PORT|ALG|ALGORITHM|VERSION|LENGTH|SIZE|MODE|REGION|MODEL|DOMAIN|HEADER|ISSUER|EMAIL|BACKEND|SCHEME|PROVIDER|PREFIX|AUDIENCE)_?\d*$/i;
+/** The folders of a shell. */
+const FOLDERS: ReadonlySet<string> = new Set(["PWD", "OLDPWD"]);
 
 /** Throws ConfigError if a value is too short to be searched for, or if the file cannot be read or can be read by others. */
 export function knownSecrets({ secretNames, secretsFile }: RedactionSettings, env: Environment): string[] {
@@ -49,8 +58,7 @@ export function knownSecrets({ secretNames, secretsFile }: RedactionSettings, en
   const personal = new Set([accountName(), hostname()]);
   for (const [name, value = ""] of Object.entries(env)) {
     for (const password of passwordsOf(value)) if (!isPlain(password)) found.add(password);
-    const isNamed = SECRET_NAME.test(name) && !PLAIN_NAME.test(name) && name !== NAMES;
-    if (isNamed && !isPlain(value) && !personal.has(value)) found.add(value);
+    if (isNamedSecret(name, value) && !isPlain(value) && !personal.has(value)) found.add(value);
   }
   for (const name of secretNames) {
     const value = env[name] ?? "";
@@ -64,10 +72,18 @@ export function knownSecrets({ secretNames, secretsFile }: RedactionSettings, en
   return [...found];
 }
 
+function isNamedSecret(name: string, value: string): boolean {
+  if (PLAIN_NAME.test(name) || FOLDERS.has(name) || name === NAMES) return false;
+  return SECRET_NAME.test(name) || (KEY_NAME.test(name) && KEY_VALUE.test(value));
+}
+
 /** The passwords of addresses, such as that of a database, as they stand there and decoded. */
 function passwordsOf(value: string): string[] {
-  const [, written = ""] = /^[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]*:([^\s/@]+)@/i.exec(value) ?? [];
-  if (written === "") return [];
+  const found = value.matchAll(/\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]*:([^\s/@]+)@/gi);
+  return [...found].flatMap(([, written = ""]) => spellingsOf(written));
+}
+
+function spellingsOf(written: string): string[] {
   try {
     return [written, decodeURIComponent(written)];
   } catch {
@@ -82,11 +98,15 @@ function isPlain(value: string): boolean {
     new Set(value).size < 5 ||
     /^\d{1,11}$/.test(value) ||
     (value.length <= 20 && /^[A-Za-z]?[a-z]+(?:[-_. ][a-z]+)*$|^[A-Z]+(?:_[A-Z]+)*$/.test(value)) ||
-    /^(?:~|\.{1,2})\/|^[A-Za-z]:\\|^[a-z][\w+.-]*:\/\//i.test(value) ||
-    // A secret may begin with a slash.
-    (value.startsWith("/") && existsSync(value))
+    /^(?:~[a-z]*|\.{1,2})\/|^[A-Za-z]:\\|^[a-z][\w+.-]*:\/\//i.test(value) ||
+    FILE_NAME.test(value) ||
+    FOLDER.test(value)
   );
 }
+
+/** Below a usual folder of a machine, or of words only: a secret in Base64 has slashes too. Never looked for on the disk, because a repeated command must have the same bytes. */
+const FOLDER =
+  /^\/(?:app|data|dev|etc|home|mnt|opt|private|proc|root|run|srv|tmp|usr|Users|var|workspaces?)(?:\/|$)|^\/?(?:[a-z][a-z._-]{0,40}\d{0,4}\/)+[a-z._-]{0,40}\d{0,4}$/;
 
 function linesOf(path: string): string[] {
   let lines: string[];

@@ -40,8 +40,40 @@ test.each([
   ["MAX_TOKENS", "true-or-false"],
   ["AUTH", hostname()],
   ["PATH", "Qz7-Vk9-x2"],
-  ["PWD", "/"],
+  ["PWD", "/a-removed/Folder1/project"],
+  ["OLDPWD", "/a-removed/Folder1/project"],
+  ["TOKENIZER", "cl100k_base"],
+  ["SORT_KEY", "createdAt"],
+  ["PARTITION_KEY", "tenantId"],
+  ["ROUTING_KEY", "orders.created.v1"],
+  ["AWS_SECRETS_REGION", "eu-west-1"],
+  ["TOKEN_MODEL", "gpt-4o-mini"],
+  ["API_KEY_HEADER", "X-Api-Key"],
+  ["AUTH_EMAIL", "a.smith@example.com"],
+  ["AUTH_DOMAIN", "dev-1234.auth0.com"],
+  ["AUTH_TYPE2", "OAuth2.0"],
+  ["COOKIE_DOMAIN", "app2.example.com"],
+  ["SECRET_BACKEND", "vault-kv2"],
+  ["TOKEN_ISSUER", "login.corp2.example"],
+  ["SSL_KEY", "certs/server.key"],
+  ["PRIVATE_KEY", "certs/server.key"],
+  ["GPG_KEY", "E3FF2839C048B25C084DEBE9B26995E310250568"],
+  ["CREDENTIALS", "config/credentials.json"],
+  ["GOOGLE_APPLICATION_CREDENTIALS", "/a-removed/google/key.json"],
+  ["APP_SECRET", "/run/secrets/App1"],
+  ["APP_SECRET", "secrets/app/database2"],
 ])("not %s=%s", (name, value) => expect(known({ [name]: value })).toEqual([]));
+
+test.each([
+  ["STRIPE_KEY", "Qz7Vk9Qz7Vk9Qz7Vk9Qz7"],
+  ["AWS_SECRET_ACCESS_KEY", "Qz7Vk9/Qz7Vk9/Qz7Vk9"],
+  ["APP_SECRET", "/Qz7Vk9Qz7/Vk9"],
+])("and %s=%s", (name, value) => expect(known({ [name]: value })).toEqual([value]));
+
+test("the passwords of all addresses of a variable", () => {
+  const servers = "nats://a:Qz7Vk9-1@one:4222,nats://b:Qz7Vk9-2@two:4222";
+  expect(known({ SERVERS: servers })).toEqual(["Qz7Vk9-1", "Qz7Vk9-2"]);
+});
 
 test("the password of an address, also decoded", () => {
   const url = "postgres://app:Qz7%2FVk9x2@db:5432/app";
