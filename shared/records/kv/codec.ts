@@ -101,3 +101,9 @@ export function decode<T>(bytes: Bytes): T {
     details: { format: bytes[0] },
   });
 }
+
+/** Whether a value could not be decoded because it is damaged. A damaged format byte reads as a newer format. */
+export function isDamage(error: unknown): boolean {
+  if (error instanceof UnreadableValue || error instanceof TypeError) return true;
+  return error instanceof FleetError && error.details.format !== undefined;
+}

@@ -3,8 +3,9 @@
  * message can delay the index but cannot make it wrong. A follower that reads after its last position skips
  * nothing.
  */
+import { isToken } from "../../protocol/ids.ts";
 import { type Bytes, type Reader, STAMP_BYTES, type Tx } from "../../store/store.ts";
-import { decode, encode } from "../kv/codec.ts";
+import { decode, encode, isDamage } from "../kv/codec.ts";
 import { after, stampOf, systemKeys } from "../kv/keyspace.ts";
 
 /** One transition with the checkpoint version that it made. `version` or both are null if it made none. */
@@ -22,12 +23,15 @@ export function isOfVersion(entry: FeedEntry): entry is VersionEntry {
   return entry.checkpoint !== null && entry.version !== null;
 }
 
+/** An entry with its key: the next read continues after any of them. */
+export type FollowedEntry = FeedEntry & { readonly key: Bytes };
+
 export interface FeedPage {
-  /** Each with its key: the next read continues after any of them. */
-  readonly entries: readonly (FeedEntry & { readonly key: Bytes })[];
+  readonly entries: readonly FollowedEntry[];
   readonly more: boolean;
 }
 
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const NO_SUFFIX = new Uint8Array(0);
 
 export function appendFeed(tx: Tx, incarnation: number, entry: FeedEntry): void {
@@ -45,6 +49,37 @@ export async function readFeed(reader: Reader, afterKey: Bytes | null, limit: nu
   const { rows, more } = await reader.getRange({ begin: from, end }, { limit });
   return { entries: rows.map(({ key, value }) => ({ key, ...entryIn(value) })), more };
 }
+
+/** A row of the feed. `entry` null: it is damaged. */
+export interface FeedRow {
+  readonly key: Bytes;
+  readonly entry: FeedEntry | null;
+}
+
+/** Reads as {@link readFeed}, for followers that must pass damaged rows. */
+export async function readFeedRows(
+  reader: Reader,
+  afterKey: Bytes | null,
+  limit: number,
+): Promise<{ readonly rows: readonly FeedRow[]; readonly more: boolean }> {
+  const { begin, end } = systemKeys.feedRange();
+  const from = afterKey === null ? begin : after(afterKey);
+  const { rows, more } = await reader.getRange({ begin: from, end }, { limit });
+  return { rows: rows.map(({ key, value }) => ({ key, entry: soundEntry(value) })), more };
+}
+
+function soundEntry(value: Bytes): FeedEntry | null {
+  try {
+    const { tenant, task, checkpoint, version } = entryIn(value);
+    const isSound = isName(tenant) && isName(task) && (checkpoint === null || UUID.test(checkpoint));
+    return isSound ? { tenant, task, checkpoint, version } : null;
+  } catch (error) {
+    if (isDamage(error)) return null;
+    throw error;
+  }
+}
+
+const isName = (value: unknown): boolean => typeof value === "string" && isToken(value);
 
 /** null: there is no entry with this key. */
 export async function readFeedEntry(reader: Reader, key: Bytes): Promise<FeedEntry | null> {

@@ -2,12 +2,17 @@
  * Verifies what the feed names: each task of a transition exists, and each indexed version has its entries in
  * the search index. So a task of which every record was deleted is found.
  */
-import { isToken } from "../../protocol/ids.ts";
 import type { Bytes } from "../../store/store.ts";
 import { readVersions } from "../checkpoint/versions.ts";
 import { decode } from "../kv/codec.ts";
-import { after, systemKeys, tenantKeys } from "../kv/keyspace.ts";
-import { type FeedEntry, isOfVersion, type VersionEntry } from "../outbox/feed.ts";
+import { tenantKeys } from "../kv/keyspace.ts";
+import {
+  type FeedEntry,
+  type FollowedEntry,
+  isOfVersion,
+  readFeedRows,
+  type VersionEntry,
+} from "../outbox/feed.ts";
 import { coverKey, decodeCover, entryKeys } from "../search/index-entries.ts";
 import { type IndexState, indexKey } from "../search/index-state.ts";
 import { ofTask, type ScrubStep } from "./scrub-reader.ts";
@@ -16,23 +21,11 @@ import { readable } from "./task/head.ts";
 /** The number of entries in one read. */
 const SLICE = 32;
 
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-type FeedRow = FeedEntry & { readonly key: Bytes };
-
 /** Returns the key after which the next call continues; null: the feed is verified. */
 export async function verifyFeed(step: ScrubStep, from: Bytes | null): Promise<Bytes | null> {
-  const { begin, end } = systemKeys.feedRange();
-  const range = { begin: from === null ? begin : after(from), end };
-  const { rows, more } = await step.reader.getRange(range, { limit: SLICE });
+  const { rows, more } = await readFeedRows(step.reader, from, SLICE);
   // The indexer fails at an unreadable entry, and operators notice.
-  const entries = rows.flatMap(({ key, value }): FeedRow[] => {
-    const read = readable(() => decode<[string, string, string | null, number | null]>(value));
-    if (!Array.isArray(read)) return [];
-    const [tenant, task, checkpoint, version] = read;
-    const isReadable = isToken(tenant) && isToken(task) && (checkpoint === null || UUID.test(checkpoint));
-    return isReadable ? [{ key, tenant, task, checkpoint, version }] : [];
-  });
+  const entries = rows.flatMap(({ key, entry }) => (entry === null ? [] : [{ key, ...entry }]));
   const lost = await verifyTasks(step, entries);
   await verifyIndexed(
     step,
@@ -46,7 +39,7 @@ function nameOf({ tenant, task }: FeedEntry): string {
 }
 
 /** Returns the tasks that do not exist. */
-async function verifyTasks(step: ScrubStep, entries: readonly FeedRow[]): Promise<ReadonlySet<string>> {
+async function verifyTasks(step: ScrubStep, entries: readonly FollowedEntry[]): Promise<ReadonlySet<string>> {
   const tasks = [...new Map(entries.map((entry) => [nameOf(entry), entry])).values()];
   const heads = await step.reader.getMany(tasks.map(({ tenant, task }) => tenantKeys(tenant).task(task)));
   const lost = new Set<string>();
@@ -69,7 +62,7 @@ async function verifyTasks(step: ScrubStep, entries: readonly FeedRow[]): Promis
   return lost;
 }
 
-async function verifyIndexed(step: ScrubStep, entries: readonly FeedRow[]): Promise<void> {
+async function verifyIndexed(step: ScrubStep, entries: readonly FollowedEntry[]): Promise<void> {
   const { reader } = step;
   const value = await reader.get(indexKey());
   // Without its state the index fails at every search.

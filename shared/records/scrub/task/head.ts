@@ -7,12 +7,11 @@
 
 import { withoutOrigin } from "../../../lifecycle/apply.ts";
 import { comparable } from "../../../lifecycle/replay.ts";
-import { FleetError } from "../../../protocol/errors.ts";
 import { type Task, taskSchema } from "../../../protocol/task.ts";
 import type { Bytes, KeyRange } from "../../../store/store.ts";
 import { decodePlace } from "../../checkpoint/checkpoint-location.ts";
 import { decodeOrder } from "../../checkpoint/order.ts";
-import { UnreadableValue } from "../../kv/codec.ts";
+import { isDamage } from "../../kv/codec.ts";
 import { parseSeq } from "../../kv/keyspace.ts";
 import { isUnlistedBlock } from "../../recovery/due.ts";
 import { decodeTombstone } from "../../retention/tombstone.ts";
@@ -127,9 +126,7 @@ export function readable<T>(read: () => T): T | null {
   try {
     return read();
   } catch (error) {
-    if (error instanceof UnreadableValue || error instanceof TypeError) return null;
-    // A damaged format byte reads as a newer format.
-    if (error instanceof FleetError && error.details.format !== undefined) return null;
+    if (isDamage(error)) return null;
     throw error;
   }
 }
