@@ -160,6 +160,10 @@ export const BOARDS: Readonly<Record<string, Board>> = {
       panel("Entries appended to the audit log", "ops", {
         [`sum(rate(fleet_audit_log_appended_total${RATE}))`]: "entries",
       }),
+      panel("Damaged audit logs", "short", {
+        "max(fleet_audit_logs_damaged)": "tenants",
+        [`sum by (kind) (increase(fleet_audit_log_damage_total${RATE}))`]: "damaged {{kind}}",
+      }),
       panel("Checkpoints removed by retention", "ops", {
         [`sum(rate(fleet_retention_removed_total${RATE}))`]: "removed",
         "max(fleet_retention_backlog)": "backlog",

@@ -302,7 +302,16 @@ function auditLogMetrics(make: ReturnType<typeof makers>) {
     auditLogSize: make.gauge("fleet_audit_log_size", "Audit entries in the Merkle logs of all tenants."),
     auditLogDelaySeconds: make.gauge(
       "fleet_audit_log_delay_seconds",
-      "Age of the oldest audit entry that is not in the Merkle log of its tenant, in seconds; 0: all are.",
+      "Age of the oldest audit entry that is not in the Merkle log of its tenant, in seconds; 0: all are. Without damaged logs.",
+    ),
+    auditLogsDamaged: make.gauge(
+      "fleet_audit_logs_damaged",
+      "Tenants whose Merkle log is damaged, so that no entry is appended to it.",
+    ),
+    auditLogDamageTotal: make.counter(
+      "fleet_audit_log_damage_total",
+      "Damaged audit entries and rows of the feed that the audit log has passed.",
+      ["kind"],
     ),
   };
 }

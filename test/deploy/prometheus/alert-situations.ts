@@ -53,6 +53,7 @@ export const HEALTHY: Series = {
   'fleet_stream_findings_total{kind="altered", repaired="true"}': sudden(1),
   fleet_index_lag: steady(5),
   fleet_audit_log_delay_seconds: steady(3),
+  fleet_audit_logs_damaged: steady(0),
   'recovery_attempts_total{class="crash", outcome="completed"}': growing(1),
   'recovery_attempts_total{class="crash", outcome="blocked"}': steady(1),
   'fleet_recoveries{state="waiting"}': steady(1),
@@ -142,6 +143,7 @@ export const FIRING: Readonly<Record<string, Situation>> = {
   FleetScrubOld: { series: { fleet_scrub_age_seconds: growing(60, 180_000) }, at: "2h" },
   FleetScrubMissing: { series: {}, without: /^fleet_scrub_age/, at: "50h", every: "1h" },
   FleetAuditLogBehind: { series: { fleet_audit_log_delay_seconds: steady(61) } },
+  FleetAuditLogDamaged: { series: { fleet_audit_logs_damaged: steady(1) } },
   FleetRetentionOld: { series: {}, at: "50h", every: "1h" },
   FleetRetentionBacklog: { series: { fleet_retention_backlog: steady(1) }, at: "50h", every: "1h" },
   FleetCriticalAlert: {
