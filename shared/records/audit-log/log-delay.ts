@@ -3,12 +3,20 @@ import type { Bytes, Reader } from "../../store/store.ts";
 import { readDueLogs } from "../audit/log-due.ts";
 import { decode } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
-import { readFeed } from "../outbox/feed.ts";
+import { readFeedRows } from "../outbox/feed.ts";
+import { readBehindLogs } from "./log-behind.ts";
 import { lastPlaced, readLogPosition } from "./log-records.ts";
+
+/** Rows among which the first sound one is looked for. */
+const ROWS_MAX = 100;
+/** Tenants that are counted. */
+const TENANTS_MAX = 1_000;
 
 export interface LogDelay {
   /** The entries in all logs. */
   readonly entries: number;
+  /** The tenants whose log is damaged. Their entries have no part in the delay. */
+  readonly damaged: number;
   /** The age of the oldest entry that is not in a log; 0: all are. */
   readonly delayMs: number;
 }
@@ -16,14 +24,17 @@ export interface LogDelay {
 /** Looks at the first transition that is not in a log, and at the tenants that are due. */
 export async function readLogDelay(reader: Reader, nowMs: number): Promise<LogDelay> {
   const { cursor, entries } = await readLogPosition(reader);
-  const [next] = (await readFeed(reader, cursor, 1)).entries;
+  const { rows } = await readFeedRows(reader, cursor, ROWS_MAX);
+  const next = rows.flatMap(({ entry }) => entry ?? [])[0];
   const [due] = await readDueLogs(reader, 1);
   const times = await Promise.all([
     next === undefined ? null : unloggedSince(reader, next.tenant, next.task),
     due === undefined ? null : unloggedSince(reader, due.tenant, null),
   ]);
   const delays = times.flatMap((time) => (time === null ? [] : [nowMs - time]));
-  return { entries, delayMs: Math.max(0, ...delays) };
+  const behind = await readBehindLogs(reader, null, TENANTS_MAX);
+  const damaged = behind.filter(({ isDamaged }) => isDamaged).length;
+  return { entries, damaged, delayMs: Math.max(0, ...delays) };
 }
 
 /** The time of the first entry of a chain that is not in the log. null: it has none, or it cannot be read. */

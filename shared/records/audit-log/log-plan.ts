@@ -2,26 +2,20 @@
  * Finds the entries that the next step appends: those of the transitions that follow in the feed, in its order, and
  * then those of the tenants whose own chain has grown.
  */
-import { leafHash } from "../../integrity/merkle/hashes.ts";
+import type { FleetError } from "../../protocol/errors.ts";
 import type { KeyValue, Reader } from "../../store/store.ts";
 import { type DueLog, readDueLogs } from "../audit/log-due.ts";
-import { decode } from "../kv/codec.ts";
-import { parseSeq, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
-import { type FeedEntry, readFeed } from "../outbox/feed.ts";
-import { type LogPosition, lastPlaced } from "./log-records.ts";
+import { type FeedEntry, type FeedRow, readFeedRows } from "../outbox/feed.ts";
+import { readBehindLog } from "./log-behind.ts";
+import { type LoggedEntry, readUnlogged, type UnloggedEntries } from "./log-entries.ts";
+import { isOfOneLog, type LogPosition } from "./log-records.ts";
 
 /** The limits of a step: its transaction writes a row for each entry, and the last tiles of each tenant. */
-const ENTRIES_MAX = 500;
+const TRANSITIONS_MAX = 400;
+const ACTS_MAX = 100;
 const TENANTS_MAX = 12;
-/** Entries of a task beyond those of its transitions in the feed. There are none, unless the feed was damaged. */
-const SURPLUS = 50;
-
-export interface LoggedEntry {
-  /** null: of the tenant's chain. */
-  readonly task: string | null;
-  readonly seq: number;
-  readonly leaf: Uint8Array;
-}
+/** Of the entries that a step hashes. */
+const BYTES_MAX = 4_000_000;
 
 export interface LogPlan {
   /** For each tenant its new entries, in the order of their leaves. */
@@ -29,120 +23,135 @@ export interface LogPlan {
   readonly cursor: LogPosition["cursor"];
   /** The rows of the tenants whose chains are in the log then, unless they change before. */
   readonly done: readonly KeyValue[];
-  /** Entries that cannot be read. They stay out of the log, and the scrub reports them. */
-  readonly unreadable: number;
+  /** Tenants with an entry that this version cannot read. */
+  readonly failed: ReadonlyMap<string, FleetError>;
+  /** Tenants with more entries than the feed has transitions, because rows of the feed were damaged. */
+  readonly behind: ReadonlySet<string>;
+  /** Damaged rows of the feed that were passed. */
+  readonly damagedRows: number;
   /** Whether another step can follow at once. */
   readonly more: boolean;
 }
 
 export async function planLog(reader: Reader, { cursor }: LogPosition): Promise<LogPlan> {
   const due = await readDueLogs(reader, TENANTS_MAX);
-  const page = await readFeed(reader, cursor, ENTRIES_MAX);
-  const followed = withFewTenants(page.entries, due);
-  const isAtEnd = !page.more && followed.length === page.entries.length;
-  const entries = new Entries();
-  await addTransitions(reader, entries, followed, isAtEnd ? SURPLUS : 0);
-  const done = await addActs(reader, entries, due);
+  const page = await readFeedRows(reader, cursor, TRANSITIONS_MAX);
+  const rows = withFewTenants(page.rows, due);
+  const aside = await damagedAmong(reader, [...due, ...rows.flatMap(({ entry }) => entry ?? [])]);
+  const step = new Step(reader, aside);
+  const isAtEnd = !page.more && rows.length === page.rows.length;
+  const followed = await step.addTransitions(rows, isAtEnd);
+  const done = await step.addActs(due);
   return {
-    ...{ tenants: entries.tenants, unreadable: entries.unreadable, done },
+    ...{ tenants: step.entriesByTenant(), failed: step.failed, behind: step.behind, done },
     cursor: followed.at(-1)?.key ?? cursor,
-    more: !isAtEnd || done.length < due.length || due.length === TENANTS_MAX,
+    damagedRows: followed.filter(({ entry }) => entry === null).length,
+    more: !isAtEnd || followed.length < rows.length || done.length < due.length || due.length === TENANTS_MAX,
   };
 }
 
-class Entries {
-  readonly tenants = new Map<string, LoggedEntry[]>();
-  unreadable = 0;
-
-  add(tenant: string, task: string | null, { key, value }: KeyValue): void {
-    const text = textIn(value);
-    if (text === null) {
-      this.unreadable += 1;
-      return;
-    }
-    const known = this.tenants.get(tenant) ?? [];
-    known.push({ task, seq: parseSeq(key), leaf: leafHash(text) });
-    this.tenants.set(tenant, known);
-  }
-}
-
-/** null: the value is damaged. */
-function textIn(value: Uint8Array): string | null {
-  try {
-    const text = decode<unknown>(value);
-    return typeof text === "string" ? text : null;
-  } catch {
-    return null;
-  }
-}
-
-/** The first entries, of at most {@link TENANTS_MAX} tenants together with those that are due. */
-function withFewTenants<E extends FeedEntry>(entries: readonly E[], due: readonly DueLog[]): readonly E[] {
+/** Rows of at most {@link TENANTS_MAX} tenants together with those that are due. */
+function withFewTenants(rows: readonly FeedRow[], due: readonly DueLog[]): readonly FeedRow[] {
   const tenants = new Set(due.map(({ tenant }) => tenant));
-  const end = entries.findIndex(({ tenant }) => {
+  const end = rows.findIndex(({ entry }) => {
+    if (entry === null) return false;
     // At least one, so that each step advances.
-    if (tenants.size < TENANTS_MAX + 1) tenants.add(tenant);
-    return !tenants.has(tenant);
+    if (tenants.size < TENANTS_MAX + 1) tenants.add(entry.tenant);
+    return !tenants.has(entry.tenant);
   });
-  return end < 0 ? entries : entries.slice(0, end);
+  return end < 0 ? rows : rows.slice(0, end);
 }
 
-interface Chain {
-  readonly tenant: string;
-  readonly task: string;
-  count: number;
-}
-
-async function addTransitions(
+/** Those whose log is left aside: their entries follow when the log is sound again. */
+async function damagedAmong(
   reader: Reader,
-  entries: Entries,
-  followed: readonly FeedEntry[],
-  surplus: number,
-): Promise<void> {
-  const chains = new Map<string, Chain>();
-  for (const { tenant, task } of followed) {
-    const name = nameOf({ tenant, task });
-    const chain = chains.get(name) ?? { tenant, task, count: 0 };
-    chain.count += 1;
-    chains.set(name, chain);
-  }
-  const found = await Promise.all(
-    [...chains].map(async ([name, { tenant, task, count }]) => {
-      const keys = tenantKeys(tenant);
-      const from = (await lastPlaced(reader, keys, task)) + 1;
-      const range = { begin: keys.audit(task, from), end: keys.auditRange(task).end };
-      const { rows } = await reader.getRange(range, { limit: count + surplus });
-      return [name, [...rows]] as [string, KeyValue[]];
-    }),
-  );
-  const rowsOf = new Map(found);
-  for (const entry of followed) {
-    const row = rowsOf.get(nameOf(entry))?.shift();
-    // None: the trail is shorter than the feed says, which the scrub reports.
-    if (row !== undefined) entries.add(entry.tenant, entry.task, row);
-  }
-  for (const [name, { tenant, task }] of chains) {
-    for (const row of rowsOf.get(name) ?? []) entries.add(tenant, task, row);
-  }
+  places: readonly { readonly tenant: string }[],
+): Promise<ReadonlySet<string>> {
+  const tenants = [...new Set(places.map(({ tenant }) => tenant))];
+  const found = await Promise.all(tenants.map((tenant) => readBehindLog(reader, tenant)));
+  return new Set(found.flatMap((log) => (log?.isDamaged ? [log.tenant] : [])));
 }
 
 const nameOf = ({ tenant, task }: Pick<FeedEntry, "tenant" | "task">): string => `${tenant}/${task}`;
 
-/** Returns the rows of the tenants whose chains are complete then. */
-async function addActs(reader: Reader, entries: Entries, due: readonly DueLog[]): Promise<KeyValue[]> {
-  const done: KeyValue[] = [];
-  let left = ENTRIES_MAX;
-  for (const { tenant, row } of due) {
-    if (left === 0) break;
-    const { rows, more } = await nextActs(reader, tenantKeys(tenant), left);
-    for (const act of rows) entries.add(tenant, null, act);
-    left -= rows.length;
-    if (!more) done.push(row);
-  }
-  return done;
-}
+class Step {
+  readonly #reader: Reader;
+  readonly #aside: ReadonlySet<string>;
+  readonly #entries = new Map<string, LoggedEntry[]>();
+  readonly failed = new Map<string, FleetError>();
+  readonly behind = new Set<string>();
+  #bytes = 0;
 
-async function nextActs(reader: Reader, keys: TenantKeys, limit: number) {
-  const from = (await lastPlaced(reader, keys, null)) + 1;
-  return reader.getRange({ begin: keys.tenantAudit(from), end: keys.tenantAudits().end }, { limit });
+  constructor(reader: Reader, aside: ReadonlySet<string>) {
+    this.#reader = reader;
+    this.#aside = aside;
+  }
+
+  entriesByTenant(): ReadonlyMap<string, readonly LoggedEntry[]> {
+    return new Map([...this.#entries].filter(([tenant]) => !this.failed.has(tenant)));
+  }
+
+  /** Returns the rows of the feed whose entries were added. */
+  async addTransitions(rows: readonly FeedRow[], isAtEnd: boolean): Promise<readonly FeedRow[]> {
+    const chains = new Map<string, FeedEntry[]>();
+    for (const { entry } of rows) {
+      if (entry === null || this.#aside.has(entry.tenant)) continue;
+      chains.set(nameOf(entry), [...(chains.get(nameOf(entry)) ?? []), entry]);
+    }
+    const found = await Promise.all(
+      [...chains].map(async ([name, entries]) => {
+        const read = await this.#read(entries[0]!, entries.length);
+        return { name, tenant: entries[0]!.tenant, left: [...read.entries], more: read.more };
+      }),
+    );
+    const leftOf = new Map(found.map(({ name, left }) => [name, left]));
+    for (const [i, { entry }] of rows.entries()) {
+      if (this.#bytes >= BYTES_MAX) return rows.slice(0, i);
+      // None: the trail is shorter than the feed says, which the scrub reports.
+      const next = entry === null ? undefined : leftOf.get(nameOf(entry))?.shift();
+      if (entry !== null && next !== undefined) this.#add(entry.tenant, next);
+    }
+    // Before the end of the feed their transitions may follow in it.
+    if (isAtEnd) for (const { tenant, more } of found) if (more) this.behind.add(tenant);
+    return rows;
+  }
+
+  /** Returns the rows of the tenants whose chains are complete then. */
+  async addActs(due: readonly DueLog[]): Promise<KeyValue[]> {
+    const done: KeyValue[] = [];
+    let left = ACTS_MAX;
+    for (const { tenant, row } of due) {
+      if (this.#aside.has(tenant)) {
+        // It gets another row when its log is sound again. Until then it would use up the place of another tenant.
+        done.push(row);
+        continue;
+      }
+      if (left === 0 || this.#bytes >= BYTES_MAX) continue;
+      const { entries, more } = await this.#read({ tenant, task: null }, left);
+      for (const entry of entries) this.#add(tenant, entry);
+      left -= entries.length;
+      if (!more) done.push(row);
+    }
+    return done;
+  }
+
+  async #read(
+    { tenant, task }: { readonly tenant: string; readonly task: string | null },
+    limit: number,
+  ): Promise<UnloggedEntries> {
+    try {
+      return await readUnlogged(this.#reader, { tenant, task }, limit);
+    } catch (error) {
+      if (!isOfOneLog(error)) throw error;
+      this.failed.set(tenant, error);
+      return { entries: [], more: false };
+    }
+  }
+
+  #add(tenant: string, entry: LoggedEntry): void {
+    const known = this.#entries.get(tenant) ?? [];
+    known.push(entry);
+    this.#entries.set(tenant, known);
+    this.#bytes += entry.bytes;
+  }
 }

@@ -25,10 +25,14 @@ const EMPTY: AuditLog = { size: 0, root: EMPTY_ROOT, note: null, at: null };
 /** The name of the log in its checkpoints. */
 export const logOrigin = (tenant: string): string => `fleet/audit/${tenant}`;
 
-/** Throws CORRUPT for a damaged record. */
+/** Throws CORRUPT for a damaged record, and for a lost one: a new log would contradict its earlier checkpoints. */
 export async function readLog(reader: Reader, tenant: string): Promise<AuditLog> {
-  const value = await reader.get(tenantKeys(tenant).log());
-  if (value === undefined) return EMPTY;
+  const keys = tenantKeys(tenant);
+  const value = await reader.get(keys.log());
+  if (value === undefined) {
+    if ((await reader.get(keys.logTile(0, 0))) !== undefined) throw damagedLog(tenant);
+    return EMPTY;
+  }
   try {
     return decodeChecked<AuditLog>(value);
   } catch (cause) {
@@ -42,6 +46,11 @@ export function writeLog(tx: Tx, tenant: string, log: AuditLog): void {
 
 export function damagedLog(tenant: string, cause?: unknown): FleetError {
   return new FleetError("CORRUPT", "the audit log is damaged", { details: { tenant }, cause });
+}
+
+/** Whether the failure is of one tenant's records, so that the logs of the others can continue. */
+export function isOfOneLog(error: unknown): error is FleetError {
+  return error instanceof FleetError && (error.code === "CORRUPT" || error.code === "UNSUPPORTED_VERSION");
 }
 
 export function encodeTile(bytes: Uint8Array): Bytes {
@@ -60,21 +69,25 @@ export function tilesOf(reader: Reader, keys: TenantKeys): TileSource {
   };
 }
 
-export function encodePlace(index: number): Bytes {
+/** `index` null: the entry has no leaf, because it is damaged. */
+export function encodePlace(index: number | null): Bytes {
   return encode(index);
 }
 
-/** The number of an entry in the log. null: it is not in the log. `task` null: the chain of the tenant. */
+/**
+ * The number of an entry in the log. `task` null: the chain of the tenant. null: it is not in the log; up to the last
+ * place of its chain that means that it was damaged.
+ */
 export async function readPlace(
   reader: Reader,
   keys: TenantKeys,
   { task, seq }: { readonly task: string | null; readonly seq: number },
 ): Promise<number | null> {
   const value = await reader.get(keys.logPlace(task, seq));
-  return value === undefined ? null : decode<number>(value);
+  return value === undefined ? null : decode<number | null>(value);
 }
 
-/** The newest entry of a chain that is in the log; 0: there is none. */
+/** The newest entry of a chain that has a place; 0: there is none. */
 export async function lastPlaced(reader: Reader, keys: TenantKeys, task: string | null): Promise<number> {
   const { rows } = await reader.getRange(keys.logPlaces(task), { limit: 1, reverse: true });
   return rows[0] === undefined ? 0 : parseSeq(rows[0].key);
@@ -82,7 +95,7 @@ export async function lastPlaced(reader: Reader, keys: TenantKeys, task: string 
 
 /** The position of the job that appends to the logs of all tenants. */
 export interface LogPosition {
-  /** The key of the last feed entry whose transition is in a log. null: there is none. */
+  /** The key of the last row of the feed that was followed. null: there is none. */
   readonly cursor: Bytes | null;
   /** Grows with every step, so that a step that another instance overtook is not written. */
   readonly steps: number;

@@ -70,6 +70,7 @@
  * | `scrub`, tenant, task, finding                    | a finding                                | the scrubber          |
  * | `signing_keys`, key                               | public key, validity and revocation      | services, operators   |
  * | `log_due`, tenant                                 | newest act; it may not be in the log yet | acts of operators     |
+ * | `log_behind`, tenant                              | its log is damaged, or chains are behind | the audit log         |
  * | `lease`, job                                      | holder, fence, end                       | background jobs       |
  * | `count`, name                                     | counter                                  | transitions, relay    |
  */
@@ -140,6 +141,7 @@ const SYSTEM_SUBSPACES = [
   "scrub",
   "signing_keys",
   "log_due",
+  "log_behind",
   "lease",
   "count",
 ] as const;
@@ -291,6 +293,8 @@ export const systemKeys = {
   signingKeys: (): KeyRange => children(at("signing_keys")),
   logDue: (tenant: string): Bytes => at("log_due", name(tenant)),
   logsDue: (): KeyRange => children(at("log_due")),
+  logBehind: (tenant: string): Bytes => at("log_behind", name(tenant)),
+  logsBehind: (): KeyRange => children(at("log_behind")),
   lease: (job: string): Bytes => at("lease", name(job)),
   count: (name: string): Bytes => at("count", element(name)),
 } as const;

@@ -1,15 +1,18 @@
 /** The job of the watchdogs: appends what agents write, measures its delay, and reads little when nothing happens. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { startAuditLogger } from "../../../../services/watchdog/audit-log/audit-logger.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { createLeaderLeases } from "../../../../shared/records/leader/leader-lease.ts";
+import { acquireLease } from "../../../../shared/records/leader/lease.ts";
 import { type Clock, systemClock } from "../../../../shared/runtime/clock.ts";
 import { createMetrics, type Metrics } from "../../../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../../../shared/runtime/process/service.ts";
 import type { Store } from "../../../../shared/store/store.ts";
-import { manualClock } from "../../../harness/clock.ts";
+import { type ManualClock, manualClock } from "../../../harness/clock.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
 import { create } from "../../../harness/records/records.ts";
-import { openSignedRecords, type SignedRecords } from "../../../harness/records/signed.ts";
+import { openSignedRecords, type SignedRecords, WRITING } from "../../../harness/records/signed.ts";
 import { logOf } from "../../../shared/records/audit-log/logs.ts";
 
 let records: SignedRecords;
@@ -26,17 +29,34 @@ afterEach(async () => {
   await records.close();
 });
 
-function start({ clock = systemClock as Clock, store = records.store } = {}): Stop {
+function start({ clock = systemClock as Clock, store = records.store, log = testLog } = {}): Stop {
   const leases = createLeaderLeases(store, `watchdog-${stops.length}`, () => clock.now());
-  const stop = startAuditLogger({ store, leases, clock, log: testLog, metrics });
+  const stop = startAuditLogger({ store, leases, clock, log, metrics });
   stops.push(stop);
   return stop;
 }
 
 const log = () => logOf(records.raw, "default", records.key.publicKey);
 const sizeIs = (size: number) => expect.poll(async () => (await log()).size, { timeout: 30_000 }).toBe(size);
-const metric = async (name: "auditLogSize" | "auditLogDelaySeconds" | "auditLogAppendedTotal") =>
-  (await metrics[name].get()).values[0]?.value;
+type Name = "auditLogSize" | "auditLogDelaySeconds" | "auditLogAppendedTotal" | "auditLogsDamaged";
+const metric = async (name: Name) => (await metrics[name].get()).values[0]?.value;
+
+/** The worker and the measurement sleep. */
+async function pass(clock: ManualClock, seconds: number, stepMs = 100): Promise<void> {
+  for (let ms = 0; ms < seconds * 1_000; ms += stepMs) {
+    await clock.sleeping(2);
+    await clock.advance(stepMs);
+  }
+}
+
+/** A log that keeps its lines. */
+function keptLog() {
+  const lines: { level: string; text: string }[] = [];
+  const keep = (level: string) => (first: unknown, text?: string) =>
+    lines.push({ level, text: text ?? String(first) });
+  const kept = { debug: keep("debug"), info: keep("info"), warn: keep("warn"), error: keep("error") };
+  return { lines, log: { ...testLog, ...kept } as unknown as typeof testLog };
+}
 
 test("two watchdogs append as one, and one continues after the other", async () => {
   for (let i = 0; i < 20; i += 1) await create(records.repository, { task: `task-${i % 3}` });
@@ -67,20 +87,92 @@ test("an idle log is read once in two seconds, and nothing is written", async ()
     }) satisfies Store["transact"],
   });
   const stop = start({ clock, store });
-  // The worker and the measurement.
-  const pass = async (seconds: number): Promise<void> => {
-    for (let ms = 0; ms < seconds * 1_000; ms += 100) {
-      await clock.sleeping(2);
-      await clock.advance(100);
-    }
-  };
-  await pass(10);
+  await pass(clock, 10);
   expect((await log()).size).toBe(1);
   [reads, writes] = [0, 0];
-  await pass(60);
+  await pass(clock, 60);
   expect(writes).toBe(0);
   expect(reads).toBeGreaterThan(20);
   expect(reads).toBeLessThanOrEqual(31);
+  stops = [];
+  const stopping = stop();
+  await clock.advance(10_000);
+  await stopping;
+});
+
+test("acts that an older service records beside this one get into the log within ten minutes", async () => {
+  const clock = manualClock();
+  const stop = start({ clock });
+  await pass(clock, 10);
+  await records.repository.startScrub({ tenant: "acme", caller: "human=olga" });
+  // An older service sets no such row.
+  await records.raw.transact(WRITING, async (tx) => tx.clearRange(systemKeys.logsDue()));
+  const size = async () => (await logOf(records.raw, "acme")).size;
+  await pass(clock, 300, 1_000);
+  expect(await size()).toBe(0);
+  await pass(clock, 330, 1_000);
+  expect(await size()).toBe(1);
+  stops = [];
+  const stopping = stop();
+  await clock.advance(10_000);
+  await stopping;
+});
+
+test("a takeover is no failure", async () => {
+  const clock = manualClock();
+  const { lines, log } = keptLog();
+  const leaseMs = LIMITS.leader_lease_ms;
+  let isTaken = false;
+  const store: Store = Object.assign(Object.create(records.store) as Store, {
+    read: (async (options, body) => {
+      const value = await records.store.read(options, body);
+      // Another one takes over between the plan and its transaction.
+      if (options.label === "plan_log" && !isTaken) {
+        isTaken = true;
+        const wanted = { job: "audit-log", holder: "another", leaseMs } as const;
+        // Its clock is ahead.
+        await acquireLease(records.store, { ...wanted, nowMs: clock.now() + leaseMs + 1 });
+      }
+      return value;
+    }) satisfies Store["read"],
+  });
+  const stop = start({ clock, store, log });
+  await pass(clock, 5);
+  expect(isTaken).toBe(true);
+  expect((await logOf(records.raw, "default")).size).toBe(0);
+  expect(lines.map(({ text }) => text)).toContain("another watchdog has taken over the audit log");
+  // The other one does not renew its lease.
+  await pass(clock, 20);
+  expect((await logOf(records.raw, "default")).size).toBe(1);
+  expect(lines.filter(({ level }) => level === "warn")).toEqual([]);
+  stops = [];
+  const stopping = stop();
+  await clock.advance(10_000);
+  await stopping;
+});
+
+test("a damaged log is counted and logged once, and continues when it is restored", async () => {
+  const clock = manualClock();
+  const { lines, log } = keptLog();
+  const key = tenantKeys("default").log();
+  const stop = start({ clock, log });
+  await pass(clock, 10);
+  const before = await records.raw.read(WRITING, (reader) => reader.get(key));
+  await records.raw.transact(WRITING, async (tx) => tx.clear(key));
+  for (let i = 0; i < 3; i += 1) await create(records.repository);
+  await create(records.repository, { tenant: "acme" });
+  await pass(clock, 100, 500);
+  expect((await logOf(records.raw, "acme")).size).toBe(1);
+  expect(await metric("auditLogsDamaged")).toBe(1);
+  expect(lines.filter(({ level }) => level === "error").map(({ text }) => text)).toEqual([
+    "the audit log of a tenant cannot be written",
+  ]);
+  expect(lines.filter(({ level }) => level === "warn")).toEqual([]);
+  await records.raw.transact(WRITING, async (tx) => tx.set(key, before!));
+  await pass(clock, 50, 500);
+  expect(await metric("auditLogsDamaged")).toBe(0);
+  expect((await logOf(records.raw, "default")).size).toBe(4);
+  expect(lines.map(({ text }) => text)).toContain("the audit log of a tenant is written again");
   stops = [];
   const stopping = stop();
   await clock.advance(10_000);

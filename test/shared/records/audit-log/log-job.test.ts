@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readLogDelay } from "../../../../shared/records/audit-log/log-delay.ts";
 import { stepAuditLog } from "../../../../shared/records/audit-log/log-job.ts";
-import { readLog, readPlace } from "../../../../shared/records/audit-log/log-records.ts";
+import { readPlace } from "../../../../shared/records/audit-log/log-records.ts";
 import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { acquireLease, LeaseLost, requireLease } from "../../../../shared/records/leader/lease.ts";
 import { create, ENGINES, openTestRecords, send } from "../../../harness/records/records.ts";
@@ -108,7 +108,7 @@ describe("in memory", () => {
     const { store, repository, close } = await openTestRecords("memory");
     for (let i = 0; i < 150; i += 1) {
       const tenant = `tenant-${i}`;
-      for (let n = 0; n < 3; n += 1) await create(repository, { tenant, task: "long-name".repeat(10) });
+      for (let n = 0; n < 3; n += 1) await create(repository, { tenant, task: "long-name".repeat(7) });
       const act = { action: "dead_drop", subject: { seq: 1 }, occasion: "dead-drop-1" } as const;
       await repository.tenantActs.record({ tenant, caller: "human=olga" }, [act]);
     }
@@ -132,34 +132,6 @@ describe("in memory", () => {
     };
     await expect(stepAuditLog(logging)).rejects.toThrow(LeaseLost);
     expect((await logOf(store, "default")).size).toBe(0);
-    await close();
-  });
-
-  test("a changed tile or a lost one stops the log, before it contradicts its checkpoint", async () => {
-    const { store, repository, close } = await openTestRecords("memory");
-    for (let i = 0; i < 3; i += 1) await create(repository);
-    await appendAll(store);
-    const tile = tenantKeys("default").logTile(0, 0);
-    const before = await store.read(WRITING, (reader) => reader.get(tile));
-    await create(repository);
-    await store.transact(WRITING, async (tx) => tx.clear(tile));
-    await expect(appendAll(store)).rejects.toThrow("the audit log is damaged");
-    const { root } = await store.read(WRITING, (reader) => readLog(reader, "default"));
-    await store.transact(WRITING, async (tx) => tx.set(tile, before!));
-    expect(await appendAll(store)).toBe(1);
-    expect((await logOf(store, "default")).root).not.toEqual(root);
-    await close();
-  });
-
-  test("a damaged entry stays out, and those after it do not", async () => {
-    const { store, repository, close } = await openTestRecords("memory");
-    for (let i = 0; i < 3; i += 1) await create(repository);
-    await store.transact(WRITING, async (tx) =>
-      tx.set(tenantKeys("default").audit("task-1", 2), Buffer.from("x")),
-    );
-    const step = await stepAuditLog({ store, guard, now });
-    expect(step).toMatchObject({ appended: 2, unreadable: 1, more: false });
-    expect(await appendAll(store)).toBe(0);
     await close();
   });
 });

@@ -3,8 +3,10 @@
 import { leafHash } from "../../../../shared/integrity/merkle/hashes.ts";
 import { openCheckpoint, type SignedCheckpoint } from "../../../../shared/integrity/merkle/note.ts";
 import { leafAt } from "../../../../shared/integrity/merkle/tree.ts";
-import { markUnloggedActs, stepAuditLog } from "../../../../shared/records/audit-log/log-job.ts";
+import { stepCatchUp } from "../../../../shared/records/audit-log/log-catch-up.ts";
+import { stepAuditLog } from "../../../../shared/records/audit-log/log-job.ts";
 import { readLog, tilesOf } from "../../../../shared/records/audit-log/log-records.ts";
+import { markUnloggedActs } from "../../../../shared/records/audit-log/log-walk.ts";
 import { decode } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import type { KeyRange, KeyValue, Store } from "../../../../shared/store/store.ts";
@@ -12,15 +14,32 @@ import { WRITING } from "../../../harness/records/signed.ts";
 
 const guard = async (): Promise<void> => {};
 
-/** Appends all that is not in a log, as the watchdog with the lease does. Returns the number of entries. */
+/**
+ * Appends all that is not in a log, as the watchdog with the lease does. Returns the number of entries. Throws for a log
+ * that is damaged, after the others were written.
+ */
 export async function appendAll(store: Store, { walks = true } = {}): Promise<number> {
   if (walks)
     for (let next = await markUnloggedActs({ store, guard }); next !== null; )
       next = await markUnloggedActs({ store, guard }, next);
-  let appended = 0;
-  for (;;) {
+  const appended = await appendFollowing(store);
+  return appended + (await catchUpAll(store)) + (await appendFollowing(store));
+}
+
+async function appendFollowing(store: Store): Promise<number> {
+  for (let appended = 0; ; ) {
     const step = await stepAuditLog({ store, guard, now: Date.now });
     if (step === null) return appended;
+    appended += step.appended;
+  }
+}
+
+async function catchUpAll(store: Store): Promise<number> {
+  let appended = 0;
+  for (let tenant: string | null = null; ; ) {
+    const step = await stepCatchUp({ store, guard, now: Date.now }, tenant);
+    if (step === null) return appended;
+    if (step.error !== null) throw step.error;
     appended += step.appended;
   }
 }

@@ -1,0 +1,70 @@
+/** Appends entries to the log of one tenant: the tree first, on a snapshot, and then its rows in a transaction. */
+import { isSameHash } from "../../integrity/merkle/hashes.ts";
+import { DamagedTree, type GrownTree, growTree } from "../../integrity/merkle/tree.ts";
+import type { FleetError } from "../../protocol/errors.ts";
+import type { Reader, Tx } from "../../store/store.ts";
+import { tenantKeys } from "../kv/keyspace.ts";
+import { signLog } from "../signing/commit-signing.ts";
+import type { LoggedEntry } from "./log-entries.ts";
+import {
+  type AuditLog,
+  damagedLog,
+  encodePlace,
+  encodeTile,
+  isOfOneLog,
+  logOrigin,
+  readLog,
+  tilesOf,
+  writeLog,
+} from "./log-records.ts";
+
+export interface GrownLog extends GrownTree {
+  readonly tenant: string;
+  readonly first: number;
+  readonly entries: readonly LoggedEntry[];
+}
+
+/** Throws CORRUPT for a damaged log: a checkpoint over changed tiles would contradict the earlier ones. */
+async function growLog(reader: Reader, tenant: string, entries: readonly LoggedEntry[]): Promise<GrownLog> {
+  const { size, root } = await readLog(reader, tenant);
+  const leaves = entries.flatMap(({ leaf }) => leaf ?? []);
+  const tree = await growTree(tilesOf(reader, tenantKeys(tenant)), size, leaves).catch((error: unknown) => {
+    throw error instanceof DamagedTree ? damagedLog(tenant, error) : error;
+  });
+  if (!isSameHash(tree.rootBefore, root)) throw damagedLog(tenant);
+  return { ...tree, tenant, first: size, entries };
+}
+
+/** Returns the error of a log that cannot be written, so that it stops no other one. */
+export async function growOrFail(
+  reader: Reader,
+  tenant: string,
+  entries: readonly LoggedEntry[],
+): Promise<GrownLog | FleetError> {
+  try {
+    return await growLog(reader, tenant, entries);
+  } catch (error) {
+    if (isOfOneLog(error)) return error;
+    throw error;
+  }
+}
+
+export function writeGrown(
+  tx: Tx,
+  { tenant, first, entries, size, root, tiles }: GrownLog,
+  at: string,
+): void {
+  const keys = tenantKeys(tenant);
+  for (const { level, n, bytes } of tiles) tx.set(keys.logTile(level, n), encodeTile(bytes));
+  let index = first;
+  for (const { task, seq, leaf } of entries) {
+    tx.set(keys.logPlace(task, seq), encodePlace(leaf === null ? null : index));
+    if (leaf !== null) index += 1;
+  }
+  if (size === first) return;
+  const note = signLog(tx, { origin: logOrigin(tenant), size, root });
+  writeLog(tx, tenant, { size, root, note, at } satisfies AuditLog);
+}
+
+export const leavesIn = (entries: readonly LoggedEntry[]): number =>
+  entries.reduce((sum, { leaf }) => sum + (leaf === null ? 0 : 1), 0);
