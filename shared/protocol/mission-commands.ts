@@ -28,7 +28,7 @@ const envelope = {
 };
 
 /** Secrets are left out of missions, because their texts reach every specialist and every snapshot (seed 002, security). */
-const safeText = (schema: z.ZodString) => schema.transform((text) => redact(text).text);
+const safeText = (schema: z.ZodString) => schema.transform((text) => redact(text, "stored").text);
 
 const titleSchema = safeText(z.string().min(1, "at least one character").max(LIMITS.mission_title_chars_max));
 const descriptionSchema = safeText(z.string().max(LIMITS.mission_description_chars_max));

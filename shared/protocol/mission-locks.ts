@@ -65,7 +65,7 @@ const lockAcquireCommandSchema = z.looseObject({
   purpose: z
     .string()
     .max(LIMITS.lock_purpose_chars_max)
-    .transform((text) => redact(text).text)
+    .transform((text) => redact(text, "stored").text)
     .default(""),
   /** The sortie for which the file is locked; the lock ends with it. */
   sortie_id: tokenSchema.optional(),

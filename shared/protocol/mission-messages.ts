@@ -51,7 +51,7 @@ const envelope = {
 };
 
 /** Secrets are left out, because snapshots and prompts repeat the texts. */
-const safeText = (schema: z.ZodString) => schema.transform((text) => redact(text).text);
+const safeText = (schema: z.ZodString) => schema.transform((text) => redact(text, "stored").text);
 
 /** One line that is not blank: lists and prompts repeat it. */
 const SUBJECT =

@@ -27,7 +27,7 @@ export const REDACTION_RULES: readonly string[] = [
   ...SCANNER_RULES.map((name) => `secretlint ${name}`),
 ];
 
-/** `path`: a JSON pointer into the command. */
+/** `path`: a JSON pointer into the command; a longer one than 500 characters is cut. */
 export const redactedPartSchema = z.object({ path: z.string(), rule: z.string() }).readonly();
 export type RedactedPart = z.output<typeof redactedPartSchema>;
 

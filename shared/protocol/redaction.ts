@@ -17,6 +17,8 @@ interface Shape {
   readonly name: string;
   /** Global. The group `keep` stays in front of the removed text. */
   readonly pattern: RegExp;
+  /** Whether a `value` is a secret. In `stored` content, code and prose must stay as they are. Absent: each is. */
+  readonly accepts?: (value: string, keep: string, isStored: boolean) => boolean;
 }
 
 /** Values after a name such as `password` that are references, placeholders or code, not secrets. */
@@ -38,7 +40,12 @@ const SHAPES: readonly Shape[] = [
     pattern:
       /\bhttps:\/\/(?:hooks\.slack\.com\/(?:services|workflows)|discord(?:app)?\.com\/api\/webhooks)\/[\w/-]+/g,
   },
-  { name: "API key", pattern: /\bsk-(?:ant-|proj-|svcacct-|admin-|or-)?[A-Za-z0-9_-]{20,}/g },
+  {
+    name: "API key",
+    pattern: /\bsk-(?<value>(?:ant-|proj-|svcacct-|admin-|or-)?[A-Za-z0-9_-]{20,})/g,
+    // Words with hyphens stay.
+    accepts: (value) => /\d/.test(value) && /[A-Z]|[a-f0-9]{32}/.test(value),
+  },
   { name: "Google key", pattern: /\bAIza[0-9A-Za-z_-]{35}|\bya29\.[0-9A-Za-z_-]{20,}|\bGOCSPX-[\w-]{20,}/g },
   { name: "payment key", pattern: /\b(?:[rs]k|whsec)_(?:live_|test_)?[0-9A-Za-z]{20,}/g },
   {
@@ -63,14 +70,46 @@ const SHAPES: readonly Shape[] = [
       /(?<keep>\bbearer[^\S\n]+|\bauthorization["']?[^\S\n]{0,4}[:=][^\S\n]{0,4}["']?(?:basic|token|apikey)[^\S\n]+)(?=[\w.~+/=-]{0,400}\d)[\w.~+/-]{16,}={0,2}/gi,
   },
   // The user name stays, because it identifies the account.
-  { name: "password", pattern: /(?<keep>\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]{0,80}:)[^\s/@]{1,400}(?=@)/gi },
+  {
+    name: "password",
+    pattern: /(?<keep>\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]{0,80}:)(?!\d{1,5}[?#])[^\s/@]{1,400}(?=@)/gi,
+  },
+  {
+    name: "password",
+    pattern: /(?<keep>\bhttps?:\/\/)(?<value>[^\s/:@?#]{16,400})(?=@)/gi,
+    accepts: (value, keep) => looksRandom(value, keep),
+  },
   // Except prose, as in "password: must be changed".
   {
     name: "password",
     pattern:
-      /(?<keep>(?:pass(?:word|wd|phrase)|\bpwd|secret|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|client[_-]?secret|auth[_-]?token|access[_-]?token|refresh[_-]?token|session[_-]?token|\btoken)\\{0,3}["'`]?[^\S\n]{0,4}(?::=|=>|[:=])[^\S\n]{0,4}\\{0,3}["'`]?)(?![a-z]{1,20}[^\S\n]+[a-z])(?<value>[^\s"'`,;]{6,400})/gi,
+      /(?<keep>(?:pass(?:word|wd|phrase)|\bpwd|secret|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|(?:secret|encryption|signing|master)[_-]?key|client[_-]?secret|auth[_-]?token|access[_-]?token|refresh[_-]?token|session[_-]?token|(?<!(?:next|page)[_-])\btoken)\\{0,3}["'`]?[^\S\n]{0,4}(?::=|=>|[:=])[^\S\n]{0,4}\\{0,3}["'`]?)(?![a-z]{1,20}[^\S\n]+[a-z])(?<value>[^\s"'`,;]{6,400})/gi,
+    accepts: (value, keep, isStored) => !isStored || looksRandom(value, keep),
+  },
+  {
+    name: "password",
+    pattern: /(?<keep>_(?:PASS|PWD)=["']?)(?<value>[^\s"'`,;]{6,400})/g,
+    accepts: (value, keep, isStored) => !isStored || looksRandom(value, keep),
+  },
+  // Options of commands, and the first cookie of a header.
+  {
+    name: "password",
+    pattern:
+      /(?<keep>(?<![\w-])(?:--(?:password|passwd|passphrase|secret|token|api-key|access-token)[^\S\n]{1,4}|(?:-u|--user)(?:=|[^\S\n]{1,4})["']?[^\s:"'`]{1,80}:|(?:set-)?cookie["']?:[^\S\n]{0,4}["']?[\w.-]{1,60}=)["']?)(?<value>[^\s"'`,;]{6,400})/gi,
+    accepts: (value, keep) => looksRandom(value, keep),
   },
 ];
+
+/** A call, an index or a type, as `tokens[i + 1]` and `z.string().min(8)` begin, or a member of an object. */
+const CODE = /^[A-Za-z_$.]+\d{0,4}[A-Za-z_$.]*[[(<]|^[A-Za-z_$]+(?:\.[A-Za-z_$]+)+[!?)\]};]*$/;
+/** Words with a number, and files with their lines: `HashedPassword2`, `db-credentials`, `src/token.ts:120`. */
+const NAMED = /^[A-Za-z_$.:/\\-]+\d{0,4}\W*$|^[\w.@-]+(?:\/[\w.@-]+)+\.[a-z]{2,4}\d?(?::\d+)*$/;
+
+/** `keep`: the text before the value. In quotation marks, a word is a secret too. */
+function looksRandom(value: string, keep: string): boolean {
+  if (CODE.test(value) || !/[A-Za-z]/.test(value)) return false;
+  return /["'`]$/.test(keep) || (/\d/.test(value) && !NAMED.test(value));
+}
 
 /** Each once. */
 export const SHAPE_NAMES: readonly string[] = [...new Set(SHAPES.map(({ name }) => name))];
@@ -80,7 +119,7 @@ export const isPlaceholder = (value: string): boolean => HARMLESS.test(value);
 
 /** Matches the beginnings of all shapes. Nearly every text has none of them and needs no further pattern. */
 const SUSPECT =
-  /-----BEGIN|A[A-Z]{3}[A-Z0-9]{16}|gh[pousr]_|github_pat_|gl[a-z]{2,4}-|xox|xapp|hooks\.|webhooks|sk-|AIza|ya29|GOCSPX|[rs]k_|whsec|npm_|pypi-|dckr_|hf_|gsk_|r8_|SG\.|key-|_v1_|hv[bsr]\.|dapi|lin_|sbp_|:AA|eyJ|fleet_[a-z2-7]{16}_|S[UAOCNX][A-Z2-7]{56}|AGE-|bearer|basic|token|:\/\/|pass|pwd|secret|key/i;
+  /-----BEGIN|A[A-Z]{3}[A-Z0-9]{16}|gh[pousr]_|github_pat_|gl[a-z]{2,4}-|xox|xapp|hooks\.|webhooks|sk-|AIza|ya29|GOCSPX|[rs]k_|whsec|npm_|pypi-|dckr_|hf_|gsk_|r8_|SG\.|key-|_v1_|hv[bsr]\.|dapi|lin_|sbp_|:AA|eyJ|fleet_[a-z2-7]{16}_|S[UAOCNX][A-Z2-7]{56}|AGE-|bearer|basic|token|:\/\/|pass|pwd|secret|key|-u |--user|cookie/i;
 
 export interface Redacted {
   readonly text: string;
@@ -90,12 +129,16 @@ export interface Redacted {
   readonly shapes: readonly string[];
 }
 
-/** A text without secrets is returned unchanged, with its hidden characters. */
-export function redact(text: string): Redacted {
-  if (!hasHidden(text)) return removeSecrets(text, unchanged);
-  const joined = removeSecrets(text, withoutHidden);
+/**
+ * A text without secrets is returned unchanged, with its hidden characters. `use`: a text that is only shown loses every value of a
+ * name such as `password`; of one that is stored, code and prose stay.
+ */
+export function redact(text: string, use: "shown" | "stored" = "shown"): Redacted {
+  const isStored = use === "stored";
+  if (!hasHidden(text)) return removeSecrets(text, unchanged, isStored);
+  const joined = removeSecrets(text, withoutHidden, isStored);
   // Hidden characters may also separate a secret from a word before it.
-  const separate = removeSecrets(joined.text, hiddenAsLineBreaks);
+  const separate = removeSecrets(joined.text, hiddenAsLineBreaks, isStored);
   const shapes = [...joined.shapes, ...separate.shapes];
   return { text: separate.text, count: shapes.length, shapes };
 }
@@ -103,13 +146,13 @@ export function redact(text: string): Redacted {
 const unchanged = (text: string): string => text;
 
 /** Removes from the text the secrets in a view of it: its visible part, or a text of the same length. */
-function removeSecrets(text: string, viewOf: (text: string) => string): Redacted {
+function removeSecrets(text: string, viewOf: (text: string) => string, isStored: boolean): Redacted {
   let view = viewOf(text);
   if (!SUSPECT.test(view)) return { text, count: 0, shapes: [] };
   let clean = text;
   const shapes: string[] = [];
   for (const shape of SHAPES) {
-    const secrets = secretsIn(view, shape);
+    const secrets = secretsIn(view, shape, isStored);
     if (secrets.length === 0) continue;
     for (const _ of secrets) shapes.push(shape.name);
     const places = clean.length === view.length ? null : placesOfVisible(clean);
@@ -124,11 +167,12 @@ export interface TextPart {
   readonly end: number;
 }
 
-function secretsIn(text: string, { pattern }: Shape): TextPart[] {
+function secretsIn(text: string, { pattern, accepts }: Shape, isStored: boolean): TextPart[] {
   const parts: TextPart[] = [];
   for (const { index, 0: found, groups } of text.matchAll(pattern)) {
-    if (groups?.value !== undefined && HARMLESS.test(groups.value)) continue;
-    parts.push({ begin: index + (groups?.keep ?? "").length, end: index + found.length });
+    const { value, keep = "" } = groups ?? {};
+    if (value !== undefined && (HARMLESS.test(value) || accepts?.(value, keep, isStored) === false)) continue;
+    parts.push({ begin: index + keep.length, end: index + found.length });
   }
   return parts;
 }

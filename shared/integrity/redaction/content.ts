@@ -59,7 +59,7 @@ export async function redactContent<T>(content: T, known: KnownSecrets): Promise
 export function secretShapesIn(content: unknown): readonly RedactedPart[] {
   const found: RedactedPart[] = [];
   visitTexts(content, (text, { path }) => {
-    const { text: clean, shapes } = redact(text);
+    const { text: clean, shapes } = redact(text, "stored");
     for (const rule of shapes) found.push({ path: path(), rule });
     return clean;
   });
@@ -69,7 +69,7 @@ export function secretShapesIn(content: unknown): readonly RedactedPart[] {
 /** One text without a name, such as a prompt, without the secrets that {@link redactContent} finds. */
 export async function redactedText(text: string): Promise<string> {
   if (text === "") return text;
-  const kept = redact(text).text;
+  const kept = redact(text, "stored").text;
   return withoutFound(kept, (await secretsInTexts([kept]))[0] ?? []);
 }
 
@@ -84,7 +84,7 @@ function ownRules(known: KnownSecrets, report: RedactedPart[]): (text: string, p
       add("private key");
       return replacementOf("private key");
     }
-    const { text: kept, shapes } = redact(unknown);
+    const { text: kept, shapes } = redact(unknown, "stored");
     for (const shape of shapes) add(shape);
     if (!isNamedSecret(secret, kept)) return kept;
     add("member name");

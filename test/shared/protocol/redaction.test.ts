@@ -122,6 +122,13 @@ test("every character of a property that hides is found", () => {
   expect(wrong).toEqual([]);
 });
 
+test("a text that is only shown loses words under the name of a secret, one that is stored keeps them", () => {
+  const text = "secret: correct-horse";
+  expect(redact(text).text).toBe("secret: [redacted: password]");
+  expect(redact(text, "stored").text).toBe(text);
+  expect(redact('secret: "correct-horse"', "stored").text).toBe('secret: "[redacted: password]"');
+});
+
 test("spaces of any kind before a password", () => {
   for (const space of ["\u00a0", "\u2003", "\u3000", "\t"]) {
     expect(redact(`password:${space}${"Qz7Vk9".repeat(2)}`).text).toBe(
@@ -192,6 +199,9 @@ test("takes linear time, even in text that nearly matches", () => {
     "token = ",
     "bearer ",
     "sk-",
+    "--user a",
+    "cookie:a=",
+    "https://a",
     "\u200bpassword=\u200b",
     "pass\u001b[31",
     "AK\u200bIAQZ7VK9QZ7VK9QZ7V ",
