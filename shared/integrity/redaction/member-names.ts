@@ -4,8 +4,11 @@
  */
 import { isPlaceholder } from "../../protocol/redaction.ts";
 
-/** `strong`: the value is nearly always a secret. `weak`: only if it looks like one. `header`: words may stand before it. */
-export type SecretName = "strong" | "weak" | "header";
+/**
+ * `strong`: the value is nearly always a secret; `compound`: unless it is a word. `weak`: only if it looks like one. `inside`: the name
+ * of an object around it, which has other values too. `header`: words may stand before it.
+ */
+export type SecretName = "strong" | "compound" | "weak" | "inside" | "header";
 
 const STRONG = new Set(["password", "passwd", "passphrase", "pwd", "passcode"]);
 const WEAK = new Set(
@@ -23,6 +26,15 @@ const PLAIN_TOKENS = new Set(
     " ",
   ),
 );
+/** Words before `key` that make it a secret only if it can hardly be anything else. */
+const PROVIDERS = new Set(
+  "stripe openai anthropic gemini mistral cohere github gitlab google azure aws gcp sendgrid twilio slack mailgun datadog sentry license".split(
+    " ",
+  ),
+);
+/** Which one of several secrets it is. */
+const VARIANT =
+  /^(?:\d+|prod|production|staging|dev|old|new|current|previous|prev|confirm|confirmation|repeat|again)$/;
 /** Compound names in one word. */
 const COMPOUND =
   /(?:password|passwd|passphrase|apikey|secretkey|privatekey|accesskey|accountkey|authtoken|accesstoken|refreshtoken|clientsecret)s?$/;
@@ -30,16 +42,19 @@ const NAME_CHARS_MAX = 100;
 
 /** undefined: the name says nothing about its value. */
 export function secretNameOf(name: string): SecretName | undefined {
-  if (name.length > NAME_CHARS_MAX) return undefined;
+  // Paths and sentences are no names of members.
+  if (name.length > NAME_CHARS_MAX || /[/\\\s]/.test(name)) return undefined;
   const words = name.match(/[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+/g)?.map((word) => word.toLowerCase()) ?? [];
+  while (words.length > 1 && VARIANT.test(words.at(-1)!)) words.pop();
   const last = words.at(-1) ?? "";
   const before = words.at(-2) ?? "";
   if (/^(?:is|has|needs|use|uses|no|public)$/.test(words[0] ?? "")) return undefined;
   if (last === "authorization" || (last === "cookie" && before !== "")) return "header";
   if (last === "token" && PLAIN_TOKENS.has(before)) return undefined;
-  if (STRONG.has(last) || COMPOUND.test(last)) return "strong";
-  if (last === "secret" && before !== "") return "strong";
-  if (/^keys?$/.test(last) && KEYS.has(before)) return "strong";
+  if (STRONG.has(last)) return before === "" ? "strong" : "compound";
+  if (COMPOUND.test(last) || (last === "secret" && before !== "")) return "compound";
+  if (/^keys?$/.test(last) && KEYS.has(before)) return "compound";
+  if (/^keys?$/.test(last) && PROVIDERS.has(before)) return "inside";
   return WEAK.has(last) ? "weak" : undefined;
 }
 
@@ -60,9 +75,17 @@ export function isSecretValue(kind: SecretName, value: string): boolean {
   if (REFERENCE.test(text) || ENVIRONMENT_NAME.test(text)) return false;
   if (EXPRESSION.test(text) || FILE_NAME.test(text)) return false;
   if (kind === "header") return isHeader(text);
-  if (/\s/.test(text)) return false;
+  if (/\s/.test(text) || PATH.test(text)) return false;
+  if (kind === "inside") return CERTAIN.test(text);
+  if (kind === "compound") return !WORDS.test(text);
   return kind === "strong" || looksRandom(text);
 }
+
+const WORDS = /^[a-z]+(?:[-_.:][a-z]+)*$/;
+/** A file with an extension, perhaps with a line in it. */
+const PATH = /^[\w.@-]+(?:\/[\w.@-]+)+\.[a-z]{2,4}\d?(?::\d+)*$/;
+/** Not an id, a date, a word or an address. */
+const CERTAIN = /^(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[^\s/:.,]{12,}$/;
 
 const isHeader = (text: string): boolean =>
   text.length >= WEAK_CHARS_MIN &&
@@ -72,6 +95,6 @@ const isHeader = (text: string): boolean =>
 
 /** Words, numbers and versions are no secrets. */
 function looksRandom(text: string): boolean {
-  if (text.length < WEAK_CHARS_MIN || /\s/.test(text) || /^[\d.,:+-]+$/.test(text)) return false;
+  if (text.length < WEAK_CHARS_MIN || /\s/.test(text) || /^[\d.,:/+-]+$/.test(text)) return false;
   return /\d/.test(text) || (/[a-z]/.test(text) && /[A-Z].*[A-Z]/.test(text)) || /[^\w.,:-]/.test(text);
 }

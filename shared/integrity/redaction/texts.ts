@@ -63,7 +63,10 @@ function mapped(
   if (typeof value !== "object" || value === null) return value;
   requireDepth(steps);
   if (Array.isArray(value))
-    return value.map((item, index) => below(walk, index, () => mapped(item, walk, secret, value)));
+    return value.map((item, index) => {
+      const own = secret ?? optionBefore(value[index - 1]);
+      return below(walk, index, () => mapped(item, walk, own, value));
+    });
   const { toJSON } = value as { toJSON?: unknown };
   if (typeof toJSON === "function") return mapped(toJSON.call(value), walk, secret);
   return mappedMembers(value as Members, walk, secret);
@@ -89,10 +92,18 @@ function mappedMembers(value: Members, walk: Walk, secret: SecretName | undefine
   const entries = Object.entries(value).flatMap(([name, member]): [string, unknown][] => {
     if (member === undefined) return [];
     const kept = map(name, nameIn(steps));
-    const own = secretNameOf(name) ?? (VALUE.test(name) ? named : undefined);
+    const inside = secret === undefined ? undefined : "inside";
+    const own = secretNameOf(name) ?? (VALUE.test(name) ? named : inside);
     return [[kept, below(walk, kept, () => mapped(member, walk, own))]];
   });
   return Object.fromEntries(distinct(entries));
+}
+
+/** As in the arguments of a command: `["--password", …]`. */
+function optionBefore(item: unknown): SecretName | undefined {
+  return typeof item === "string" && /^--[a-z]/.test(item) && secretNameOf(item) !== undefined
+    ? "weak"
+    : undefined;
 }
 
 /** As in lists of headers and variables: `{"name": "DB_PASSWORD", "value": …}`. */

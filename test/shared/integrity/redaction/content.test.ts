@@ -59,7 +59,7 @@ test("the parts found by a library are removed from their own text, although a n
 });
 
 test("many names with the same replacement take linear time, and so does their refusal", async () => {
-  const names = Array.from({ length: 50_000 }, (_, i) => [`pwd=abcdef${i}`, 1]);
+  const names = Array.from({ length: 50_000 }, (_, i) => [`pwd=a1b2c3x${i}`, 1]);
   const content = Object.fromEntries([...names, ["pwd=[redacted: password] 3", 2]]);
   const { content: clean, report } = await redactContent(content, nothing);
   expect(Object.keys(clean)).toHaveLength(50_001);
@@ -68,7 +68,7 @@ test("many names with the same replacement take linear time, and so does their r
   expect(found).toHaveLength(50_000);
   expect(found[0]).toEqual({ path: "", rule: "password" });
   expect(secretShapesIn({ [TOKEN]: { a: [TOKEN] } })[1]?.path).toBe("/[redacted: GitHub token]/a/0");
-}, 10_000);
+}, 60_000);
 
 test("a path in the report is short, although its names are long", async () => {
   const content = { ["n".repeat(10_000)]: [TOKEN] };
@@ -173,6 +173,9 @@ describe("a megabyte takes linear time", () => {
     "https://a:b",
     "_authToken=",
     "ops_eyJ",
+    "sk-",
+    "--user a",
+    "cookie:a=",
     SECRET.slice(0, -1),
     `${SECRET} `,
   ])("%j", async (part) => {

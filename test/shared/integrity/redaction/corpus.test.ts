@@ -1,6 +1,6 @@
 // The recall and the precision of redaction, on contents with one secret each and on as many harmless ones.
 import { describe, expect, test } from "vitest";
-import { redactContent } from "../../../../shared/integrity/redaction/content.ts";
+import { redactContent, secretShapesIn } from "../../../../shared/integrity/redaction/content.ts";
 import { KnownSecrets } from "../../../../shared/integrity/redaction/known-secrets.ts";
 import { SECRET_PART } from "../../protocol/secrets.ts";
 import { HARMLESS } from "./harmless-corpus.ts";
@@ -38,5 +38,7 @@ test("recall and precision", async () => {
 describe("harmless content stays as it is", () => {
   test.each(Object.entries(HARMLESS))("%s", async (_, content) => {
     expect(await redactContent(content, known)).toEqual({ content, report: [] });
+    // A writer that refuses secrets accepts it.
+    expect(secretShapesIn(content)).toEqual([]);
   });
 });

@@ -171,4 +171,56 @@ export const HARMLESS: Readonly<Record<string, unknown>> = {
     account: `A${"ABCDEFGH234567".repeat(4).slice(0, 55)}`,
     user: `U${"ZYXWVUTS765432".repeat(4).slice(0, 55)}`,
   },
+  "code with tokens": {
+    code: [
+      "token = tokens[i + 1]",
+      "if (token === TokenKind.Identifier) {",
+      "const token = readToken(lexer, position);",
+      "password: HashedPassword",
+      "password: z.string().min(8)",
+      "password=hash_password(raw)",
+      "apiKey: config.apiKey!",
+      "access_key: createdAt",
+      "secret = Secret(name='db')",
+      "this.token=tokenService.sign({ id })",
+      "secret: db-credentials",
+      "pwd: src/components",
+      "token: src/lexer/token.ts:120",
+    ],
+  },
+  "prose on tokens": {
+    text: "Unexpected token: RightBrace at line 3; budget token: 128000; AWS account id: 123456789012",
+    args: ["--password", "required", "--token-count", "1a2b3c4d5e6f", "docker run -u 1000:100000 app"],
+    page: "?pageToken=ABCDEF123 next-token: CAUQAA7x9",
+  },
+  "an address with a port and an at sign": {
+    text: "http://example.com:8080?x=@foo https://localhost:4284/a@b https://some-long-name-of-a-user@example.com",
+  },
+  "words with hyphens": {
+    css: "sk-this-is-a-css-class-name-of-spinkit sk-learn-pipeline-components-v2-final",
+  },
+  features: { reset_password: "completed", forgot_password: "in_progress", login: "completed" },
+  "names that are paths": { files: { "src/auth/password": "modified", "lib/token": sha("v").slice(0, 32) } },
+  "names of tasks": {
+    "change the password": "done-2026",
+    name: "Implement reset password",
+    value: "in_progress",
+  },
+  "keys of stores": {
+    storage_key: "uploads/2024/file.png",
+    service_key: "billing-service",
+    session_key: "agent:main:telegram",
+    stripe_key: "idempotent",
+  },
+  "results and places": { pass: "1024/1030", token: "src/lexer/token.ts:120" },
+  "objects with the names of secrets": {
+    credentials: {
+      user: "svc-app-01",
+      host: "db1.internal.example",
+      created: "2026-01-02T03:04:05Z",
+      id: UUID,
+    },
+    password: { type: "string", pattern: "^[A-Z0-9]{8}$", strength: "at least 2 digits" },
+    token: { kind: "Identifier", text: "lexer1", range: ["12", "17"] },
+  },
 };

@@ -54,7 +54,12 @@ const MEMBERS = [
   "credential",
   "passphrase",
   "seed",
-  "session cookie",
+  "session_cookie",
+  "password2",
+  "API_KEY_2",
+  "passwordConfirm",
+  "DB_PASSWORD_PROD",
+  "STRIPE_KEY",
 ];
 const members = MEMBERS.map(
   (name): SecretCase => ({ name: `the member ${name}`, content: { config: { [name]: fill(20) } } }),
@@ -136,6 +141,30 @@ const known: SecretCase[] = [
 /** Longer than what a text keeps of it. */
 export const CUT_SECRET = "Kw9".repeat(12) + fill(20);
 
+const LINES = [
+  `DB_PASS=${fill(16)}`,
+  `export MYSQL_PWD='${fill(16)}'`,
+  `SECRET_KEY=${fill(16)}`,
+  `ENCRYPTION_KEY: "${fill(16)}"`,
+  `mysql -u root --password ${fill(16)}`,
+  `curl -u admin:${fill(16)} http://internal`,
+  `curl --user "admin:${fill(16)}" http://internal`,
+  `curl -H 'Cookie: session=${fill(16)}'`,
+  `git clone https://${fill(20)}@github.com/acme/app`,
+  `password=Zx9kQ2mV[${fill(12)}`,
+  `password = "correct-${fill(6)}"`,
+];
+const lines = LINES.map((text): SecretCase => ({ name: `the line ${text.slice(0, 16)}`, content: { text } }));
+
+const NESTED = [
+  { secrets: { github: fill(16), user: "app" } },
+  { credentials: { db: fill(16) } },
+  { password: { old: fill(16), new: fill(18) } },
+  { api_key: { current: { plain: fill(16) } } },
+  { args: ["mysql", "--password", fill(16)] },
+];
+const nested = NESTED.map((content): SecretCase => ({ name: `below ${Object.keys(content)[0]}`, content }));
+
 /** Redaction does not find these, which its documents state. */
 const missed: SecretCase[] = [
   {
@@ -144,6 +173,7 @@ const missed: SecretCase[] = [
     gone: /UXo3|Vms5|N1Zr/,
   },
   { name: "a password in prose", content: { a: `Log in as root with ${fill(10)}` } },
+  { name: "a password of an option of one letter", content: { a: `docker login -p ${fill(16)}` } },
   { name: "a secret in two texts", content: { a: [`first half ${fill(6)}`, `second ${fill(6)}`] } },
 ];
 
@@ -152,5 +182,7 @@ export const SECRET_CASES: readonly SecretCase[] = [
   ...members,
   ...structured,
   ...known,
+  ...lines,
+  ...nested,
   ...missed,
 ];
