@@ -59,6 +59,9 @@ const INDEXED: ReadonlySet<string> = new Set(["ix", "text", "posted"]);
 export const indexRowsOf = ({ stored }: CommandCost): number =>
   sum(Object.entries(stored).flatMap(([family, { rows }]) => (INDEXED.has(family) ? [rows] : [])));
 
+/** Of each entry in the tiles of the audit log: its hash, and its part of the hashes of 256 entries. */
+const TILE_BYTES = 32 * (1 + 1 / 256);
+
 /** The bytes that one kept checkpoint takes: those of its creation and finalization, and more or less for another length. */
 export function bytesPerCheckpoint({ costs, bodies }: Counts, bytes: number): number {
   const [small, large] = [costs.create, costs.create_large].map((cost) => bytesOf(cost, "kept")) as [
@@ -66,7 +69,15 @@ export function bytesPerCheckpoint({ costs, bodies }: Counts, bytes: number): nu
     number,
   ];
   const perByte = (large - small) / (bodies.create_large - bodies.create);
-  return Math.max(0, small + perByte * (bytes - bodies.create)) + bytesOf(costs.finalize, "kept");
+  const entries = [costs.create, costs.finalize].reduce(
+    (sum, { stored }) => sum + (stored.audit?.rows ?? 0),
+    0,
+  );
+  return (
+    Math.max(0, small + perByte * (bytes - bodies.create)) +
+    bytesOf(costs.finalize, "kept") +
+    entries * TILE_BYTES
+  );
 }
 
 /** At the peak, for each second. */

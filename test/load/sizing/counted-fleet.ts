@@ -12,6 +12,7 @@ import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import { STREAMS } from "../../../shared/protocol/subjects.ts";
+import { readLogDelay } from "../../../shared/records/audit-log/log-delay.ts";
 import { openFormat } from "../../../shared/records/kv/format.ts";
 import { createLeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
 import { readIndexStatus } from "../../../shared/records/search/index-state.ts";
@@ -110,11 +111,12 @@ export class CountedFleet {
     return withRetries(PATIENCE, () => this.bus.stream(stream).state());
   }
 
-  /** Resolves when every event is published and every checkpoint is indexed. */
+  /** Resolves when every event is published, every checkpoint is indexed, and every entry is in the audit log. */
   async settled(): Promise<void> {
-    await this.until("the outbox and the index to be done", async () => {
+    await this.until("the outbox, the index and the audit log to be done", async () => {
       const { behind } = await this.#store.read(READING, readIndexStatus);
-      return behind === 0 && !(await storedFamilies(this.#store)).has("outbox");
+      const { delayMs } = await this.#store.read(READING, (reader) => readLogDelay(reader, Date.now()));
+      return behind === 0 && delayMs === 0 && !(await storedFamilies(this.#store)).has("outbox");
     });
   }
 
