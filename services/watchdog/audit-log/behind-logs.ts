@@ -35,8 +35,8 @@ export class BehindLogs {
     const { tenant, appended, unreadable, error, more } = step;
     this.#metrics.auditLogAppendedTotal.inc(appended);
     this.#damage.count({ unreadable, damagedRows: 0 });
-    if (error === null) this.#damage.gone(tenant);
-    else this.#damage.found(tenant, error);
+    if (error !== null) this.#damage.found(tenant, error);
+    else if (!more) this.#damage.gone(tenant);
     // The next step continues with the same tenant, whose row is the first one after the tenant before it.
     if (!more) this.#tenant = tenant;
     return error === null;

@@ -16,6 +16,9 @@ import { isOfOneLog, readLogPosition } from "./log-records.ts";
 /** The limits of a step. */
 const TASKS_MAX = 50;
 const ENTRIES_MAX = 400;
+/** Of one chain: what is read is bounded by its size too. */
+const CHAIN_MAX = 100;
+const BYTES_MAX = 4_000_000;
 
 export interface CatchUpStep {
   readonly tenant: string;
@@ -78,16 +81,21 @@ interface NextChains {
   readonly more: boolean;
 }
 
-async function nextChains(reader: Reader, { tenant, task: from }: BehindLog): Promise<NextChains> {
+async function nextChains(reader: Reader, { tenant, task: from, isDamaged }: BehindLog): Promise<NextChains> {
   const keys = tenantKeys(tenant);
   const entries: LoggedEntry[] = [];
   let last = from;
-  for (let i = 0; i < TASKS_MAX && entries.length < ENTRIES_MAX; i += 1) {
+  let bytes = 0;
+  // The chain of operators is appended elsewhere. If it cannot be, the log is not sound.
+  if (isDamaged) await readUnlogged(reader, { tenant, task: null }, CHAIN_MAX);
+  for (let i = 0; i < TASKS_MAX && entries.length < ENTRIES_MAX && bytes < BYTES_MAX; i += 1) {
     const { rows } = await reader.getRange(keys.ofTasksAfter("audit", last), { limit: 1 });
     if (rows[0] === undefined) return { entries, task: last, more: false };
     const task = parseTask(rows[0].key);
-    const chain = await readUnlogged(reader, { tenant, task }, ENTRIES_MAX - entries.length);
+    const limit = Math.min(CHAIN_MAX, ENTRIES_MAX - entries.length);
+    const chain = await readUnlogged(reader, { tenant, task }, limit);
     entries.push(...chain.entries);
+    bytes += chain.entries.reduce((sum, entry) => sum + entry.bytes, 0);
     if (chain.more) break;
     last = task;
   }

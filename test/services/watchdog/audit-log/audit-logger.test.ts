@@ -178,3 +178,43 @@ test("a damaged log is counted and logged once, and continues when it is restore
   await clock.advance(10_000);
   await stopping;
 });
+
+test("the walk over many tenants holds the lease before each page, and a stop ends it", async () => {
+  const tenants = 130;
+  const dropped = { action: "dead_drop", subject: { seq: 1 }, occasion: "dead-drop-1" } as const;
+  for (let i = 0; i < tenants; i += 1)
+    await records.repository.tenantActs.record({ tenant: `tenant-${i}`, caller: "human=olga" }, [dropped]);
+  const clock = manualClock();
+  const labels: string[] = [];
+  const store: Store = Object.assign(Object.create(records.store) as Store, {
+    read: ((options, body) => {
+      labels.push(options.label);
+      return records.store.read(options, body);
+    }) satisfies Store["read"],
+    transact: ((options, body) => {
+      // As a page on a slow store: without another hold() the lease would end within the walk.
+      if (options.label === "mark_log") clock.skew(LIMITS.leader_renew_ms);
+      if (/_leases?$/.test(options.label)) labels.push("lease");
+      return records.store.transact(options, body);
+    }) satisfies Store["transact"],
+  });
+  await records.raw.transact(WRITING, async (tx) => tx.clearRange(systemKeys.logsDue()));
+  const first = start({ clock, store });
+  while (labels.filter((label) => label === "walk_log").length < 2) {
+    await clock.sleeping(2);
+    // The rest before one step, so that none follows it.
+    await clock.advance(5);
+  }
+  const pages = labels.filter((label) => label === "plan_log" || label === "walk_log" || label === "lease");
+  const between = pages.slice(pages.indexOf("walk_log") + 1, pages.lastIndexOf("walk_log"));
+  expect(between).toContain("plan_log");
+  expect(between).toContain("lease");
+  stops = [];
+  const stopping = first();
+  await clock.advance(10_000);
+  await stopping;
+  expect(labels.filter((label) => label === "walk_log").length).toBe(2);
+  // Another holder walks from the start.
+  start();
+  await expect.poll(async () => (await logOf(records.raw, "tenant-99")).size, { timeout: 30_000 }).toBe(1);
+});

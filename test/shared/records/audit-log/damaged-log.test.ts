@@ -103,6 +103,20 @@ describe.each(ENGINES)("on %s", (engine) => {
     await isComplete();
   });
 
+  test("an act in a newer format keeps the log of its tenant aside", async () => {
+    await append(1);
+    await act();
+    const key = keys.tenantAudit(1);
+    const before = await read((reader) => reader.get(key));
+    await write((tx) => tx.set(key, NEWER));
+    expect([...(await step())!.damaged.keys()]).toEqual(["default"]);
+    expect((await catchUp())?.error).toMatchObject({ code: "UNSUPPORTED_VERSION" });
+    expect(await damaged()).toBe(1);
+    await write((tx) => tx.set(key, before!));
+    expect(await appendAll(records.store)).toBe(2);
+    await isComplete();
+  });
+
   test("a damaged row of the feed is passed, and its entry follows with the next one of its task", async () => {
     await append(1);
     await append(1, "task-1", "acme");
