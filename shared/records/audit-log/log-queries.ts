@@ -29,7 +29,10 @@ export class AuditLogs {
     return this.#transactions.read("audit_log", (reader) => readState(reader, tenant, query, this.#now()));
   }
 
-  /** Throws NOT_FOUND for an entry that does not exist, UNAVAILABLE for one that is not in the log yet. */
+  /**
+   * Throws NOT_FOUND for an entry that does not exist, UNAVAILABLE for one that is not in the log yet, CORRUPT for one that was damaged when the log
+   * came to it.
+   */
   prove(tenant: string, query: QueryParams<"audit_proof">): Promise<AuditProof> {
     return this.#transactions.read("audit_proof", (reader) => prove(reader, tenant, query));
   }
@@ -71,6 +74,10 @@ async function prove(
   const details = { task_id: task, seq };
   if (value === undefined) throw new FleetError("NOT_FOUND", "there is no such audit entry", { details });
   const index = await readPlace(reader, keys, { task, seq });
+  if (index === null && seq <= last)
+    throw new FleetError("CORRUPT", "the entry could not be verified when the audit log came to it", {
+      details,
+    });
   const { size, note } = await readLog(reader, tenant);
   if (index === null || index >= size)
     throw new FleetError("UNAVAILABLE", "the entry is not in the audit log yet", {

@@ -157,6 +157,8 @@ describe.each(ENGINES)("on %s", (engine) => {
     const places = await Promise.all(Array.from({ length: 9 }, (_, i) => placeOf(i + 1)));
     expect(places).toEqual([0, null, 1, null, 2, null, null, null, null]);
     expect(await read((reader) => lastPlaced(reader, keys, "task-1"))).toBe(9);
+    const proof = records.repository.auditLogs.prove("default", { task_id: "task-1", seq: 7 });
+    await expect(proof).rejects.toMatchObject({ code: "CORRUPT" });
     // They are read once, and the next entry does not wait for them.
     expect(await step()).toBeNull();
     await append(1);
