@@ -165,6 +165,7 @@ function listOf(details: FleetError["details"]): string {
   if ("alert_ids" in details) return "alerts list";
   if ("agent_id" in details) return "agents list";
   if ("key_id" in details) return "keys list";
+  if ("seq" in details && typeof details.task_id === "string") return `audit show ${details.task_id}`;
   return "seq" in details ? "queue dead list" : "checkpoint list";
 }
 

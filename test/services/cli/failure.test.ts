@@ -113,6 +113,7 @@ test.each([
   ["NOT_FOUND", {}, "fleet checkpoint list"],
   ["NOT_FOUND", { handoff: "auth" }, "fleet handoff list"],
   ["NOT_FOUND", { seq: 17 }, "fleet queue dead list"],
+  ["NOT_FOUND", { task_id: "auth", seq: 17 }, "fleet audit show auth"],
   ["NOT_FOUND", { message_id: "msg-0001", mission_id: "m" }, "fleet message read --all --mission m"],
   ["NOT_FOUND", { mission_id: "m", sortie_id: "srt-001" }, "fleet sortie list --mission m"],
   ["NOT_FOUND", { path: "a.ts", held_by: null }, "fleet lock list"],
