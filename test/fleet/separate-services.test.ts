@@ -2,11 +2,12 @@
 // whose issued credentials are for its own name only.
 
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectBus } from "../../shared/bus/connection.ts";
+import { newSigningKeyPem } from "../../shared/integrity/dsse.ts";
 import { SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { connect } from "../../shared/sdk/sdk.ts";
 import { startClusterNats } from "../harness/cluster-nats.ts";
@@ -22,6 +23,7 @@ const ROLES = ["writer", "reader", "coordinator", "watchdog"] as const;
 const folder = mkdtempSync(join(tmpdir(), "fleet-separate-"));
 const home = join(folder, ".fleet");
 const dir = join(folder, "cluster");
+const signingKey = join(folder, "signing-key.pem");
 
 let nats: Awaited<ReturnType<typeof startClusterNats>>;
 let url: string;
@@ -31,11 +33,15 @@ const fleet = (line: string, env: Record<string, string> = {}) =>
   callCli(line.split(" "), { env: { FLEET_HOME: home, ...env } });
 
 const start = (role: Role, env: Record<string, string> = {}) =>
-  startService(role, { FLEET_URL: url, FLEET_STORE: `lmdb:${folder}/store?shared`, ...env });
+  startService(role, {
+    ...{ FLEET_URL: url, FLEET_STORE: `lmdb:${folder}/store?shared` },
+    ...{ FLEET_SIGNING_KEY: signingKey, ...env },
+  });
 
 beforeAll(async () => {
   const made = await fleet(`access init ${dir} --json`);
   expect({ exit: made.exit, err: made.err }).toEqual({ exit: 0, err: "" });
+  writeFileSync(signingKey, newSigningKeyPem(), { mode: 0o600 });
   nats = await startClusterNats(dir, folder);
   url = nats.url;
   services = await Promise.all(
