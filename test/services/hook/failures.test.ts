@@ -114,6 +114,7 @@ test("a helper that is killed at any moment saves each stop once", async () => {
     expect((await stopping).exit).toBe(0);
     hooks.killHelpers();
   }
+  await hooks.killedEnded();
   await hooks.run(...payloads.prompt("Add a test"));
   await hooks.drained();
   const ids = (await historyOf()).map(({ metadata }) => metadata.checkpoint_id);

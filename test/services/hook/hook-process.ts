@@ -35,6 +35,8 @@ export interface TestHooks {
   drained(): Promise<void>;
   /** Sends SIGKILL to the helpers that were started so far. */
   killHelpers(): void;
+  /** Resolves when none of the helpers that were killed is still ending: a hook of the shell leaves its event to it. */
+  killedEnded(): Promise<void>;
   stop(): void;
 }
 
@@ -52,6 +54,7 @@ export function openHooks(
   const inbox = join(folder, "inbox");
   const agentEnv = { ...base, FLEET_HOOK_DIR: folder, FLEET_HOOK_WAIT: String(DEADLINE_MS) };
   let kept = 0;
+  const killed = new Set<number>();
 
   const log = () => {
     try {
@@ -93,7 +96,11 @@ export function openHooks(
     },
     log,
     drained: () => expect.poll(() => readdirSync(inbox), { timeout: DEADLINE_MS }).toEqual([]),
-    killHelpers: () => killAll(log().map(({ pid }) => Number(pid))),
+    killHelpers() {
+      for (const { pid } of log()) killed.add(Number(pid));
+      killAll([...killed]);
+    },
+    killedEnded: () => expect.poll(() => [...killed].filter(isRunning), { timeout: DEADLINE_MS }).toEqual([]),
     stop() {
       hooks.killHelpers();
       killAll(processesOf(folder));
@@ -101,6 +108,16 @@ export function openHooks(
     },
   };
   return hooks;
+}
+
+/** False for a process that has ended and whose parent does not ask: on Linux it is still there. */
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ENOENT" && !existsSync("/proc/self/stat");
+  }
 }
 
 /** On Linux also a helper that is still starting: it would make the removed folder again. */
