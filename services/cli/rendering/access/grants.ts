@@ -17,15 +17,7 @@ const ID_CHARS = 12;
 
 export function renderGrants(grants: readonly ListedGrant[], view: View): string {
   if (grants.length === 0) return "No credentials were issued.";
-  const rows = grants.map(({ id, name, role, tenant, state, issued_at, expires_at }) => [
-    id.slice(0, ID_CHARS),
-    principalText(name),
-    role,
-    plain(tenant),
-    state === "valid" ? view.colors.green(state) : view.colors.yellow(state),
-    ago(issued_at, view.now),
-    expires_at === null ? NO_END : expires_at,
-  ]);
+  const rows = grants.map((grant) => rowOf(grant.id.slice(0, ID_CHARS), grant, grant.issued_at, view));
   return grantTable(rows, view);
 }
 
@@ -38,16 +30,27 @@ export type ListedApiKey = Pick<
 
 export function renderApiKeys(keys: readonly ListedApiKey[], view: View): string {
   if (keys.length === 0) return "There are no API keys.";
-  const rows = keys.map(({ id, name, role, tenant, state, created_at, expires_at }) => [
+  const rows = keys.map((key) => rowOf(key.id, key, key.created_at, view));
+  return grantTable(rows, view);
+}
+
+type Holder = Omit<ListedApiKey, "id" | "created_at" | "role"> & { readonly role: string };
+
+function rowOf(
+  id: string,
+  { name, role, tenant, state, expires_at }: Holder,
+  madeAt: string,
+  view: View,
+): string[] {
+  return [
     id,
     principalText(name),
     role,
     plain(tenant),
     state === "valid" ? view.colors.green(state) : view.colors.yellow(state),
-    ago(created_at, view.now),
+    ago(madeAt, view.now),
     expires_at === null ? NO_END : expires_at,
-  ]);
-  return grantTable(rows, view);
+  ];
 }
 
 function grantTable(rows: readonly (readonly string[])[], view: View): string {
