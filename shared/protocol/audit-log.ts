@@ -61,3 +61,6 @@ export const AUDIT_LOG_RESULT_SCHEMAS = {
 export type AuditLogQueryResults = {
   readonly [Op in keyof typeof AUDIT_LOG_RESULT_SCHEMAS]: z.infer<(typeof AUDIT_LOG_RESULT_SCHEMAS)[Op]>;
 };
+
+/** The name of the log of a tenant in its checkpoints. */
+export const logOrigin = (tenant: string): string => `fleet/audit/${tenant}`;

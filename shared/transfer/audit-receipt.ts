@@ -6,7 +6,7 @@ import { keyIdOf } from "../integrity/dsse.ts";
 import { leafHash } from "../integrity/merkle/hashes.ts";
 import { exactBase64, openCheckpoint, type SignedCheckpoint } from "../integrity/merkle/note.ts";
 import { isConsistent, isIncluded } from "../integrity/merkle/proofs.ts";
-import { type AuditLogState, type AuditProof, auditProofSchema } from "../protocol/audit-log.ts";
+import { type AuditLogState, type AuditProof, auditProofSchema, logOrigin } from "../protocol/audit-log.ts";
 
 export interface JudgedReceipt {
   /** null: the log has the entry. */
@@ -38,7 +38,7 @@ function problemOf(
   keyId: string,
 ): string | null {
   if (keyIds.length > 0 && !keyIds.includes(keyId)) return "its checkpoint is signed with another key";
-  if (checkpoint.origin !== `fleet/audit/${tenant}`) return "its checkpoint is of another log";
+  if (checkpoint.origin !== logOrigin(tenant)) return "its checkpoint is of another log";
   const facts = factsIn(entry);
   if (facts?.tenant !== tenant || facts.task !== task_id || facts.seq !== seq)
     return "its entry is that of another place";

@@ -1,6 +1,7 @@
 /** Appends entries to the log of one tenant: the tree first, on a snapshot, and then its rows in a transaction. */
 import { isSameHash } from "../../integrity/merkle/hashes.ts";
-import { DamagedTree, type GrownTree, growTree } from "../../integrity/merkle/tree.ts";
+import { type GrownTree, growTree } from "../../integrity/merkle/tree.ts";
+import { logOrigin } from "../../protocol/audit-log.ts";
 import type { FleetError } from "../../protocol/errors.ts";
 import type { Reader, Tx } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
@@ -11,8 +12,8 @@ import {
   damagedLog,
   encodePlace,
   encodeTile,
+  fromTree,
   isOfOneLog,
-  logOrigin,
   readLog,
   tilesOf,
   writeLog,
@@ -28,9 +29,7 @@ export interface GrownLog extends GrownTree {
 async function growLog(reader: Reader, tenant: string, entries: readonly LoggedEntry[]): Promise<GrownLog> {
   const { size, root } = await readLog(reader, tenant);
   const leaves = entries.flatMap(({ leaf }) => leaf ?? []);
-  const tree = await growTree(tilesOf(reader, tenantKeys(tenant)), size, leaves).catch((error: unknown) => {
-    throw error instanceof DamagedTree ? damagedLog(tenant, error) : error;
-  });
+  const tree = await fromTree(tenant, growTree(tilesOf(reader, tenantKeys(tenant)), size, leaves));
   if (!isSameHash(tree.rootBefore, root)) throw damagedLog(tenant);
   return { ...tree, tenant, first: size, entries };
 }

@@ -1,7 +1,7 @@
 /** Answers about the log of a tenant: its newest checkpoint, and proofs from its tiles. */
 import { openCheckpoint } from "../../integrity/merkle/note.ts";
-import { DamagedTree, proveConsistency, proveInclusion } from "../../integrity/merkle/tree.ts";
-import type { AuditLogState, AuditProof } from "../../protocol/audit-log.ts";
+import { proveConsistency, proveInclusion } from "../../integrity/merkle/tree.ts";
+import { type AuditLogState, type AuditProof, logOrigin } from "../../protocol/audit-log.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import type { Reader } from "../../store/store.ts";
@@ -10,7 +10,7 @@ import { tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import { listSigningKeys } from "../signing/key-record.ts";
 import { readLogDelay } from "./log-delay.ts";
-import { damagedLog, lastPlaced, logOrigin, readLog, readPlace, tilesOf } from "./log-records.ts";
+import { fromTree, lastPlaced, readLog, readPlace, tilesOf } from "./log-records.ts";
 
 /** About the time between two steps of the log. */
 const RETRY_AFTER_MS = 2_000;
@@ -53,13 +53,7 @@ async function readState(
   if (since === undefined) return log;
   if (since > size) return { ...log, consistency: null };
   const proof = proveConsistency(tilesOf(reader, tenantKeys(tenant)), since, size);
-  return { ...log, consistency: (await proved(tenant, proof)).map(base64) };
-}
-
-async function proved(tenant: string, proof: Promise<Uint8Array[]>): Promise<Uint8Array[]> {
-  return proof.catch((error: unknown) => {
-    throw error instanceof DamagedTree ? damagedLog(tenant, error) : error;
-  });
+  return { ...log, consistency: (await fromTree(tenant, proof)).map(base64) };
 }
 
 async function prove(
@@ -90,7 +84,7 @@ async function prove(
     throw new FleetError("CONFLICT", "the audit log is not signed with a registered key", {
       details: { ...details, setting: "FLEET_SIGNING_KEY" },
     });
-  const proof = await proved(tenant, proveInclusion(tilesOf(reader, keys), index, size));
+  const proof = await fromTree(tenant, proveInclusion(tilesOf(reader, keys), index, size));
   const entry = { tenant, task_id: task, seq, entry: textIn(value, tenant) };
   return { ...entry, index, proof: proof.map(base64), checkpoint: note, public_key: signed.publicKey };
 }

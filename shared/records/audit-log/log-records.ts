@@ -4,7 +4,7 @@
  */
 
 import { EMPTY_ROOT } from "../../integrity/merkle/hashes.ts";
-import type { TilePlace, TileSource } from "../../integrity/merkle/tree.ts";
+import { DamagedTree, type TilePlace, type TileSource } from "../../integrity/merkle/tree.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decode, decodeChecked, encode, encodeChecked, UnreadableValue } from "../kv/codec.ts";
@@ -21,9 +21,6 @@ export interface AuditLog {
 }
 
 const EMPTY: AuditLog = { size: 0, root: EMPTY_ROOT, note: null, at: null };
-
-/** The name of the log in its checkpoints. */
-export const logOrigin = (tenant: string): string => `fleet/audit/${tenant}`;
 
 /** Throws CORRUPT for a damaged record, and for a lost one: a new log would contradict its earlier checkpoints. */
 export async function readLog(reader: Reader, tenant: string): Promise<AuditLog> {
@@ -46,6 +43,15 @@ export function writeLog(tx: Tx, tenant: string, log: AuditLog): void {
 
 export function damagedLog(tenant: string, cause?: unknown): FleetError {
   return new FleetError("CORRUPT", "the audit log is damaged", { details: { tenant }, cause });
+}
+
+/** What is computed from the tiles of a tenant. Throws CORRUPT when one of them is damaged. */
+export async function fromTree<T>(tenant: string, computed: Promise<T>): Promise<T> {
+  try {
+    return await computed;
+  } catch (error) {
+    throw error instanceof DamagedTree ? damagedLog(tenant, error) : error;
+  }
 }
 
 /** Whether the failure is of one tenant's records, so that the logs of the others can continue. */
