@@ -1,10 +1,10 @@
 /** The work of one agent through its tools: the task that it owns, under one fence, with heartbeats while it owns it. */
 import { continuationPrompt } from "../../shared/prompts/continuation.ts";
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
+import type { CorruptCheckpoint } from "../../shared/protocol/checkpoint-pages.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import { prefixedCheckpointId } from "../../shared/protocol/ids.ts";
 import type { McpToolCall } from "../../shared/protocol/mcp-tools.ts";
-import type { CorruptCheckpoint } from "../../shared/protocol/queries.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import {
   type CheckpointTool,

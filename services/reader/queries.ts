@@ -8,21 +8,15 @@ import type {
   ServiceRequest,
 } from "../../shared/bus/request/endpoint.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
+import type { MISSION_QUERY_OPS, QUEUE_OPS } from "../../shared/protocol/operations.ts";
+import { type AnsweredOp, isAnsweredOp, QUERY_OPS, type QueryOp } from "../../shared/protocol/operations.ts";
 import {
   type FleetStatus,
   QUERY_SCHEMAS,
   type QueryParams,
   type QueryResults,
 } from "../../shared/protocol/queries.ts";
-import type { MISSION_QUERY_OPS, QUEUE_OPS } from "../../shared/protocol/subjects.ts";
-import {
-  type AnsweredOp,
-  isAnsweredOp,
-  parseQuerySubject,
-  QUERY_OPS,
-  type QueryAddress,
-  type QueryOp,
-} from "../../shared/protocol/subjects.ts";
+import { parseQuerySubject, type QueryAddress } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import { recordAccess } from "./access-acts.ts";

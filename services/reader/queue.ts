@@ -14,6 +14,7 @@ import {
 } from "../../shared/protocol/dead-letter.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
+import { isQueuedOp, type QueuedOp } from "../../shared/protocol/operations.ts";
 import type { QueryParams } from "../../shared/protocol/queries.ts";
 import type {
   DeadLetter,
@@ -22,14 +23,7 @@ import type {
   QueueStatus,
   RetriedLetter,
 } from "../../shared/protocol/queue-queries.ts";
-import {
-  HEADERS,
-  isQueuedOp,
-  parseQueuedSubject,
-  type QueuedOp,
-  STREAMS,
-  SUBJECTS,
-} from "../../shared/protocol/subjects.ts";
+import { HEADERS, parseQueuedSubject, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { TenantAct } from "../../shared/protocol/tenant-audit.ts";
 import type { ReportedAct } from "../../shared/records/audit/tenant-acts.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";

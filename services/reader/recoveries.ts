@@ -5,7 +5,8 @@
 
 import { nextAgentType, type Route } from "../../shared/lifecycle/routing.ts";
 import { policyOf } from "../../shared/protocol/policy.ts";
-import type { QueryParams, RecoveryPage, RecoveryPreview } from "../../shared/protocol/queries.ts";
+import type { QueryParams } from "../../shared/protocol/queries.ts";
+import type { RecoveryPage, RecoveryPreview } from "../../shared/protocol/recovery-queries.ts";
 import type { Task } from "../../shared/protocol/task.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import { type AgentRules, knownAgentTypes, requireAgentType } from "../../shared/service-host/policy-file.ts";

@@ -10,14 +10,9 @@ import type { CommandAnswer } from "../../shared/protocol/answers.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import { commandIdSchema } from "../../shared/protocol/ids.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
+import { isQueuedOp, QUEUED_OPS } from "../../shared/protocol/operations.ts";
 import { requireProtocol } from "../../shared/protocol/protocol-version.ts";
-import {
-  HEADERS,
-  isInboxOf,
-  isQueuedOp,
-  parseQueuedSubject,
-  QUEUED_OPS,
-} from "../../shared/protocol/subjects.ts";
+import { HEADERS, isInboxOf, parseQueuedSubject } from "../../shared/protocol/subjects.ts";
 import { asFleetError } from "../../shared/records/kv/store-errors.ts";
 import { BreakerOpen } from "../../shared/runtime/breaker.ts";
 import { withSpan } from "../../shared/runtime/observability/tracing.ts";

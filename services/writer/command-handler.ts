@@ -17,7 +17,8 @@ import type { ServiceAnswer, ServiceRequest } from "../../shared/bus/request/end
 import type { CommandAnswer } from "../../shared/protocol/answers.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
-import { isQueuedOp, parseCommandSubject } from "../../shared/protocol/subjects.ts";
+import { isQueuedOp } from "../../shared/protocol/operations.ts";
+import { parseCommandSubject } from "../../shared/protocol/subjects.ts";
 import { isStoreAway } from "../../shared/records/kv/store-errors.ts";
 import { BreakerOpen } from "../../shared/runtime/breaker.ts";
 import { requireSpace } from "../../shared/service-host/disk-full.ts";

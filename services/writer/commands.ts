@@ -9,9 +9,10 @@ import type { CommandAnswer, CommittedAnswer } from "../../shared/protocol/answe
 import { type Actor, COMMAND_SCHEMAS, type CommandBody } from "../../shared/protocol/commands.ts";
 import { invalid } from "../../shared/protocol/errors.ts";
 import type { MissionOp, ResumptionAnswer } from "../../shared/protocol/mission-commands.ts";
+import { COMMAND_OPS, type CommandOp } from "../../shared/protocol/operations.ts";
 import { type Policies, refusesSecrets } from "../../shared/protocol/policy.ts";
 import { type RedactionCounts, ruleLabel } from "../../shared/protocol/redaction-report.ts";
-import { COMMAND_OPS, type CommandAddress, type CommandOp } from "../../shared/protocol/subjects.ts";
+import type { CommandAddress } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
 import { checkNewCheckpoint } from "../../shared/records/checkpoint/create.ts";
 import { checkPatch } from "../../shared/records/checkpoint/update.ts";

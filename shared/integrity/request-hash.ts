@@ -4,7 +4,8 @@
  */
 import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import { type CommandAddress, type CommandOp, SUBJECTS } from "../protocol/subjects.ts";
+import type { CommandOp } from "../protocol/operations.ts";
+import { type CommandAddress, SUBJECTS } from "../protocol/subjects.ts";
 
 /**
  * SHA-256 of the bytes and CRC-32 of the subject, in hex. The subject is that of a direct command, also for

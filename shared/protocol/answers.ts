@@ -7,9 +7,9 @@ import { HANDOFF_STATES } from "./handoff-states.ts";
 import type { MissionAnswer, MissionCheckpointAnswer, ResumptionAnswer } from "./mission-commands.ts";
 import type { LockAnswer } from "./mission-locks.ts";
 import type { MailboxAnswer, MessageAnswer } from "./mission-messages.ts";
+import type { CommandOp } from "./operations.ts";
 import { RECOVERY_STATES } from "./recovery-states.ts";
 import { redactedSchema } from "./redaction-report.ts";
-import type { CommandOp } from "./subjects.ts";
 
 export const errorBodySchema = z.looseObject({
   code: z.enum(ERROR_CODES),

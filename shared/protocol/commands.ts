@@ -10,10 +10,10 @@ import { checkpointIdSchema, commandIdSchema, digestSchema, principalSchema, tok
 import { LIMITS } from "./limits.ts";
 import { MISSION_COMMAND_SCHEMAS } from "./mission-commands.ts";
 import { missionRecordSchema } from "./mission-record.ts";
+import type { CommandOp } from "./operations.ts";
 import { recoverFields } from "./recovery-record.ts";
 import { redactionsSchema } from "./redaction-report.ts";
 import { pruneFields, REMOVAL_REASONS, retentionSchema } from "./retention.ts";
-import type { CommandOp } from "./subjects.ts";
 
 /**
  * The agent promises to send heartbeats from now on, and loses the task when it is silent, even if no

@@ -6,6 +6,10 @@
  */
 import { DIAGNOSIS_LIMITS } from "./diagnosis-limits.ts";
 import { MISSION_LIMITS } from "./mission-limits.ts";
+import { OFFER_LIMITS } from "./offer-limits.ts";
+import { SEARCH_LIMITS } from "./search-limits.ts";
+import { SESSION_LIMITS } from "./session-limits.ts";
+import { WORKSPACE_LIMITS } from "./workspace-limits.ts";
 
 export const LIMITS = {
   /** Canonical bytes of one checkpoint. Larger artifacts are referenced, not embedded. */
@@ -54,18 +58,7 @@ export const LIMITS = {
   prunable_limit_default: 100,
   /** The bytes of checkpoints that one preview of a prune opens. */
   prunable_read_bytes_max: 4_000_000,
-  history_limit_max: 1_000,
-  history_limit_default: 20,
-  search_limit_max: 100,
-  search_limit_default: 20,
-  /** Rows of an index that one search request may walk before it answers with a cursor. */
-  search_scan_rows_max: 4_000,
-  /** Checkpoints, and their bytes, that one search request may open to see whether they match. */
-  search_open_count_max: 500,
-  search_open_bytes_max: 16_000_000,
-  search_text_chars_max: 200,
-  /** The wait of a search for the index to reach a given position. */
-  search_wait_ms_max: 1_500,
+  ...SEARCH_LIMITS,
   /** The fence of an imported task; no fleet reaches it, and the fences after it are still exact. */
   origin_fence_max: 1_000_000_000_000,
   /** One line of an export file. */
@@ -177,28 +170,7 @@ export const LIMITS = {
   chain_bytes_max: 16_000_000,
   /** A continuation prompt in the JSON of its offer. */
   prompt_bytes_max: 40_000,
-  /** An offer in the outbox, where it is one value of the store. */
-  offer_bytes_max: 60_000,
-  offer_attempt_count_max: 100,
-  /** The silence of a client that received an offer, after which another client receives it. */
-  offer_ack_wait_ms: 10_000,
-  /** Offers of one agent type that all its clients together may hold unacknowledged. */
-  offers_pending_count_max: 1_000,
-  /**
-   * Open requests for offers of one agent type, of all its clients together. The bus refuses further ones
-   * with status 409.
-   */
-  offers_waiting_count_max: 4_096,
-  /** The wait of one request for an offer. A client asks again when it is over. */
-  offer_wait_ms_min: 100,
-  offer_wait_ms_max: 30_000,
-  offer_wait_ms_default: 15_000,
-  /** The pause before an offer that a client left is delivered again. */
-  offer_pause_ms_max: 3_600_000,
-  /** The token of a delivery: two names of 64 characters and five numbers of 20 digits. */
-  offer_delivery_chars_max: 300,
-  /** The age at which the unused consumer of an agent type is removed. A new one begins with the oldest offer. */
-  offer_consumer_kept_ms: 86_400_000,
+  ...OFFER_LIMITS,
   /** The longest time that a policy may contain. */
   policy_ms_max: 7 * 86_400_000,
   /** The shortest pause before a probe of a blocked task. Probes repeat without end. */
@@ -216,16 +188,7 @@ export const LIMITS = {
    * with their square.
    */
   prompt_line_chars_max: 240,
-  /** The contents of one workspace snapshot, and the time for one answer of git. */
-  workspace_dirty_count_max: 500,
-  workspace_files_count_max: 200,
-  /** Of a path in JSON. Longer ones are left out, so that the names in a repository cannot fill a checkpoint. */
-  workspace_path_bytes_max: 500,
-  workspace_file_bytes_max: 8_000_000,
-  workspace_hashed_bytes_max: 64_000_000,
-  workspace_git_bytes_max: 4_000_000,
-  workspace_git_ms_max: 5_000,
-  workspace_findings_count_max: 200,
+  ...WORKSPACE_LIMITS,
   /** The time for which a silent agent is remembered, and the number of remembered agents. */
   agent_remembered_ms: 10 * 60_000,
   agents_remembered_count_max: 20_000,
@@ -237,16 +200,7 @@ export const LIMITS = {
   turn_min_ms: 30_000,
   /** The time between the restart of an agent and the checkpoint message (seed 001, invariant 6). */
   restart_injection_ms: 5_000,
-  /** The record of a session, which must fit into one value of the store. */
-  session_text_chars_max: 240,
-  session_prompt_chars_max: 1_000,
-  session_files_count_max: 40,
-  session_commands_count_max: 20,
-  session_recent_count_max: 32,
-  /** The sessions of one agent. Agents of hooks have one each. */
-  session_count_max: 100,
-  /** A session without an event for this time is forgotten. */
-  session_kept_ms: 30 * 86_400_000,
+  ...SESSION_LIMITS,
   /** The age at which the stream drops alerts. */
   alerts_kept_ms: 30 * 86_400_000,
   /** One alert. No service of the fleet writes a larger one. */

@@ -11,8 +11,8 @@ import {
   QUERY_OPS,
   QUEUED_OPS,
   type QueryOp,
-  STREAMS,
-} from "./subjects.ts";
+} from "./operations.ts";
+import { STREAMS } from "./subjects.ts";
 
 /** The roles of people and programs outside the fleet. */
 export const CLIENT_ROLES = ["agent", "orchestrator", "operator", "observer", "runner"] as const;

@@ -13,8 +13,8 @@ import {
 import { ARTIFACT_QUERY_SCHEMAS, type ArtifactQueryResults } from "./artifacts.ts";
 import { AUDIT_LOG_QUERY_SCHEMAS, type AuditLogQueryResults } from "./audit-log.ts";
 import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from "./checkpoint.ts";
+import type { CheckpointPage, CorruptCheckpoint, LatestResult, SearchResult } from "./checkpoint-pages.ts";
 import type { Diagnosis } from "./diagnosis.ts";
-import type { ErrorBody } from "./errors.ts";
 import { type EventsPage, eventsQuerySchema } from "./event-queries.ts";
 import type { DiskStatus, StreamFinding } from "./fleet-health.ts";
 import type { Handoff } from "./handoff-record.ts";
@@ -23,6 +23,7 @@ import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { MISSION_QUERY_SCHEMAS, type MissionQueryResults } from "./mission-queries.ts";
 import { offerNextQuerySchema, offerSettleQuerySchema, type SettledOffer } from "./offer-queries.ts";
+import type { QueryOp } from "./operations.ts";
 import { pageLimit } from "./page-limit.ts";
 import {
   type DeadLetterPage,
@@ -32,8 +33,12 @@ import {
   type QueueStatus,
   type RetriedLetter,
 } from "./queue-queries.ts";
-import { type PointFailure, RECOVERING_STATES } from "./recovery-states.ts";
-import type { RemovedCheckpoint } from "./retention.ts";
+import {
+  type RecoveryPage,
+  type RecoveryPreview,
+  recoveriesQuerySchema,
+  recoveryPointQuerySchema,
+} from "./recovery-queries.ts";
 import { type PrunablePage, prunableQuerySchema } from "./retention-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "./scrub.ts";
 import {
@@ -44,7 +49,6 @@ import {
   type RotatedKeys,
   type SigningKeyList,
 } from "./signing-keys.ts";
-import type { QueryOp } from "./subjects.ts";
 import { type ListedTask, TASK_STATES, type Task } from "./task.ts";
 import type { AuditRecord, TenantAuditPage } from "./tenant-audit.ts";
 import { type TurnResult, turnEventQuerySchema } from "./turns.ts";
@@ -144,34 +148,6 @@ export const handoffsQuerySchema = z.looseObject({
   cursor,
 });
 
-/**
- * The recovery point of a task: its newest sound checkpoint. `before`: the newest sound one that is older
- * than this, if there is one. `checkpoint_id`: this one, if it is sound. `to_agent_type`: the agent type that
- * it would be offered to.
- */
-export const recoveryPointQuerySchema = z
-  .looseObject({
-    task_id: tokenSchema,
-    before: checkpointIdSchema.optional(),
-    checkpoint_id: checkpointIdSchema.optional(),
-    to_agent_type: tokenSchema.optional(),
-    /** Preview a recovery that takes the task from a living agent. */
-    force: z.boolean().default(false),
-  })
-  .refine(({ before, checkpoint_id }) => before === undefined || checkpoint_id === undefined, {
-    path: ["before"],
-    error: "either before or checkpoint_id",
-  });
-
-/** Ordered by task id. */
-export const recoveriesQuerySchema = z.looseObject({
-  state: z.enum(RECOVERING_STATES, { error: `one of ${RECOVERING_STATES.join(", ")}` }).optional(),
-  /** The type of the agent that failed, or else of the one that wrote last. */
-  agent_type: tokenSchema.optional(),
-  limit: pageLimit(LIMITS.recoveries_limit_max, LIMITS.recoveries_limit_default),
-  cursor,
-});
-
 /** The findings of the tenant, ordered by task. */
 export const scrubFindingsQuerySchema = z.looseObject({
   limit: pageLimit(LIMITS.scrub_findings_limit_max, LIMITS.scrub_findings_limit_default),
@@ -226,41 +202,6 @@ export const QUERY_SCHEMAS = {
 export type QueryInput<Op extends QueryOp> = z.input<(typeof QUERY_SCHEMAS)[Op]>;
 export type QueryParams<Op extends QueryOp> = z.output<(typeof QUERY_SCHEMAS)[Op]>;
 
-/** A corrupt checkpoint. It is named, but never returned. */
-export interface CorruptCheckpoint {
-  /** null: the record that names it is lost. */
-  readonly checkpoint_id: string | null;
-  readonly version: number | null;
-  readonly reason: string;
-}
-
-export interface LatestResult {
-  readonly checkpoint: Checkpoint | null;
-  /** Newer checkpoints that were skipped because they are corrupt. Empty if the newest is sound. */
-  readonly passed_over: readonly CorruptCheckpoint[];
-  /** All checkpoints were removed, of which this is the newest. */
-  readonly removed?: RemovedCheckpoint;
-  /** Versions that the store had lost, or held corrupt, and that were restored from the file mirror for this answer. */
-  readonly restored?: readonly CorruptCheckpoint[];
-}
-
-export interface CheckpointPage {
-  readonly checkpoints: readonly Checkpoint[];
-  /** Corrupt checkpoints that belong on this page. */
-  readonly corrupt: readonly CorruptCheckpoint[];
-  /** In a history: what is left of the removed checkpoints that belong on this page. */
-  readonly removed?: readonly RemovedCheckpoint[];
-  /** Absent on the last page. */
-  readonly cursor?: string;
-}
-
-export interface SearchResult extends CheckpointPage {
-  /** The commit position up to which the index is complete. */
-  readonly indexed_through: string;
-  /** True while the index is being rebuilt: every result is correct, but some may be missing. */
-  readonly rebuilding: boolean;
-}
-
 export interface TaskPage {
   readonly tasks: readonly ListedTask[];
   /** Names of listed tasks whose heads are damaged. */
@@ -281,50 +222,6 @@ export interface HandoffPage {
   readonly handoffs: readonly Handoff[];
   /** Ids of listed handoffs whose records cannot be read, or do not belong to their place. */
   readonly corrupt: readonly string[];
-  /** Absent on the last page. An earlier page may be shorter than `limit`, or empty. */
-  readonly cursor?: string;
-}
-
-/** The recovery point that a recovery would find now. */
-export interface FoundPoint {
-  readonly checkpoint: Checkpoint | null;
-  /** The reason why there is no recovery point. null: there is one. */
-  readonly reason: PointFailure | null;
-  readonly details: string | null;
-  /** Newer checkpoints that were skipped because they are corrupt. They are quarantined. */
-  readonly passed_over: readonly CorruptCheckpoint[];
-  /** Versions that the store had lost, or held corrupt, and that were restored from the file mirror for this answer. */
-  readonly restored?: readonly CorruptCheckpoint[];
-  /** The owner that would lose the task. null: it has none. */
-  readonly owner: {
-    readonly agent_id: string;
-    readonly fence: number;
-    /**
-     * The time until which its heartbeats and writes count as life. A recovery before needs `force`. null:
-     * that time is over.
-     */
-    readonly alive_until: string | null;
-  } | null;
-  /** Why a recovery would be refused now. null: it would not. */
-  readonly refused: Pick<ErrorBody, "code" | "message" | "details"> | null;
-}
-
-/** The result of a recovery that would run now. */
-export interface RecoveryPreview extends FoundPoint {
-  /** null: there is no recovery point. */
-  readonly offer: {
-    readonly agent_type: string;
-    /** True if there may be agents of that type. Otherwise the task would be blocked. */
-    readonly is_known: boolean;
-    /** The number of offers before the task is blocked, and the time for each. */
-    readonly max_attempts: number;
-    readonly deadline_ms: number;
-  } | null;
-}
-
-export interface RecoveryPage {
-  /** Tasks whose recovery is not `idle`. */
-  readonly tasks: readonly Task[];
   /** Absent on the last page. An earlier page may be shorter than `limit`, or empty. */
   readonly cursor?: string;
 }

@@ -6,7 +6,8 @@
 import { decide } from "../lifecycle/decide.ts";
 import type { RecoveryPoint } from "../lifecycle/recovery.ts";
 import { recoveryPhase } from "../lifecycle/routing.ts";
-import type { FoundPoint, QueryParams } from "../protocol/queries.ts";
+import type { QueryParams } from "../protocol/queries.ts";
+import type { FoundPoint } from "../protocol/recovery-queries.ts";
 import type { PointFailure, RecoveryState } from "../protocol/recovery-states.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";

@@ -13,6 +13,7 @@ import type {
   RetentionAnswer,
 } from "../protocol/answers.ts";
 import type { Checkpoint } from "../protocol/checkpoint.ts";
+import type { CheckpointPage, CorruptCheckpoint, SearchResult } from "../protocol/checkpoint-pages.ts";
 import type {
   AcknowledgeCommand,
   CancelHandoffCommand,
@@ -36,16 +37,7 @@ import { FleetError } from "../protocol/errors.ts";
 import type { Handoff } from "../protocol/handoff-record.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { DEFAULT_POLICIES, type Policies } from "../protocol/policy.ts";
-import type {
-  AuditPage,
-  CheckpointPage,
-  CorruptCheckpoint,
-  HandoffPage,
-  IndexStatus,
-  QueryParams,
-  QueryResults,
-  SearchResult,
-} from "../protocol/queries.ts";
+import type { AuditPage, HandoffPage, IndexStatus, QueryParams, QueryResults } from "../protocol/queries.ts";
 import type { PrunablePage } from "../protocol/retention-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "../protocol/scrub.ts";
 import type { Task } from "../protocol/task.ts";

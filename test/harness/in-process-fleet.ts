@@ -8,14 +8,9 @@ import { connectBus } from "../../shared/bus/connection.ts";
 import { fleetStreams } from "../../shared/bus/streams/streams.ts";
 import { createChainVerifier } from "../../shared/integrity/chain.ts";
 import { type Letter, readDeadLetter } from "../../shared/protocol/dead-letter.ts";
+import type { CommandOp, QueryOp, QueuedOp } from "../../shared/protocol/operations.ts";
 import { DEFAULT_POLICIES, type Policies } from "../../shared/protocol/policy.ts";
-import {
-  type CommandOp,
-  type QueryOp,
-  type QueuedOp,
-  STREAMS,
-  SUBJECTS,
-} from "../../shared/protocol/subjects.ts";
+import { STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { createLeaderLeases } from "../../shared/records/leader/leader-lease.ts";
 import { systemClock } from "../../shared/runtime/clock.ts";
 import type { DiskSpace } from "../../shared/runtime/disk-space.ts";

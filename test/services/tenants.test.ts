@@ -2,15 +2,8 @@
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { alertOf } from "../../shared/protocol/alerts.ts";
-import {
-  type AnsweredOp,
-  isAnsweredOp,
-  offerConsumer,
-  QUERY_OPS,
-  type QueryOp,
-  STREAMS,
-  SUBJECTS,
-} from "../../shared/protocol/subjects.ts";
+import { type AnsweredOp, isAnsweredOp, QUERY_OPS, type QueryOp } from "../../shared/protocol/operations.ts";
+import { offerConsumer, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { keepFindings } from "../../shared/records/scrub/findings.ts";
 import { type InProcessFleet, openInProcessFleet } from "../harness/in-process-fleet.ts";
 import { input } from "../harness/records/records.ts";

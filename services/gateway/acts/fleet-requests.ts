@@ -1,7 +1,8 @@
 /** The requests of a caller to the fleet, over its own connection, with the names of the wire. */
 import { FleetError } from "../../../shared/protocol/errors.ts";
+import type { AnsweredOp, CommandOp } from "../../../shared/protocol/operations.ts";
 import type { QueryResults } from "../../../shared/protocol/queries.ts";
-import { type AnsweredOp, type CommandOp, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
 import { requestOfAgent } from "../../../shared/sdk/client/agent-request.ts";
 import type { Redaction } from "../../../shared/sdk/redaction/redaction.ts";

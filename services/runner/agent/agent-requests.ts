@@ -5,7 +5,8 @@
 import type { Bus, Outgoing } from "../../../shared/bus/bus.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
-import { type AgentRequestOp, answersCaller, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import type { AgentRequestOp } from "../../../shared/protocol/operations.ts";
+import { answersCaller, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import { withSpan } from "../../../shared/runtime/observability/tracing.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";

@@ -9,17 +9,14 @@ import { EVENT_TYPES } from "../events.ts";
 import { LIMITS } from "../limits.ts";
 import {
   COMMAND_OPS,
-  CONTENT_TYPES,
   type CommandOp,
   isAnsweredOp,
   isQueuedOp,
   QUERY_OPS,
   QUEUED_OPS,
-  QUEUES,
   type QueuedOp,
-  STREAMS,
-  SUBJECTS,
-} from "../subjects.ts";
+} from "../operations.ts";
+import { CONTENT_TYPES, QUEUES, STREAMS, SUBJECTS } from "../subjects.ts";
 import { HEADER_SCHEMAS } from "./header-schemas.ts";
 import { SCHEMA_FILES } from "./schemas.ts";
 import { STREAM_FACTS } from "./stream-facts.ts";

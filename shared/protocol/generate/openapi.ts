@@ -1,6 +1,7 @@
 /** The HTTP API of the gateway as an OpenAPI 3.1 document, from the table of its operations and the schemas of the protocol. */
 import { z } from "zod";
 import { LIMITS } from "../limits.ts";
+import type { CommandOp } from "../operations.ts";
 import {
   CREATE_MEMBERS,
   callerSchema,
@@ -14,7 +15,6 @@ import { createMissionCheckpointSchema, missionCheckpointPageSchema } from "../r
 import { isVersioned, pathParameters, REST_BASE, REST_TAGS, type RestRoute } from "../rest/route.ts";
 import { REST_ROUTES } from "../rest/routes.ts";
 import { scopeOf } from "../rest/scopes.ts";
-import type { CommandOp } from "../subjects.ts";
 import { PROBLEM, problem, problems, statuses } from "./openapi-problems.ts";
 import { type JsonSchema, jsonSchemas, SCHEMA_FILES } from "./schemas.ts";
 

@@ -23,6 +23,7 @@ import {
   sortiePageSchema,
 } from "../mission-queries.ts";
 import { settledOfferSchema } from "../offer-queries.ts";
+import type { AnsweredOp } from "../operations.ts";
 import type { QueryResults } from "../queries.ts";
 import { POINT_FAILURES } from "../recovery-states.ts";
 import { removedSchema } from "../retention.ts";
@@ -34,7 +35,6 @@ import {
   rotatedKeysSchema,
   signingKeyListSchema,
 } from "../signing-keys.ts";
-import type { AnsweredOp } from "../subjects.ts";
 import { listedTaskSchema, taskSchema } from "../task.ts";
 import { turnResultSchema } from "../turns.ts";
 

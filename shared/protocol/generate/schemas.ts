@@ -33,9 +33,9 @@ import {
 import { lockAnswerSchema } from "../mission-locks.ts";
 import { mailboxAnswerSchema, messageAnswerSchema } from "../mission-messages.ts";
 import { offerSchema } from "../offer.ts";
+import { type AnsweredOp, COMMAND_OPS, isAnsweredOp, QUERY_OPS } from "../operations.ts";
 import { QUERY_SCHEMAS } from "../queries.ts";
 import { RETENTION_PATTERN, retentionSchema } from "../retention.ts";
-import { type AnsweredOp, COMMAND_OPS, isAnsweredOp, QUERY_OPS } from "../subjects.ts";
 import { RESULT_SCHEMAS } from "./results.ts";
 import { settingsSchemas } from "./settings-files.ts";
 

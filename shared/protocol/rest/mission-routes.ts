@@ -1,5 +1,5 @@
 /** The operations on missions. */
-import type { CommandOp } from "../subjects.ts";
+import type { CommandOp } from "../operations.ts";
 import { changeRoute, type RestAct, type RestRoute, readRoute } from "./route.ts";
 
 const ofMission = (op: CommandOp): RestAct => ({ kind: "command", op, taskOf: "mission_id" });

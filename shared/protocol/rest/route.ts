@@ -1,5 +1,5 @@
 /** One operation of the HTTP API, as the tables of its operations describe it. */
-import type { AgentRequestOp, AnsweredOp, CommandOp } from "../subjects.ts";
+import type { AgentRequestOp, AnsweredOp, CommandOp } from "../operations.ts";
 
 /** The path below which all operations are. */
 export const REST_BASE = "/api/v1";

@@ -2,7 +2,7 @@
  * The HTTP API of the gateway: one table of its operations, from which its routes, its requests on the bus and
  * `openapi.json` follow. Names of members are those of the commands and queries.
  */
-import type { AnsweredOp, CommandOp } from "../subjects.ts";
+import type { AnsweredOp, CommandOp } from "../operations.ts";
 import { ARTIFACTS } from "./artifact-routes.ts";
 import { MISSIONS } from "./mission-routes.ts";
 import { changeRoute, type RestAct, type RestRoute, readRoute } from "./route.ts";

@@ -4,8 +4,8 @@
  * parents. The pass is bounded: ancestors beyond the limit are verified when they are read.
  */
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 import type { Reader } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { findInTask, findMany } from "./lookup.ts";

@@ -4,10 +4,10 @@
  */
 import { CorruptBytes, open, type Sealed, verified } from "../../integrity/seal.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { migrate } from "../../protocol/migrations.ts";
-import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 import type { RemovedCheckpoint } from "../../protocol/retention.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { compressed, decode, decompressed, encode, UnreadableValue } from "../kv/codec.ts";

@@ -6,9 +6,10 @@
 
 import type { TaskRecord } from "../../lifecycle/task.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import type { CheckpointPage, CorruptCheckpoint, LatestResult } from "../../protocol/checkpoint-pages.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import type { CheckpointPage, CorruptCheckpoint, LatestResult, QueryParams } from "../../protocol/queries.ts";
+import type { QueryParams } from "../../protocol/queries.ts";
 import type { RemovedCheckpoint } from "../../protocol/retention.ts";
 import type { Bytes, Reader } from "../../store/store.ts";
 import { isQuarantined } from "../corruption/quarantine.ts";

@@ -3,7 +3,7 @@
  * The mark keeps it from being served even if its bytes verify later. Only a restoration from a copy lifts it.
  */
 import { annotate } from "../../lifecycle/decision.ts";
-import type { CorruptCheckpoint } from "../../protocol/queries.ts";
+import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";

@@ -2,9 +2,10 @@
  * Findings of corrupt checkpoints: each is restored from a copy, or else marked, audited and announced once, for any number of readers that
  * meet it.
  */
+
+import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { idTime } from "../../protocol/ids.ts";
-import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import { type Finding, quarantine } from "./quarantine.ts";
 import { type CheckpointCopies, type Restored, restore } from "./restore.ts";

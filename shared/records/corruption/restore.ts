@@ -4,7 +4,7 @@
  */
 import type { Sealed } from "../../integrity/seal.ts";
 import { annotate } from "../../lifecycle/decision.ts";
-import type { CorruptCheckpoint } from "../../protocol/queries.ts";
+import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
 import type { Tx } from "../../store/store.ts";
 import { openRow, writeRow } from "../checkpoint/body.ts";
 import { placeOf } from "../checkpoint/lookup.ts";

@@ -2,8 +2,10 @@
  * Reads of checkpoints. What a read finds corrupt is restored, and then read again, or quarantined, so that it is never returned and never skipped in
  * silence (guarantee 7).
  */
+
+import type { CheckpointPage } from "../../protocol/checkpoint-pages.ts";
 import { FleetError } from "../../protocol/errors.ts";
-import type { CheckpointPage, QueryInput, QueryParams, QueryResults } from "../../protocol/queries.ts";
+import type { QueryInput, QueryParams, QueryResults } from "../../protocol/queries.ts";
 import {
   corruptInLatest,
   findVersion,

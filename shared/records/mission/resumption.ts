@@ -9,11 +9,12 @@ import { recoveryContextOf, specialistContext } from "../../lifecycle/mission/re
 import { type Restoration, restorationOf } from "../../lifecycle/mission/restoration.ts";
 import type { SortieRecord } from "../../lifecycle/mission/sortie.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { type MissionSnapshot, missionSnapshotSchema, type RecoveryContext } from "../../protocol/mission.ts";
 import type { MissionResumeCommand } from "../../protocol/mission-commands.ts";
 import type { ResumePreview } from "../../protocol/mission-queries.ts";
-import type { CorruptCheckpoint, QueryParams } from "../../protocol/queries.ts";
+import type { QueryParams } from "../../protocol/queries.ts";
 import type { Reader, Tx } from "../../store/store.ts";
 import { findMany, placeOf, readTask } from "../checkpoint/lookup.ts";
 import { readOrder } from "../checkpoint/order.ts";

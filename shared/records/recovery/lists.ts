@@ -3,7 +3,8 @@
 import { hasRecovery, recoveryStateOf } from "../../lifecycle/task.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Policies } from "../../protocol/policy.ts";
-import type { QueryParams, RecoveryPage, RecoveryPreview } from "../../protocol/queries.ts";
+import type { QueryParams } from "../../protocol/queries.ts";
+import type { RecoveryPage, RecoveryPreview } from "../../protocol/recovery-queries.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { Reader } from "../../store/store.ts";
 import { readTask } from "../checkpoint/lookup.ts";

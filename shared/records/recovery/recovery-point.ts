@@ -5,7 +5,7 @@
  * of guessing: an operator must decide. Seed 000 §2.4.
  */
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
-import type { CorruptCheckpoint } from "../../protocol/queries.ts";
+import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
 import type { PointFailure } from "../../protocol/recovery-states.ts";
 import type { Reader } from "../../store/store.ts";
 import { verifyAncestry } from "../checkpoint/ancestry.ts";

@@ -3,8 +3,8 @@
  * findings.
  */
 import { setImmediate } from "node:timers/promises";
+import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 import type { ScrubFinding, ScrubTally } from "../../protocol/scrub.ts";
 import { type Bytes, type KeyValue, type Reader, STORE_LIMITS } from "../../store/store.ts";
 import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";

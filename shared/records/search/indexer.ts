@@ -8,9 +8,9 @@
  * a removed checkpoint are cleared when the feed names its removal.
  */
 import { setImmediate } from "node:timers/promises";
+import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
 import { groupBy } from "../../protocol/group-by.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 import { type Reader, STORE_LIMITS, type Store, type Tx } from "../../store/store.ts";
 import { readVersions, type VersionFound } from "../checkpoint/versions.ts";
 import { tenantKeys } from "../kv/keyspace.ts";

@@ -8,8 +8,9 @@
  * of a page does not depend on the size of the store.
  */
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import type { CorruptCheckpoint, SearchResult } from "../../protocol/checkpoint-pages.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import type { CorruptCheckpoint, QueryParams, SearchResult } from "../../protocol/queries.ts";
+import type { QueryParams } from "../../protocol/queries.ts";
 import type { Reader } from "../../store/store.ts";
 import type { Found } from "../checkpoint/body.ts";
 import { findInTask } from "../checkpoint/lookup.ts";

@@ -18,23 +18,18 @@ import type {
 import { FleetError, invalid } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import type { MissionRecordPage } from "../../protocol/mission-queries.ts";
-import type {
-  FleetStatus,
-  IndexStatus,
-  QueryInput,
-  RecoveryPage,
-  RecoveryPreview,
-  TaskPage,
-} from "../../protocol/queries.ts";
+import type { AgentRequestOp } from "../../protocol/operations.ts";
+import type { FleetStatus, IndexStatus, QueryInput, TaskPage } from "../../protocol/queries.ts";
 import type {
   DeadLetterPage,
   DroppedLetter,
   QueueStatus,
   RetriedLetter,
 } from "../../protocol/queue-queries.ts";
+import type { RecoveryPage, RecoveryPreview } from "../../protocol/recovery-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "../../protocol/scrub.ts";
 import type { SigningKeyList, SigningKeyRecord } from "../../protocol/signing-keys.ts";
-import { type AgentRequestOp, SUBJECTS } from "../../protocol/subjects.ts";
+import { SUBJECTS } from "../../protocol/subjects.ts";
 import type { TenantAuditPage } from "../../protocol/tenant-audit.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { Stop } from "../../runtime/process/service.ts";

@@ -1,7 +1,8 @@
 /** A request to the runner of an agent. It is sent once: a repeated restart would stop the agent again. */
 import { BusError } from "../../bus/bus.ts";
 import { FleetError } from "../../protocol/errors.ts";
-import { type AgentRequestOp, SUBJECTS } from "../../protocol/subjects.ts";
+import type { AgentRequestOp } from "../../protocol/operations.ts";
+import { SUBJECTS } from "../../protocol/subjects.ts";
 import type { ClientConnection } from "../request/connection.ts";
 
 /** A restart waits for the end of the program. */

@@ -1,7 +1,7 @@
 /** Asks the owner of a task for a fresh checkpoint before the task is reassigned (seed 003). An owner that is gone costs no time. */
 import { BusError } from "../../bus/bus.ts";
+import type { LatestResult } from "../../protocol/checkpoint-pages.ts";
 import type { FleetEvent } from "../../protocol/events.ts";
-import type { LatestResult } from "../../protocol/queries.ts";
 import { SUBJECTS } from "../../protocol/subjects.ts";
 import type { Task } from "../../protocol/task.ts";
 import { createDeferred } from "../../runtime/deferred.ts";

@@ -5,20 +5,14 @@
 import { hash } from "node:crypto";
 import { encodeBody } from "../../integrity/wire.ts";
 import type { Checkpoint, FinalStatus } from "../../protocol/checkpoint.ts";
+import type { CheckpointPage, LatestResult, SearchResult } from "../../protocol/checkpoint-pages.ts";
 import { invalid } from "../../protocol/errors.ts";
 import type { FleetEvent } from "../../protocol/events.ts";
 import { type ExitReport, exitReportSchema } from "../../protocol/exit-report.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import type {
-  AuditPage,
-  CheckpointPage,
-  HandoffPage,
-  LatestResult,
-  QueryInput,
-  SearchResult,
-} from "../../protocol/queries.ts";
+import type { AuditPage, HandoffPage, QueryInput } from "../../protocol/queries.ts";
 import { CONTENT_TYPES, SUBJECTS } from "../../protocol/subjects.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { TurnResult } from "../../protocol/turns.ts";

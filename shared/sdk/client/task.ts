@@ -3,9 +3,9 @@ import { handoverSummary } from "../../prompts/handover-summary.ts";
 import type { AcknowledgedAnswer } from "../../protocol/answers.ts";
 import type { ArtifactReference } from "../../protocol/artifacts.ts";
 import type { Checkpoint, CheckpointInput, FinalStatus } from "../../protocol/checkpoint.ts";
+import type { CheckpointPage, LatestResult } from "../../protocol/checkpoint-pages.ts";
 import { invalid } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
-import type { CheckpointPage, LatestResult } from "../../protocol/queries.ts";
 import type { Task } from "../../protocol/task.ts";
 import {
   type ArtifactOptions,

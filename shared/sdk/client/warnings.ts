@@ -1,6 +1,7 @@
 /** Warnings: facts that are no error of the call, but that the caller should see. */
+
+import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
 import type { FleetError } from "../../protocol/errors.ts";
-import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 import type { RedactedPart } from "../../protocol/redaction-report.ts";
 
 export interface FleetWarning {

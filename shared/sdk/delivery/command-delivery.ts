@@ -11,14 +11,9 @@ import { COMMAND_SCHEMAS } from "../../protocol/commands.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
+import { type CommandOp, isQueuedOp, type QueuedOp } from "../../protocol/operations.ts";
 import type { RedactedPart } from "../../protocol/redaction-report.ts";
-import {
-  CONTENT_TYPES,
-  type CommandOp,
-  isQueuedOp,
-  type QueuedOp,
-  SUBJECTS,
-} from "../../protocol/subjects.ts";
+import { CONTENT_TYPES, SUBJECTS } from "../../protocol/subjects.ts";
 import { validate } from "../../protocol/validation.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import { currentTraceparent, withSpan } from "../../runtime/observability/tracing.ts";

@@ -6,8 +6,8 @@ import { type RedactedContent, redactContent } from "../../integrity/redaction/c
 import { KnownSecrets } from "../../integrity/redaction/known-secrets.ts";
 import { mapTexts } from "../../integrity/redaction/texts.ts";
 import { FleetError } from "../../protocol/errors.ts";
+import type { CommandOp } from "../../protocol/operations.ts";
 import { countsOf, type RedactedPart } from "../../protocol/redaction-report.ts";
-import type { CommandOp } from "../../protocol/subjects.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
 import { ConfigError, type Environment } from "../../runtime/settings/config.ts";
 import { knownSecrets, type RedactionMode, type RedactionSettings } from "./secret-settings.ts";

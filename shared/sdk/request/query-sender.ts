@@ -1,8 +1,9 @@
 /** Sends queries to the reader. */
 import { encodeBody } from "../../integrity/wire.ts";
 import { FleetError } from "../../protocol/errors.ts";
+import type { AnsweredOp } from "../../protocol/operations.ts";
 import type { QueryInput, QueryResults } from "../../protocol/queries.ts";
-import { type AnsweredOp, CONTENT_TYPES, SUBJECTS } from "../../protocol/subjects.ts";
+import { CONTENT_TYPES, SUBJECTS } from "../../protocol/subjects.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import { withSpan } from "../../runtime/observability/tracing.ts";
 import { type Camel, toSnake } from "../case-convert.ts";

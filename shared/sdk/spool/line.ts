@@ -8,8 +8,8 @@
 
 import { crc32 } from "node:zlib";
 import { isCheckpointId, isToken } from "../../protocol/ids.ts";
+import { QUEUED_OPS, type QueuedOp } from "../../protocol/operations.ts";
 import { isPrincipal } from "../../protocol/principal.ts";
-import { QUEUED_OPS, type QueuedOp } from "../../protocol/subjects.ts";
 
 /** A command in the spool, with its agent and the bytes that will be sent. */
 export interface SpooledCommand {

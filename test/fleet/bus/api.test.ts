@@ -6,7 +6,7 @@
 import { readFileSync } from "node:fs";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { COMMAND_OPS } from "../../../shared/protocol/subjects.ts";
+import { COMMAND_OPS } from "../../../shared/protocol/operations.ts";
 import { administratorAuthenticator } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 

@@ -7,7 +7,8 @@ import { createInterface, type Interface } from "node:readline";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { COMMAND_OPS, type CommandOp, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { COMMAND_OPS, type CommandOp } from "../../../shared/protocol/operations.ts";
+import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { CheckpointInput, FleetClient } from "../../../shared/sdk/sdk.ts";
 import {
   type CopyBatch,

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { RecoveryDryRun } from "../../../services/cli/rendering/recovery/recovery-preview.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
-import type { RecoveryPage } from "../../../shared/protocol/queries.ts";
+import type { RecoveryPage } from "../../../shared/protocol/recovery-queries.ts";
 import type { FleetClient, Handoff, Task } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { exitReport } from "../../harness/records/exit-reports.ts";

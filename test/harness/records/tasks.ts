@@ -2,9 +2,9 @@
 import { comparable, replay } from "../../../shared/lifecycle/replay.ts";
 import type { CommittedAnswer } from "../../../shared/protocol/answers.ts";
 import type { Phase } from "../../../shared/protocol/checkpoint.ts";
+import type { CorruptCheckpoint } from "../../../shared/protocol/checkpoint-pages.ts";
 import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
 import { DEFAULT_POLICIES, type Policies } from "../../../shared/protocol/policy.ts";
-import type { CorruptCheckpoint } from "../../../shared/protocol/queries.ts";
 import type { Recovery } from "../../../shared/protocol/recovery-record.ts";
 import type { Task } from "../../../shared/protocol/task.ts";
 import { readTask } from "../../../shared/records/checkpoint/lookup.ts";

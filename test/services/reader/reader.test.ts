@@ -7,20 +7,18 @@ import { connectBus } from "../../../shared/bus/connection.ts";
 import { decodeBody, encodeBody } from "../../../shared/integrity/wire.ts";
 import { ARTIFACT_OPS } from "../../../shared/protocol/artifact-ops.ts";
 import type { ErrorBody } from "../../../shared/protocol/errors.ts";
-import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
-import type { QueryResults } from "../../../shared/protocol/queries.ts";
 import {
   ALERT_OPS,
   type AnsweredOp,
-  CONTENT_TYPES,
-  HEADERS,
   OFFER_OPS,
   QUERY_OPS,
   QUEUE_OPS,
   type QueryOp,
   SCRUB_OPS,
-  SUBJECTS,
-} from "../../../shared/protocol/subjects.ts";
+} from "../../../shared/protocol/operations.ts";
+import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
+import type { QueryResults } from "../../../shared/protocol/queries.ts";
+import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { createLeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
 import { readOutbox } from "../../../shared/records/outbox/outbox.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";

@@ -33,8 +33,8 @@ import {
 import { lockAnswerSchema } from "../../../shared/protocol/mission-locks.ts";
 import { mailboxAnswerSchema, messageAnswerSchema } from "../../../shared/protocol/mission-messages.ts";
 import { type Offer, offerSchema } from "../../../shared/protocol/offer.ts";
+import { COMMAND_OPS, isAnsweredOp, QUERY_OPS, type QueryOp } from "../../../shared/protocol/operations.ts";
 import { QUERY_SCHEMAS, type QueryResults } from "../../../shared/protocol/queries.ts";
-import { COMMAND_OPS, isAnsweredOp, QUERY_OPS, type QueryOp } from "../../../shared/protocol/subjects.ts";
 
 const api = readFileSync(new URL("../../../shared/protocol/API.md", import.meta.url), "utf8");
 

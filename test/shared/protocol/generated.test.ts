@@ -12,7 +12,8 @@ import { generated, PROTOCOL_FOLDER } from "../../../shared/protocol/generate/ge
 import { jsonText, yamlText } from "../../../shared/protocol/generate/layout.ts";
 import { jsonSchemas } from "../../../shared/protocol/generate/schemas.ts";
 import { STREAM_FACTS } from "../../../shared/protocol/generate/stream-facts.ts";
-import { COMMAND_OPS, QUERY_OPS, QUEUED_OPS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { COMMAND_OPS, QUERY_OPS, QUEUED_OPS } from "../../../shared/protocol/operations.ts";
+import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 
 type Tree = Record<string, unknown>;
 

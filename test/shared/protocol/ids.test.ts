@@ -10,12 +10,8 @@ import {
   normalizeCheckpointId,
   tokenSchema,
 } from "../../../shared/protocol/ids.ts";
-import {
-  COMMAND_OPS,
-  parseCommandSubject,
-  parseQuerySubject,
-  SUBJECTS,
-} from "../../../shared/protocol/subjects.ts";
+import { COMMAND_OPS } from "../../../shared/protocol/operations.ts";
+import { parseCommandSubject, parseQuerySubject, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 
 const ID = "01981c5e-7b2a-7cc3-98c4-dc0c0c07398f";
 

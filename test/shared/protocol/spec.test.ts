@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { ERROR_CODES } from "../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
-import { COMMAND_OPS, QUERY_OPS } from "../../../shared/protocol/subjects.ts";
+import { COMMAND_OPS, QUERY_OPS } from "../../../shared/protocol/operations.ts";
 import { TASK_STATES } from "../../../shared/protocol/task.ts";
 
 const root = new URL("../../../", import.meta.url);

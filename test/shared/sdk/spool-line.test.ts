@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { QUEUED_OPS } from "../../../shared/protocol/subjects.ts";
+import { QUEUED_OPS } from "../../../shared/protocol/operations.ts";
 import {
   asideLine,
   commandLine,

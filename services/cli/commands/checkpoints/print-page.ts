@@ -1,6 +1,6 @@
 // Prints a page of checkpoints: the table, the command for the next page, and warnings about missing checkpoints.
 
-import type { CheckpointPage } from "../../../../shared/protocol/queries.ts";
+import type { CheckpointPage } from "../../../../shared/protocol/checkpoint-pages.ts";
 import type { Session } from "../../runtime/session.ts";
 
 export async function showCheckpoints(

@@ -1,8 +1,9 @@
 // The effect of a recovery, for `fleet recovery start --dry-run`: its checkpoint, its next agent, the owner that would lose the
 // task, and whether the recovery would be refused.
 
+import type { CorruptCheckpoint } from "../../../../shared/protocol/checkpoint-pages.ts";
 import type { ErrorCode } from "../../../../shared/protocol/errors.ts";
-import type { CorruptCheckpoint, RecoveryPreview } from "../../../../shared/protocol/queries.ts";
+import type { RecoveryPreview } from "../../../../shared/protocol/recovery-queries.ts";
 import type { Task } from "../../../../shared/sdk/sdk.ts";
 import type { Presence } from "../../commands/recovery/agent-presence.ts";
 import { field, optionalField } from "../terminal/fields.ts";

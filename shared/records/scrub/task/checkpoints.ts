@@ -4,8 +4,8 @@
  * steps, but versions disappear only with their checkpoint, which leaves a tombstone.
  */
 import type { Checkpoint } from "../../../protocol/checkpoint.ts";
+import type { CorruptCheckpoint } from "../../../protocol/checkpoint-pages.ts";
 import { FleetError } from "../../../protocol/errors.ts";
-import type { CorruptCheckpoint } from "../../../protocol/queries.ts";
 import type { Bytes } from "../../../store/store.ts";
 import { trailPlace } from "../../audit/trail-place.ts";
 import { type Expected, openRow } from "../../checkpoint/body.ts";

@@ -7,7 +7,8 @@ import { type Bus, BusError, type Outgoing } from "../../../../shared/bus/bus.ts
 import type { CommandAnswer, ErrorAnswer } from "../../../../shared/protocol/answers.ts";
 import type { CheckpointInput } from "../../../../shared/protocol/checkpoint.ts";
 import type { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
-import { type CommandOp, parseCommandSubject } from "../../../../shared/protocol/subjects.ts";
+import type { CommandOp } from "../../../../shared/protocol/operations.ts";
+import { parseCommandSubject } from "../../../../shared/protocol/subjects.ts";
 import { type CallLine, type CommittedFacts, type DoneLine, type HistoryWriter, instant } from "./history.ts";
 
 /** The facts of an answer that must be equal in every repetition of it. */

@@ -7,7 +7,7 @@ import { closeSync, fdatasync, openSync, readdirSync, readFileSync, write } from
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { FailureClass } from "../../../../shared/protocol/exit-report.ts";
-import type { CommandOp } from "../../../../shared/protocol/subjects.ts";
+import type { CommandOp } from "../../../../shared/protocol/operations.ts";
 
 export type ReadOp = "get" | "latest" | "history" | "task";
 

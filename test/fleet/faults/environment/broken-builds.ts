@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { TaskRecord } from "../../../../shared/lifecycle/task.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
-import { COMMAND_OPS } from "../../../../shared/protocol/subjects.ts";
+import { COMMAND_OPS } from "../../../../shared/protocol/operations.ts";
 import { decode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
 import { decodeHead, encodeHead } from "../../../../shared/records/task/head.ts";
 import {

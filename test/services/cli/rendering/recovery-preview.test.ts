@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import type { Presence } from "../../../../services/cli/commands/recovery/agent-presence.ts";
 import { dryRunOf, renderDryRun } from "../../../../services/cli/rendering/recovery/recovery-preview.ts";
-import type { RecoveryPreview } from "../../../../shared/protocol/queries.ts";
+import type { RecoveryPreview } from "../../../../shared/protocol/recovery-queries.ts";
 import type { Task } from "../../../../shared/sdk/sdk.ts";
 import { A, idle, task } from "./recovery-fixtures.ts";
 import { view } from "./view.ts";

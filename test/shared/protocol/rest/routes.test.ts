@@ -1,8 +1,8 @@
 /** Every operation of the bus is in the HTTP API, or has a reason not to be. */
 import { expect, test } from "vitest";
+import { COMMAND_OPS, isAnsweredOp, QUERY_OPS } from "../../../../shared/protocol/operations.ts";
 import type { RestAct } from "../../../../shared/protocol/rest/route.ts";
 import { BUS_ONLY, REST_ROUTES } from "../../../../shared/protocol/rest/routes.ts";
-import { COMMAND_OPS, isAnsweredOp, QUERY_OPS } from "../../../../shared/protocol/subjects.ts";
 
 function opsOf(act: RestAct): readonly string[] {
   switch (act.kind) {

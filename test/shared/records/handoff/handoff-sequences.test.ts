@@ -11,7 +11,7 @@ import {
   type HandoffState,
   isOpenHandoff,
 } from "../../../../shared/protocol/handoff-states.ts";
-import type { CommandOp } from "../../../../shared/protocol/subjects.ts";
+import type { CommandOp } from "../../../../shared/protocol/operations.ts";
 import { isOffer } from "../../../../shared/records/outbox/outbox.ts";
 import { acknowledge, handoffInput, offering } from "../../../harness/records/handoffs.ts";
 import { create, ENGINES, finalize, input, send } from "../../../harness/records/records.ts";

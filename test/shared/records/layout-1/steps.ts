@@ -1,7 +1,7 @@
 /** The steps of agents, operators, coordinators and watchdogs on any task of a store. */
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
-import type { CommandOp } from "../../../../shared/protocol/subjects.ts";
+import type { CommandOp } from "../../../../shared/protocol/operations.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
 import type { Sighting } from "../../../../shared/records/recovery/observations.ts";
 import type { CheckpointRepository } from "../../../../shared/records/repository.ts";

@@ -5,8 +5,9 @@
 import fc from "fast-check";
 import type { Checkpoint, CheckpointInput } from "../../../../shared/protocol/checkpoint.ts";
 import { PHASES, TRIGGER_REASONS } from "../../../../shared/protocol/checkpoint.ts";
+import type { SearchResult } from "../../../../shared/protocol/checkpoint-pages.ts";
 import { idTime } from "../../../../shared/protocol/ids.ts";
-import { QUERY_SCHEMAS, type SearchResult } from "../../../../shared/protocol/queries.ts";
+import { QUERY_SCHEMAS } from "../../../../shared/protocol/queries.ts";
 import { validate } from "../../../../shared/protocol/validation.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import type { CheckpointRepository } from "../../../../shared/records/repository.ts";

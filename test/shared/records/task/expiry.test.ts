@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { fleetStreams } from "../../../../shared/bus/streams/streams.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
-import { COMMAND_OPS, type CommandOp } from "../../../../shared/protocol/subjects.ts";
+import { COMMAND_OPS, type CommandOp } from "../../../../shared/protocol/operations.ts";
 import { clearExpired } from "../../../../shared/records/task/expiry.ts";
 import { initiate, offer } from "../../../harness/records/handoffs.ts";
 import { readTask } from "../../../harness/records/imports.ts";

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
-import type { CommandOp } from "../../../../shared/protocol/subjects.ts";
+import type { CommandOp } from "../../../../shared/protocol/operations.ts";
 import { readOutbox } from "../../../../shared/records/outbox/outbox.ts";
 import { stepIndex } from "../../../../shared/records/search/indexer.ts";
 import {
