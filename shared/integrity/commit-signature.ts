@@ -5,8 +5,9 @@
  */
 import { LIMITS } from "../protocol/limits.ts";
 import { KEY_PURPOSE, type SignatureProblem, type SigningKeyRecord } from "../protocol/signing-keys.ts";
+import { signBatch, signedPart } from "./batch-signature.ts";
 import { canonicalText } from "./canonical.ts";
-import { type Envelope, isSignature, isSignatureNow, keyIdOf, type SigningKey } from "./dsse.ts";
+import { type Envelope, isSignature, isTextSignature, keyIdOf, type SigningKey } from "./dsse.ts";
 
 export const COMMIT_PAYLOAD_TYPE = "application/vnd.fleet.commit.v1+json";
 const STATEMENT_VERSION = 1;
@@ -35,15 +36,20 @@ export interface CommitSignature {
   readonly keyId: string;
   /** The canonical bytes of the statement. */
   readonly payload: Uint8Array;
+  /** Of the payload alone, or of a batch: see `batch-signature.ts`. */
   readonly signature: Uint8Array;
 }
 
-export function signStatement(key: SigningKey, statement: CommitStatement): CommitSignature {
-  const { at, checkpoints, entries, first, task, tenant } = statement;
+/** Signs the statements of several commits at once, which takes about as long as one. */
+export function signStatements(key: SigningKey, statements: readonly CommitStatement[]): CommitSignature[] {
+  const payloads = statements.map(payloadOf);
+  const signatures = signBatch(key, COMMIT_PAYLOAD_TYPE, payloads);
+  return payloads.map((payload, i) => ({ keyId: key.id, payload, signature: signatures[i]! }));
+}
+
+function payloadOf({ at, checkpoints, entries, first, task, tenant }: CommitStatement): Uint8Array {
   // In the order of their names, so that the canonical form needs no sorting.
-  const text = canonicalText({ at, checkpoints, entries, first, task, tenant, v: STATEMENT_VERSION });
-  const payload = Buffer.from(text);
-  return { keyId: key.id, payload, signature: key.sign(COMMIT_PAYLOAD_TYPE, payload) };
+  return Buffer.from(canonicalText({ at, checkpoints, entries, first, task, tenant, v: STATEMENT_VERSION }));
 }
 
 /** The number of the last entry, under which the signature is stored. */
@@ -81,7 +87,9 @@ export async function judgeSignature(
   key: SigningKeyRecord | null,
 ): Promise<JudgedSignature> {
   if (found === null || !isOfKey(found, key)) return rejected(found);
-  return judged(found, key, await isSignature(key.public_key, COMMIT_PAYLOAD_TYPE, found));
+  const part = signedPart(COMMIT_PAYLOAD_TYPE, found);
+  const isValid = part !== null && (await isSignature(key.public_key, part.bytes, part.signature));
+  return judged(found, key, isValid);
 }
 
 /** {@link judgeSignature} in this thread. */
@@ -90,7 +98,9 @@ export function judgeSignatureNow(
   key: SigningKeyRecord | null,
 ): JudgedSignature {
   if (found === null || !isOfKey(found, key)) return rejected(found);
-  return judged(found, key, isSignatureNow(key.public_key, COMMIT_PAYLOAD_TYPE, found));
+  const part = signedPart(COMMIT_PAYLOAD_TYPE, found);
+  const isValid = part !== null && isTextSignature(key.public_key, part.bytes, part.signature);
+  return judged(found, key, isValid);
 }
 
 function isOfKey({ keyId }: CommitSignature, key: SigningKeyRecord | null): key is SigningKeyRecord {

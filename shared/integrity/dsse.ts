@@ -81,15 +81,6 @@ function publicKeyFrom(publicKey: string): KeyObject {
 }
 
 /** {@link isSignature} in this thread, for programs that have nothing else to do meanwhile. */
-export function isSignatureNow(
-  publicKey: string,
-  payloadType: string,
-  { payload, signature }: { readonly payload: Uint8Array; readonly signature: Uint8Array },
-): boolean {
-  return isTextSignature(publicKey, signedBytes(payloadType, payload), signature);
-}
-
-/** Whether the signature is that of these bytes alone; false also for a damaged key. */
 export function isTextSignature(publicKey: string, text: Uint8Array, signature: Uint8Array): boolean {
   try {
     return verify(null, text, publicKeyFrom(publicKey), signature);
@@ -105,11 +96,11 @@ export function rawPublicKey(publicKey: string): Uint8Array {
   return Buffer.from(publicKey, "base64").subarray(-RAW_KEY_BYTES);
 }
 
-/** Whether the signature is that of the payload under the public key; false also for a damaged key. */
+/** Whether the signature is that of these bytes under the public key; false also for a damaged key. */
 export async function isSignature(
   publicKey: string,
-  payloadType: string,
-  { payload, signature }: { readonly payload: Uint8Array; readonly signature: Uint8Array },
+  bytes: Uint8Array,
+  signature: Uint8Array,
 ): Promise<boolean> {
   let key: KeyObject;
   try {
@@ -118,8 +109,6 @@ export async function isSignature(
     return false;
   }
   return new Promise((resolve) => {
-    verify(null, signedBytes(payloadType, payload), key, signature, (error, isValid) =>
-      resolve(error === null && isValid),
-    );
+    verify(null, bytes, key, signature, (error, isValid) => resolve(error === null && isValid));
   });
 }

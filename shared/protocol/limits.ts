@@ -232,6 +232,8 @@ export const LIMITS = {
   scrub_findings_limit_max: 500,
   scrub_findings_limit_default: 50,
   signing_keys_max: 1_000,
+  /** Commits that one signature covers. */
+  signature_batch_count_max: 256,
   leader_lease_ms: 5_000,
   leader_renew_ms: 1_500,
 } as const;

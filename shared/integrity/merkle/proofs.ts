@@ -15,24 +15,36 @@ const half = (value: number): number => Math.floor(value / 2);
 const areHashes = (proof: readonly Uint8Array[]): boolean =>
   proof.every(({ length }) => length === TREE_HASH_BYTES);
 
-/** Whether the leaf with this hash is the one with the number `index`, which counts from 0. */
-export function isIncluded(
-  { index, hash }: { readonly index: number; readonly hash: Uint8Array },
-  { size, root }: TreeRoot,
+/** A leaf by its number, which counts from 0, and its hash. */
+interface Leaf {
+  readonly index: number;
+  readonly hash: Uint8Array;
+}
+
+/** Whether the leaf with this hash is the one with this number. */
+export function isIncluded(leaf: Leaf, { size, root }: TreeRoot, proof: readonly Uint8Array[]): boolean {
+  const reached = rootAbove(leaf, size, proof);
+  return reached !== null && isSameHash(reached, root);
+}
+
+/** The root that a tree of this size has if the proof is that of the leaf. null: no such tree has a proof of this form. */
+export function rootAbove(
+  { index, hash }: Leaf,
+  size: number,
   proof: readonly Uint8Array[],
-): boolean {
-  if (!isCount(index) || !isCount(size) || index >= size || !areHashes(proof)) return false;
+): Uint8Array | null {
+  if (!isCount(index) || !isCount(size) || index >= size || !areHashes(proof)) return null;
   let [node, last] = [index, size - 1];
   let reached = hash;
   for (const sibling of proof) {
-    if (last === 0) return false;
+    if (last === 0) return null;
     if (isOdd(node) || node === last) {
       reached = nodeHash(sibling, reached);
       while (!isOdd(node) && node !== 0) [node, last] = [half(node), half(last)];
     } else reached = nodeHash(reached, sibling);
     [node, last] = [half(node), half(last)];
   }
-  return last === 0 && isSameHash(reached, root);
+  return last === 0 ? reached : null;
 }
 
 /** Whether the newer tree begins with the leaves of the older one. Every tree begins with the empty one. */

@@ -2,11 +2,12 @@
  * Signs the entries that one transaction appends to chains, in that transaction. An entry names the key that signs
  * it, and the chain covers that name, so a signature that is removed later is missed.
  */
-import { type SignedVersion, signStatement } from "../../integrity/commit-signature.ts";
+import type { SignedVersion } from "../../integrity/commit-signature.ts";
 import type { SigningKey } from "../../integrity/dsse.ts";
 import { type LogCheckpoint, signCheckpoint } from "../../integrity/merkle/note.ts";
 import type { Tx } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
+import { signTogether } from "./signature-batches.ts";
 import { encodeSignature } from "./signature-record.ts";
 
 interface AppendedEntry {
@@ -59,7 +60,7 @@ export function needsKey(tx: Tx): boolean {
 }
 
 /** Writes one signature for each chain. Returns their number. */
-export function writeSignatures(tx: Tx): number {
+export async function writeSignatures(tx: Tx): Promise<number> {
   const { key = null, entries: appended = [] } = signings.get(tx) ?? {};
   if (key === null) return 0;
   const chains = new Map<string, AppendedEntry[]>();
@@ -67,14 +68,14 @@ export function writeSignatures(tx: Tx): number {
     const chain = `${entry.tenant}/${entry.task ?? ""}`;
     chains.set(chain, [...(chains.get(chain) ?? []), entry]);
   }
-  for (const entries of chains.values()) writeSignature(tx, key, entries);
+  await Promise.all([...chains.values()].map((entries) => writeSignature(tx, key, entries)));
   return chains.size;
 }
 
-function writeSignature(tx: Tx, key: SigningKey, entries: readonly AppendedEntry[]): void {
+async function writeSignature(tx: Tx, key: SigningKey, entries: readonly AppendedEntry[]): Promise<void> {
   const [first, last] = [entries[0]!, entries.at(-1)!];
   const { tenant, task } = first;
-  const signature = signStatement(key, {
+  const signature = await signTogether(key, {
     at: last.at,
     checkpoints: entries.flatMap(({ checkpoint }) => checkpoint ?? []),
     entries: entries.map(({ hash }) => hash),

@@ -90,7 +90,7 @@ async function transactRenewed<T>(
         beginSigning(tx, key);
         const value = await body(tx);
         if (needsKey(tx)) await requireInUse(tx, key);
-        signatures = writeSignatures(tx);
+        signatures = await writeSignatures(tx);
         return value;
       });
       if (signatures > 0) signer.onSigned?.(signatures);
@@ -121,7 +121,7 @@ export function transactAsLast<T>(
     await requireInUse(tx, key);
     beginSigning(tx, key);
     const value = await body(tx);
-    writeSignatures(tx);
+    await writeSignatures(tx);
     return value;
   });
 }

@@ -50,7 +50,7 @@ export function storeOfThief(store: Store, key: SigningKey): Store {
       store.transact(options, async (tx) => {
         beginSigning(tx, key);
         const value = await body(tx);
-        writeSignatures(tx);
+        await writeSignatures(tx);
         return value;
       })) satisfies Store["transact"],
     read: ((options, body) => store.read(options, body)) satisfies Store["read"],

@@ -7,7 +7,7 @@ import {
   judgeSignature,
   type SignedEntry,
   signatureIn,
-  signStatement,
+  signStatements,
 } from "../../../shared/integrity/commit-signature.ts";
 import { newSigningKeyPem, type SigningKey, signingKeyFrom } from "../../../shared/integrity/dsse.ts";
 import type { SigningKeyRecord } from "../../../shared/protocol/signing-keys.ts";
@@ -49,12 +49,12 @@ const LAST: SignedEntry = {
 };
 
 async function judgedWith(changes: Partial<SigningKeyRecord>, entry: Partial<SignedEntry> = {}) {
-  const judged = await judgeSignature(signStatement(key, STATEMENT), recordOf(key, changes));
+  const judged = await judgeSignature(signStatements(key, [STATEMENT])[0]!, recordOf(key, changes));
   return judgeEntry({ ...LAST, ...entry }, { seq: 7, judged }, true);
 }
 
 test("the payload is canonical JSON, so that an auditor needs no library", async () => {
-  const { payload } = signStatement(key, STATEMENT);
+  const { payload } = signStatements(key, [STATEMENT])[0]!;
   expect(Buffer.from(payload).toString()).toBe(
     `{"at":"${AT}","checkpoints":[{"hash":"${"d".repeat(64)}","id":"01a2b3c4-0000-7000-8000-000000000000","version":1}],` +
       `"entries":[${HASHES.map((hash) => `"${hash}"`).join(",")}],"first":5,"task":"t-1","tenant":"default","v":1}`,
@@ -62,7 +62,7 @@ test("the payload is canonical JSON, so that an auditor needs no library", async
 });
 
 test("a signature survives its envelope", async () => {
-  const signature = signStatement(key, STATEMENT);
+  const signature = signStatements(key, [STATEMENT])[0]!;
   const envelope = envelopeOf(signature);
   expect(envelope).toMatchObject({ payloadType: COMMIT_PAYLOAD_TYPE, signatures: [{ keyid: key.id }] });
   const again = signatureIn(JSON.parse(JSON.stringify(envelope)));
@@ -91,12 +91,12 @@ test("a key counts only under the hash of its public key", async () => {
   const other = signingKeyFrom(newSigningKeyPem());
   expect(await judgedWith({ public_key: other.publicKey })).toBe("key_unknown");
   expect(await judgedWith({ key_id: other.id, public_key: other.publicKey })).toBe("key_unknown");
-  const signature = signStatement(key, STATEMENT);
+  const signature = signStatements(key, [STATEMENT])[0]!;
   expect((await judgeSignature(signature, null)).problem).toBe("key_unknown");
 });
 
 test("nothing is read from a payload that does not verify", async () => {
-  const signature = signStatement(key, STATEMENT);
+  const signature = signStatements(key, [STATEMENT])[0]!;
   const payload = Buffer.from(Buffer.from(signature.payload).toString().replace("t-1", "t-2"));
   const judged = await judgeSignature({ ...signature, payload }, recordOf(key));
   expect(judged).toEqual({ keyId: key.id, problem: "signature_invalid", verified: null });
@@ -113,7 +113,7 @@ test("signed bytes that are no statement of this version are rejected", async ()
 });
 
 test("each entry of a commit is judged by the statement alone", async () => {
-  const judged = await judgeSignature(signStatement(key, STATEMENT), recordOf(key));
+  const judged = await judgeSignature(signStatements(key, [STATEMENT])[0]!, recordOf(key));
   const after = { seq: 7, judged };
   const entry = { ...LAST, seq: 6, hash: HASHES[1]! };
   const judge = (changes: Partial<SignedEntry>, isRequired = false) =>

@@ -33,19 +33,18 @@ test("another type, payload, key or signature does not verify", async () => {
   const key = signingKeyFrom(newSigningKeyPem());
   const signature = key.sign(TYPE, PAYLOAD);
   const other = signingKeyFrom(newSigningKeyPem());
-  expect(await isSignature(key.publicKey, TYPE, { payload: PAYLOAD, signature })).toBe(true);
-  expect(await isSignature(key.publicKey, `${TYPE}x`, { payload: PAYLOAD, signature })).toBe(false);
-  expect(await isSignature(other.publicKey, TYPE, { payload: PAYLOAD, signature })).toBe(false);
-  expect(await isSignature(key.publicKey, TYPE, { payload: Buffer.from('{"a":2}'), signature })).toBe(false);
+  const bytes = signedBytes(TYPE, PAYLOAD);
+  expect(await isSignature(key.publicKey, bytes, signature)).toBe(true);
+  expect(await isSignature(key.publicKey, signedBytes(`${TYPE}x`, PAYLOAD), signature)).toBe(false);
+  expect(await isSignature(other.publicKey, bytes, signature)).toBe(false);
+  expect(await isSignature(key.publicKey, signedBytes(TYPE, Buffer.from('{"a":2}')), signature)).toBe(false);
   for (let bit = 0; bit < signature.length * 8; bit += 7) {
     const changed = Uint8Array.from(signature);
     changed[bit >> 3]! ^= 1 << (bit & 7);
-    expect(await isSignature(key.publicKey, TYPE, { payload: PAYLOAD, signature: changed })).toBe(false);
+    expect(await isSignature(key.publicKey, bytes, changed)).toBe(false);
   }
-  expect(await isSignature(key.publicKey, TYPE, { payload: PAYLOAD, signature: new Uint8Array(0) })).toBe(
-    false,
-  );
-  expect(await isSignature("bm90IGEga2V5", TYPE, { payload: PAYLOAD, signature })).toBe(false);
+  expect(await isSignature(key.publicKey, bytes, new Uint8Array(0))).toBe(false);
+  expect(await isSignature("bm90IGEga2V5", bytes, signature)).toBe(false);
 });
 
 test("only a private Ed25519 key is accepted", () => {

@@ -5,6 +5,7 @@ import { entryHash } from "../../../../shared/integrity/chain.ts";
 import { decode, encode } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import type { Revocation } from "../../../../shared/records/signing/key-registry.ts";
+import { decodeSignature, encodeSignature } from "../../../../shared/records/signing/signature-record.ts";
 import { decodeHead, encodeHead } from "../../../../shared/records/task/head.ts";
 import type { Store } from "../../../../shared/store/store.ts";
 import { create, input, send } from "../../../harness/records/records.ts";
@@ -119,6 +120,24 @@ test("a bit of a signature is changed", async () => {
   const value = Uint8Array.from((await read(keys.signature(TASK, 1)))!);
   value[value.length - 1]! ^= 1;
   await write([[keys.signature(TASK, 1), value]]);
+  expect(await codes()).toEqual(["signature_invalid"]);
+});
+
+test("concurrent commits share a signature, which is found in the place of another of its batch", async () => {
+  await open();
+  const { repository } = attacked.records;
+  const tasks = ["task-1", "task-2", "task-3", "task-4", "task-5"];
+  await Promise.all(tasks.map((task) => create(repository, { task })));
+  const rows = await Promise.all(tasks.map((task) => read(keys.signature(task, 1))));
+  const signatures = rows.map((row) => decodeSignature(row!)!);
+  // The first 64 bytes are those of the batch.
+  expect(
+    new Set(signatures.map(({ signature }) => Buffer.from(signature.subarray(0, 64)).toString("hex"))),
+  ).toHaveLength(1);
+  expect(await codes()).toEqual([]);
+  // Another statement's path, and its place.
+  const { signature } = signatures[1]!;
+  await write([[keys.signature(TASK, 1), encodeSignature({ ...signatures[0]!, signature })]]);
   expect(await codes()).toEqual(["signature_invalid"]);
 });
 
