@@ -37,6 +37,8 @@ export interface AuditedTransition {
   readonly actor: AuditActor;
   readonly at: string;
   readonly commandId: string | null;
+  /** The version of the rules under which the command of a principal was allowed; undefined: a service acts on its own. */
+  readonly policy?: string | undefined;
   /** null: the transition concerns no checkpoint. */
   readonly checkpoint: CheckpointChange | null;
   readonly stateFrom: TaskState | null;
@@ -72,6 +74,7 @@ export function appendAudit(
     new_hash: checkpoint?.newHash ?? null,
     old_hash: checkpoint?.oldHash ?? null,
     op: transition.op,
+    ...(transition.policy !== undefined && { policy: transition.policy }),
     prev: place.chain?.hash ?? CHAIN_START,
     seq,
     state_from: transition.stateFrom,

@@ -2,7 +2,6 @@
  * The acts that have no other record in the store: dead letters, credentials and policies. Each is recorded once,
  * even if a crash makes its service report it again.
  */
-import { canonicalText, sha256Hex } from "../../integrity/canonical.ts";
 import { DEFAULT_POLICIES, type Policies } from "../../protocol/policy.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import type { TenantAct, TenantAuditPage } from "../../protocol/tenant-audit.ts";
@@ -11,6 +10,7 @@ import { decodeChecked, encodeChecked } from "../kv/codec.ts";
 import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import { occasionKey, rememberOccasion } from "../task/idempotency.ts";
+import { policyVersion } from "./policy-version.ts";
 import {
   type AuditedAct,
   actOf,
@@ -34,10 +34,10 @@ export interface PolicyReport {
   readonly policies: Policies;
 }
 
-/** Before the first start with a policy file, a fleet applies the built-in policies. */
-const NO_POLICIES = sha256Hex(canonicalText(DEFAULT_POLICIES));
+/** Before the first start with a policy file, or of a version with other rights, a fleet applies the built-in policies. */
+const NO_POLICIES = policyVersion(DEFAULT_POLICIES);
 
-/** The hash of the policies that were applied last. */
+/** The version of the policies and rights that were applied last. */
 const policiesKey = () => systemKeys.meta("policies");
 
 export class TenantActs {
@@ -94,7 +94,7 @@ async function recordPolicies(tx: Tx, report: PolicyReport, nowMs: number): Prom
   const { tenant, service, policies } = report;
   const value = await tx.get(policiesKey());
   const before = value === undefined ? NO_POLICIES : decodeChecked<string>(value);
-  const hash = sha256Hex(canonicalText(policies));
+  const hash = policyVersion(policies);
   if (hash === before) return false;
   tx.set(policiesKey(), encodeChecked(hash));
   const at = new Date(nowMs).toISOString();

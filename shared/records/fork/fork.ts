@@ -18,6 +18,7 @@ import { workPhaseOf } from "../../protocol/work-phase.ts";
 import type { Tx } from "../../store/store.ts";
 import { requireArtifacts } from "../artifacts/references.ts";
 import { principalActor } from "../audit/audit.ts";
+import { shortPolicyVersion } from "../audit/policy-version.ts";
 import { requireNew, withoutOutcome, withoutWriterFields, writeFirstVersion } from "../checkpoint/create.ts";
 import { findLatest, removedError, soundInTask } from "../checkpoint/lookup.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
@@ -169,7 +170,7 @@ function forkedRecovery(
 function noteInSource(
   tx: Tx,
   keys: TenantKeys,
-  { actor, commandId, nowMs, incarnation, traceparent }: CommandContext,
+  { actor, commandId, policies, nowMs, incarnation, traceparent }: CommandContext,
   head: TaskRecord,
   { task_id: taskId, checkpoint_id: checkpointId, version, hash }: ForkedFrom,
 ): void {
@@ -186,6 +187,7 @@ function noteInSource(
     tenant,
     task: taskId,
     actor: principalActor(agent),
+    policy: shortPolicyVersion(policies),
     commandId,
     nowMs,
     incarnation,

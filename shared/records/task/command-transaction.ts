@@ -16,6 +16,7 @@ import { FleetError } from "../../protocol/errors.ts";
 import type { Policies } from "../../protocol/policy.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
 import { principalActor } from "../audit/audit.ts";
+import { shortPolicyVersion } from "../audit/policy-version.ts";
 import type { ThresholdsOf } from "../checkpoint/triggers.ts";
 import { fenceFloorOf } from "../kv/incarnation.ts";
 import { systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
@@ -156,8 +157,8 @@ export async function complete<A extends RememberedAnswer>(
   await releaseLocksOfPreviousOwner(tx, context, begun, outcome.transitions);
   const { tenant, task, agent } = context.actor;
   const { commandId, requestHash, nowMs, incarnation, traceparent } = context;
-  const actor = principalActor(agent);
-  const author = { tenant, task, actor, commandId, nowMs, incarnation, traceparent };
+  const by = { actor: principalActor(agent), policy: shortPolicyVersion(context.policies) };
+  const author = { ...by, tenant, task, commandId, nowMs, incarnation, traceparent };
   writeTransitions(tx, begun.keys, author, begun.head, outcome.transitions);
   const auditSeq = (begun.head?.audit_seq ?? 0) + 1;
   const { answer } = outcome;

@@ -8,7 +8,7 @@ import type { EventFact, HandoffUpdate, Transition } from "../../lifecycle/trans
 import type { FleetEvent } from "../../protocol/events.ts";
 import type { TaskState } from "../../protocol/task.ts";
 import type { Tx } from "../../store/store.ts";
-import { type AuditActor, appendAudit, type ChainHead } from "../audit/audit.ts";
+import { type AuditActor, type AuditedTransition, appendAudit, type ChainHead } from "../audit/audit.ts";
 import { writeHandoff } from "../handoff/record.ts";
 import { eventIdOf } from "../kv/incarnation.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
@@ -23,6 +23,7 @@ export interface TransitionAuthor {
   readonly task: string;
   readonly actor: AuditActor;
   readonly commandId: string | null;
+  readonly policy?: AuditedTransition["policy"];
   readonly nowMs: number;
   readonly incarnation: number;
   /** Kept in the events, so that the trace crosses the outbox. */
@@ -37,14 +38,15 @@ export function writeTransitions(
   before: TaskRecord | null,
   transitions: readonly Transition[],
 ): TaskRecord {
-  const { tenant, task, actor, commandId, incarnation } = author;
+  const { tenant, task, actor, commandId, policy, incarnation } = author;
   const at = new Date(author.nowMs).toISOString();
   let chain: ChainHead | null = before && { seq: before.audit_seq, hash: before.audit_hash };
   let stateFrom: TaskState | null = before && stateOf(before);
   const entries: ChainHead[] = [];
   for (const { op, checkpoint, facts, task: after } of transitions) {
     const stateTo = stateOf(after);
-    const entry = { op, actor, at, commandId, checkpoint, facts, fence: after.fence, stateFrom, stateTo };
+    const by = { actor, at, commandId, policy };
+    const entry = { ...by, op, checkpoint, facts, fence: after.fence, stateFrom, stateTo };
     chain = appendAudit(tx, keys, { tenant, task, chain }, entry);
     entries.push(chain);
     stateFrom = stateTo;

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { canonicalText, sha256Hex } from "../../../../shared/integrity/canonical.ts";
 import { createChainVerifier } from "../../../../shared/integrity/chain.ts";
+import { roleOperations } from "../../../../shared/protocol/operation-rights.ts";
 import { DEFAULT_POLICIES, type Policies } from "../../../../shared/protocol/policy.ts";
 import { decode, encode } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
@@ -95,7 +96,9 @@ describe.each(ENGINES)("the audit chain of a tenant on %s", (engine) => {
       true,
     ]);
     const [first, second] = await acts();
-    const hashes = [DEFAULT_POLICIES, other].map((one) => sha256Hex(canonicalText(one)));
+    const hashes = [DEFAULT_POLICIES, other].map((policies) =>
+      sha256Hex(canonicalText({ policies, rights: roleOperations() })),
+    );
     const entry = { action: "policy_change", actor: { id: "coordinator", type: "service" } };
     expect(first).toMatchObject({ ...entry, subject: { from: hashes[0], to: hashes[1] } });
     expect(second).toMatchObject({ ...entry, subject: { from: hashes[1], to: hashes[0] } });
