@@ -128,6 +128,7 @@ export type Why =
   | "agent_alive"
   | "kept"
   | "no_hold"
+  | "below_floor"
   | "exists"
   | "importing"
   | "not_importing"

@@ -323,6 +323,9 @@ const complianceSchema = section({
   event_log_ref: text,
   imported_from: importedFromSchema.optional(),
   retention_policy: retentionSchema,
+  /** The longest retention floor of the tenant under which a version was committed. It holds also when the setting is lowered. */
+  retention_floor: retentionSchema.optional(),
+  /** The end of the longer one. Absent: it is a draft, or no time is promised, or it is kept forever. */
   retain_until: time.optional(),
 });
 

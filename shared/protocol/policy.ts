@@ -160,9 +160,16 @@ type PolicyPart = z.output<typeof partSchema>;
 /** Refuse commands with secrets of known shapes, which their sender should have removed. Default: false. */
 const refuseSecrets = z.boolean().optional();
 
+/**
+ * A class or a duration: no checkpoint goes before it, of any class and at any request. Default: `working`, no floor. A floor of
+ * an agent type would be none, because a client could name any type.
+ */
+const retentionFloor = retentionSchema.optional();
+
 export const policySchema = z.strictObject({
   defaults: partSchema.default({}),
   refuse_secrets: refuseSecrets,
+  retention_floor: retentionFloor,
   tenants: z
     .record(
       tokenSchema,
@@ -170,6 +177,7 @@ export const policySchema = z.strictObject({
         defaults: partSchema.optional(),
         agent_types: z.record(tokenSchema, partSchema).optional(),
         refuse_secrets: refuseSecrets,
+        retention_floor: retentionFloor,
       }),
     )
     .default({}),
@@ -179,10 +187,18 @@ export type Policies = z.output<typeof policySchema>;
 
 export const DEFAULT_POLICIES: Policies = { defaults: {}, tenants: {} };
 
+function ofTenant({ tenants }: Policies, tenant: string): Policies["tenants"][string] | undefined {
+  return Object.hasOwn(tenants, tenant) ? tenants[tenant] : undefined;
+}
+
 /** It holds for every agent type: a client could name any. */
 export function refusesSecrets(policies: Policies, tenant: string): boolean {
-  const own = Object.hasOwn(policies.tenants, tenant) ? policies.tenants[tenant] : undefined;
-  return own?.refuse_secrets ?? policies.refuse_secrets ?? false;
+  return ofTenant(policies, tenant)?.refuse_secrets ?? policies.refuse_secrets ?? false;
+}
+
+/** The class or duration before whose end no checkpoint of the tenant goes; `working`: there is no floor. */
+export function retentionFloorOf(policies: Policies, tenant: string): string {
+  return ofTenant(policies, tenant)?.retention_floor ?? policies.retention_floor ?? DEFAULT_RETENTION;
 }
 
 /**
@@ -190,7 +206,7 @@ export function refusesSecrets(policies: Policies, tenant: string): boolean {
  * the defaults.
  */
 export function policyOf(policies: Policies, tenant: string, agentType: string): Policy {
-  const own = Object.hasOwn(policies.tenants, tenant) ? policies.tenants[tenant] : undefined;
+  const own = ofTenant(policies, tenant);
   const types = own?.agent_types ?? {};
   const typed = Object.hasOwn(types, agentType) ? types[agentType] : undefined;
   return [policies.defaults, own?.defaults, typed].reduce(overridden, DEFAULT_POLICY);

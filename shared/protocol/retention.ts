@@ -55,6 +55,16 @@ export function retentionDays(policy: string): number | null {
   return Number(match[1]) * DAYS_PER_UNIT[match[2] as keyof typeof DAYS_PER_UNIT];
 }
 
+/** The one that promises more time; the first of two that promise the same. */
+export function longerRetention(a: string, b: string): string {
+  return promisedDays(b) > promisedDays(a) ? b : a;
+}
+
+/** The days, with forever as infinity. */
+export function promisedDays(policy: string): number {
+  return retentionDays(policy) ?? Infinity;
+}
+
 const RETENTION = new RegExp(RETENTION_PATTERN);
 
 export const retentionSchema = z
@@ -70,7 +80,7 @@ export type RemovalReason = (typeof REMOVAL_REASONS)[number];
 
 /**
  * Why a checkpoint stays. `held`: a hold is placed on its task. `promised`: its retention policy still
- * promises it. `newest`: it is one of the newest of its task. `final`: its completed task ended with it.
+ * promises it. `floor`: the retention floor of its tenant, or of the time of its commit, still forbids it. `newest`: it is one of the newest of its task. `final`: its completed task ended with it.
  * `recovery`: a recovery of the task would continue from it. `handoff`: the open handoff starts from it.
  * `owned`: a living agent continues from it. `young`: it is not old enough.
  * `corrupt`: an ancestor does not verify, so an operator must decide from where to continue.
@@ -78,6 +88,7 @@ export type RemovalReason = (typeof REMOVAL_REASONS)[number];
 export const KEPT_REASONS = [
   "held",
   "promised",
+  "floor",
   "newest",
   "final",
   "recovery",

@@ -10,15 +10,16 @@ const EVERY_MS_MAX = 30_000;
 export interface DraftFinalizerContext
   extends ServiceContext,
     Pick<WriterContext, "store" | "format" | "leases"> {
-  readonly config: Pick<WriterConfig, "finalizeDraftsAfter">;
+  readonly config: Pick<WriterConfig, "finalizeDraftsAfter" | "policies">;
 }
 
 export function startDraftFinalizer(context: DraftFinalizerContext): Stop {
   const { store, format, clock, log, metrics, config } = context;
-  const { finalizeDraftsAfter: afterMs } = config;
+  const { finalizeDraftsAfter: afterMs, policies } = config;
   if (afterMs === null) return async () => {};
   const now = () => clock.now();
-  const sweep: DraftSweep = { store, incarnation: format.incarnation, service: "writer", now, afterMs };
+  const { incarnation } = format;
+  const sweep: DraftSweep = { store, incarnation, service: "writer", now, afterMs, policies };
   const parts = {
     name: "draft sweep",
     lease: "drafts",

@@ -2,21 +2,26 @@
  * The rules of retention: which checkpoints of a task go, and why the others stay. Pure: what a recovery,
  * a handoff or a living agent needs is read by `shared/records/retention`. Seed 002, US-308; seed 000, NFR-013.
  */
-import type { Policy } from "../../protocol/policy.ts";
+import { invalid } from "../../protocol/errors.ts";
+import { type Policy, retentionFloorOf } from "../../protocol/policy.ts";
 import {
   DEFAULT_RETENTION,
   type KeptReason,
+  longerRetention,
+  promisedDays,
   type RemovalReason,
-  retentionDays,
 } from "../../protocol/retention.ts";
 import type { Decision } from "../decision.ts";
 import { isImporting } from "../import/import.ts";
 import type { TaskRecord, TaskRetention } from "../task.ts";
-import { type CheckpointChange, conflict, type Refusal } from "../transition.ts";
+import { type CheckpointChange, conflict, type Refusal, refuse } from "../transition.ts";
 
 const DAY_MS = 86_400_000;
 
-export type RetentionRules = Policy["retention"];
+export type RetentionRules = Policy["retention"] & {
+  /** The retention floor of the tenant. */
+  readonly floor: string;
+};
 
 /** The checkpoints of a task that retention depends on. */
 export interface Needs {
@@ -37,14 +42,16 @@ export interface RetainedCheckpoint {
   readonly isBroken: boolean;
   /** When its newest version was committed. */
   readonly committedAt: string;
-  /** Until when its policy keeps it; absent: it is a draft, or its policy promises no time. */
+  /** The longest floor under which a version of it was committed. */
+  readonly floor?: string | undefined;
+  /** Until when it is kept at least; absent: it is a draft, or no time is promised, or it is kept forever. */
   readonly retainUntil?: string | undefined;
 }
 
 export type Judgement =
   | { readonly remove: RemovalReason }
-  /** `untilMs`: the time at which the reason ends, if it is known. */
-  | { readonly keep: KeptReason; readonly untilMs?: number };
+  /** `untilMs`: the time at which the reason ends, if it is known. `floor`: the retention floor that is the reason. */
+  | { readonly keep: KeptReason; readonly untilMs?: number; readonly floor?: string };
 
 /** The number of newest checkpoints that the rules count. */
 export function countedByRules({ keep, max }: RetentionRules): number {
@@ -54,8 +61,12 @@ export function countedByRules({ keep, max }: RetentionRules): number {
 /** The earliest time at which a checkpoint that was committed at `committedMs` may be old enough. */
 export function oldEnoughAt(rules: RetentionRules, policy: string, committedMs: number): number {
   if (policy === DEFAULT_RETENTION) return rules.days === null ? Infinity : committedMs + rules.days * DAY_MS;
-  const days = retentionDays(policy);
-  return days === null ? Infinity : committedMs + days * DAY_MS;
+  return promisedUntil(policy, committedMs);
+}
+
+/** The time at which the promise of a policy or a floor ends. */
+export function promisedUntil(policy: string, committedMs: number): number {
+  return committedMs + promisedDays(policy) * DAY_MS;
 }
 
 function isCompleted({ work }: TaskRecord): boolean {
@@ -95,8 +106,8 @@ export function judge(
   if (checkpoint.isBroken) return { keep: "corrupt" };
   const oldEnoughMs = oldEnoughAt(rules, policy, Date.parse(checkpoint.committedAt));
   const isWorking = policy === DEFAULT_RETENTION;
-  const promisedMs = isWorking ? 0 : Math.max(oldEnoughMs, Date.parse(checkpoint.retainUntil ?? "") || 0);
-  if (promisedMs > nowMs) return kept("promised", promisedMs);
+  const promise = promiseOf(checkpoint, rules);
+  if (promise.untilMs > nowMs) return promise;
   if (isCompleted(task) && rules.completed_days !== null) {
     if (id !== finalId) return { remove: named ? "request" : "completed" };
     const finalMs = Date.parse(task.updated_at) + rules.completed_days * DAY_MS;
@@ -110,6 +121,27 @@ export function judge(
   return oldEnoughMs <= nowMs ? { remove: "age" } : kept("young", oldEnoughMs);
 }
 
+/** What keeps the checkpoint longest: its policy, the floor under which it was committed, or the present floor. */
+function promiseOf(
+  { policy, floor: stamped = DEFAULT_RETENTION, committedAt, retainUntil }: RetainedCheckpoint,
+  rules: RetentionRules,
+): Extract<Judgement, { keep: unknown }> & { readonly untilMs: number } {
+  const committedMs = Date.parse(committedAt);
+  const floor = longerRetention(rules.floor, stamped);
+  const finalMs = Date.parse(retainUntil ?? "") || 0;
+  const isByFloor = promisedDays(stamped) > promisedDays(policy);
+  const floorMs = Math.max(endOfPromise(floor, committedMs), isByFloor ? finalMs : 0);
+  const promisedMs = Math.max(endOfPromise(policy, committedMs), isByFloor ? 0 : finalMs);
+  return floorMs > promisedMs
+    ? { keep: "floor", floor, untilMs: floorMs }
+    : { keep: "promised", untilMs: promisedMs };
+}
+
+/** `working` promises no time. */
+function endOfPromise(policy: string, committedMs: number): number {
+  return policy === DEFAULT_RETENTION ? 0 : promisedUntil(policy, committedMs);
+}
+
 function kept(keep: KeptReason, untilMs: number): Judgement {
   return Number.isFinite(untilMs) ? { keep, untilMs } : { keep };
 }
@@ -119,12 +151,11 @@ export function remove(decision: Decision, { change, policy, judgement }: Remove
   const { id } = change;
   const { task: taskId } = decision.circumstances;
   if ("keep" in judgement) {
-    const until = judgement.untilMs === undefined ? {} : { until: new Date(judgement.untilMs).toISOString() };
+    const { keep, untilMs = Infinity, floor } = judgement;
     return conflict("kept", "retention keeps this checkpoint", {
-      checkpoint_id: id,
-      task_id: taskId,
-      reason: judgement.keep,
-      ...until,
+      ...{ checkpoint_id: id, task_id: taskId, reason: keep },
+      ...(floor !== undefined && { floor }),
+      ...(Number.isFinite(untilMs) && { until: new Date(untilMs).toISOString() }),
     });
   }
   const reason = judgement.remove;
@@ -158,6 +189,9 @@ export function retain(
   { policy, hold, release }: RetainInput,
 ): Decision | Refusal {
   const before = task.retention ?? NO_RETENTION;
+  const { policies } = decision.circumstances;
+  const floor = retentionFloorOf(policies, task.tenant);
+  if (policy != null && promisedDays(policy) < promisedDays(floor)) return belowFloor(policy, floor);
   if (release !== undefined && !before.holds.includes(release)) {
     return conflict("no_hold", "the task has no such hold", { task_id: task.task_id, holds: before.holds });
   }
@@ -171,4 +205,10 @@ export function retain(
       data: { taskId: task.task_id, retentionPolicy: after.policy, holds },
     },
   });
+}
+
+/** The floor would hold in any case. An operator that names a shorter policy does not know of it, and waits for the answer. */
+function belowFloor(policy: string, floor: string): Refusal {
+  const expected = `at least ${floor}, the retention floor of the tenant`;
+  return refuse("below_floor", invalid("retention_policy", expected, policy));
 }

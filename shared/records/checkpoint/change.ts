@@ -26,6 +26,7 @@ import { writeRow } from "./body.ts";
 import { decodePlace } from "./checkpoint-location.ts";
 import { findAt, requireSound } from "./lookup.ts";
 import { writeOrder } from "./order.ts";
+import { floorMember, floorOf } from "./retention-floor.ts";
 import type { Advice } from "./triggers.ts";
 
 export interface Current {
@@ -140,11 +141,12 @@ interface NextVersion {
 /** Seals and writes the next version of a checkpoint, and keeps the current one as an earlier version. */
 export function writeNextVersion(
   tx: Tx,
-  { actor: { tenant, task }, nowMs }: Pick<CommandContext, "actor" | "nowMs">,
+  { actor, nowMs, policies }: Pick<CommandContext, "actor" | "nowMs" | "policies">,
   keys: TenantKeys,
   { checkpoint, row }: Pick<Current, "checkpoint" | "row">,
   { next: wanted, auditSeq, allowance }: NextVersion,
 ): { readonly next: UnsealedCheckpoint; readonly sealed: Sealed; readonly change: CheckpointChange } {
+  const { tenant, task } = actor;
   const { checkpoint_id: id, version: before, seq } = checkpoint.metadata;
   const version = before + 1;
   const next: UnsealedCheckpoint = {
@@ -152,6 +154,7 @@ export function writeNextVersion(
     metadata: { ...wanted.metadata, version, committed_at: new Date(nowMs).toISOString() },
     compliance: {
       ...unsealed(wanted.compliance),
+      ...floorMember(floorOf({ actor, policies }, checkpoint.compliance)),
       event_log_ref: `audit/${tenant}/${task}#${auditSeq}`,
     },
   };

@@ -31,6 +31,7 @@ import { decodePlace, writePlace } from "./checkpoint-location.ts";
 import { finalizeDraft } from "./finalize.ts";
 import { requireLastSuccessful } from "./last-successful-state.ts";
 import { writeOrder } from "./order.ts";
+import { floorMember, floorOf } from "./retention-floor.ts";
 import { advisedBy, withTriggers } from "./triggers.ts";
 
 export async function createCheckpoint(
@@ -75,7 +76,8 @@ export async function appendCheckpoint(
   await requireArtifacts(tx, begun.keys, command.checkpoint.artifacts, "checkpoint.artifacts");
   const links = await linksOf(tx, context, begun, command, open);
   const retention = retentionOf(context, command, begun);
-  const composition = composed(context, command, begun, { ...links, retention });
+  const floor = floorOf(context, {});
+  const composition = composed(context, command, begun, { ...links, retention, floor });
   const checkpoint = withTriggers(composition, context.thresholdsOf);
   const sealed = seal(checkpoint);
   writeFirstVersion(tx, begun, checkpoint, sealed, links.fallback);
@@ -123,7 +125,12 @@ export function checkNewCheckpoint(
   const { metadata, recovery } = command.checkpoint;
   const fallback = recovery.last_successful_state ?? null;
   // The seq and the parents add some bytes that are not known yet.
-  const links = { parents: metadata.parent_ids ?? [], fallback, retention: DEFAULT_RETENTION };
+  const links = {
+    parents: metadata.parent_ids ?? [],
+    fallback,
+    retention: DEFAULT_RETENTION,
+    floor: DEFAULT_RETENTION,
+  };
   seal(composed(context, command, { head: null }, links));
 }
 
@@ -265,12 +272,12 @@ export async function requireInTask(
   if (fields.length > 0) throw new FleetError("INVALID", "the input is not valid", { fields });
 }
 
-/** `retention` is the policy of a checkpoint that names none. */
+/** `retention` is the policy of a checkpoint that names none. A shorter one than the floor is kept, because agents do not know the floor. */
 function composed(
   context: Pick<CommandContext, "actor" | "nowMs">,
   command: Pick<CreateCommand, "command_id" | "checkpoint">,
   begun: Pick<Begun, "head">,
-  { retention, ...links }: Links & { readonly retention: string },
+  { retention, floor, ...links }: Links & { readonly retention: string; readonly floor: string },
 ): UnsealedCheckpoint {
   const checkpoint = migrate(command.checkpoint);
   const { tenant, task, agent } = context.actor;
@@ -297,6 +304,7 @@ function composed(
     compliance: {
       ...withoutWriterFields(checkpoint.compliance ?? {}),
       retention_policy: checkpoint.compliance?.retention_policy ?? retention,
+      ...floorMember(floor),
       event_log_ref: `audit/${tenant}/${task}#${(begun.head?.audit_seq ?? 0) + 1}`,
     },
   };
@@ -317,6 +325,7 @@ export function withoutWriterFields<T extends Record<string, unknown>>(complianc
     hash: _hash,
     signature: _signature,
     retain_until: _until,
+    retention_floor: _floor,
     event_log_ref: _ref,
     imported_from: _origin,
     ...rest

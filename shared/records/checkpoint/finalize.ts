@@ -8,13 +8,14 @@ import type { Decision } from "../../lifecycle/decision.ts";
 import type { Checkpoint, StoredFinalStatus, UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import type { FinalizeCommand } from "../../protocol/commands.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import { retentionDays } from "../../protocol/retention.ts";
+import { longerRetention, promisedDays } from "../../protocol/retention.ts";
 import type { Tx } from "../../store/store.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
 import type { CommandContext, Replay } from "../task/command-transaction.ts";
 import type { RememberedCheckpoint } from "../task/idempotency.ts";
 import { change, current, writeNextVersion } from "./change.ts";
 import { findInTask } from "./lookup.ts";
+import { floorOf } from "./retention-floor.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -38,14 +39,15 @@ export async function finalizeCheckpoint(
 
 /** The finalized form of a checkpoint. */
 function finalized(
-  { nowMs }: Pick<CommandContext, "nowMs">,
+  { actor, policies, nowMs }: Pick<CommandContext, "actor" | "policies" | "nowMs">,
   checkpoint: Checkpoint,
   status: StoredFinalStatus,
   policy: Checkpoint["compliance"]["retention_policy"],
 ): UnsealedCheckpoint {
-  const days = retentionDays(policy);
-  // A policy that promises no time has no end.
-  const endMs = days === null || days === 0 ? null : nowMs + days * DAY_MS;
+  const floor = floorOf({ actor, policies }, checkpoint.compliance);
+  const days = promisedDays(longerRetention(policy, floor));
+  // A policy that promises no time has no end, and neither has one that promises forever.
+  const endMs = days === 0 || days === Infinity ? null : nowMs + days * DAY_MS;
   return {
     ...checkpoint,
     metadata: { ...checkpoint.metadata, status: "finalized", final_status: status },
@@ -67,7 +69,7 @@ function finalizedEvent(checkpointId: string, status: StoredFinalStatus) {
  */
 export async function finalizeDraft(
   tx: Tx,
-  context: Pick<CommandContext, "actor" | "nowMs">,
+  context: Pick<CommandContext, "actor" | "nowMs" | "policies">,
   keys: TenantKeys,
   decision: Decision,
   { id, status }: { readonly id: string; readonly status: StoredFinalStatus },

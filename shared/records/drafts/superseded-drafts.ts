@@ -6,6 +6,7 @@
  */
 import { decisionOfService } from "../../lifecycle/decision.ts";
 import { groupBy } from "../../protocol/group-by.ts";
+import type { Policies } from "../../protocol/policy.ts";
 import { type Bytes, type Reader, type Store, StoreError, type Tx } from "../../store/store.ts";
 import { finalizeDraft } from "../checkpoint/finalize.ts";
 import { decodeOrder } from "../checkpoint/order.ts";
@@ -27,6 +28,7 @@ export interface DraftSweep {
   /** The service that acts, for the audit trail. */
   readonly service: string;
   readonly now: () => number;
+  readonly policies: Policies;
   /** The age of the next checkpoint at which a draft is due. */
   readonly afterMs: number;
 }
@@ -132,7 +134,7 @@ async function finalizeInTurn(
 /** False if the checkpoint is no draft, or cannot be read. */
 async function finalizeSuperseded(
   tx: Tx,
-  { service, incarnation, now }: DraftSweep,
+  { service, incarnation, now, policies }: DraftSweep,
   { tenant, task, seq }: SupersededPlace,
 ): Promise<boolean> {
   const keys = tenantKeys(tenant);
@@ -141,7 +143,7 @@ async function finalizeSuperseded(
   if (draft === null || head === null) return false;
   const nowMs = now();
   const decision = decisionOfService(head, service, nowMs);
-  const context = { actor: { tenant, task, agent: service }, nowMs };
+  const context = { actor: { tenant, task, agent: service }, nowMs, policies };
   await finalizeDraft(tx, context, keys, decision, { id: draft.id, status: "superseded" });
   if (decision.transitions.length === 0) return false;
   const actor = { id: service, type: "service" } as const;

@@ -21,6 +21,7 @@ import { principalActor } from "../audit/audit.ts";
 import { shortPolicyVersion } from "../audit/policy-version.ts";
 import { requireNew, withoutOutcome, withoutWriterFields, writeFirstVersion } from "../checkpoint/create.ts";
 import { findLatest, removedError, soundInTask } from "../checkpoint/lookup.ts";
+import { floorMember, floorOf } from "../checkpoint/retention-floor.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
 import {
   begin,
@@ -116,11 +117,12 @@ async function sourceOf(
  * its outcome, and the locks and messages of its mission.
  */
 function forkedCheckpoint(
-  { actor: { tenant, task, agent }, nowMs }: CommandContext,
+  { actor, policies, nowMs }: CommandContext,
   { command_id, agent_type, goal, note }: ForkCommand,
   { metadata, compliance, fleet: _mission, execution_state: work, recovery, ...sections }: Checkpoint,
   origin: ForkedFrom,
 ): UnsealedCheckpoint {
+  const { tenant, task, agent } = actor;
   const at = new Date(nowMs).toISOString();
   const { handoff_triggers: _fired, session_id: _session, ...kept } = withoutOutcome(metadata);
   return {
@@ -149,7 +151,11 @@ function forkedCheckpoint(
       seq: 1,
       committed_at: at,
     },
-    compliance: { ...withoutWriterFields(compliance), event_log_ref: `audit/${tenant}/${task}#1` },
+    compliance: {
+      ...withoutWriterFields(compliance),
+      ...floorMember(floorOf({ actor, policies }, {})),
+      event_log_ref: `audit/${tenant}/${task}#1`,
+    },
   };
 }
 

@@ -7,6 +7,7 @@ import {
   mayGoYoung,
   type Needs,
   oldEnoughAt,
+  promisedUntil,
   type RetainedCheckpoint,
   type RetentionRules,
 } from "../../lifecycle/retention/rules.ts";
@@ -14,7 +15,7 @@ import type { TaskRecord } from "../../lifecycle/task.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { idTime } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import { type Policies, policyOf } from "../../protocol/policy.ts";
+import { type Policies, policyOf, retentionFloorOf } from "../../protocol/policy.ts";
 import { DEFAULT_RETENTION, type RemovalReason } from "../../protocol/retention.ts";
 import type { Reader } from "../../store/store.ts";
 import { verifyAncestry } from "../checkpoint/ancestry.ts";
@@ -73,7 +74,8 @@ export function rulesOf(
   { tenant, agent_type }: Pick<TaskRecord, "tenant" | "agent_type">,
   { policies, rules = {} }: Pick<PlanContext, "policies" | "rules">,
 ): RetentionRules {
-  return { ...policyOf(policies, tenant, agent_type ?? "").retention, ...rules };
+  const floor = retentionFloorOf(policies, tenant);
+  return { ...policyOf(policies, tenant, agent_type ?? "").retention, ...rules, floor };
 }
 
 /** The part of a task that a plan covers. */
@@ -143,8 +145,9 @@ function dueFilter(
   return (seq, { id, retention }) => {
     if (kept.has(seq)) return false;
     const isWorking = retention === null || retention === DEFAULT_RETENTION;
-    if (isWorking && goesYoung) return true;
     const madeMs = idTime(id) - LIMITS.id_ahead_ms_max;
+    if (promisedUntil(rules.floor, madeMs) > nowMs) return false;
+    if (isWorking && goesYoung) return true;
     return (retention === null ? madeMs + PROMISE_MS_MIN : oldEnoughAt(rules, retention, madeMs)) <= nowMs;
   };
 }
@@ -160,6 +163,7 @@ export async function retained(
     policy: compliance.retention_policy,
     isBroken: await isBroken(reader, tenant, task, metadata.checkpoint_id),
     committedAt: metadata.committed_at,
+    floor: compliance.retention_floor,
     retainUntil: compliance.retain_until,
   };
 }

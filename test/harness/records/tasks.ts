@@ -125,7 +125,8 @@ export class TestTasks {
   /** One step of the writer's sweep; by default every superseded draft is due. */
   sweepDrafts(afterMs = Number.NEGATIVE_INFINITY, store = this.store): Promise<DraftSweepStep> {
     const { incarnation } = this.#records.format;
-    return stepDraftSweep({ store, incarnation, service: "writer", now: () => this.now, afterMs });
+    const policies = this.#policies;
+    return stepDraftSweep({ store, incarnation, service: "writer", now: () => this.now, afterMs, policies });
   }
 
   /** Makes steps until no superseded draft is due; returns the number of finalized drafts. */

@@ -3,6 +3,7 @@
 
 import { UUID } from "uuidv7";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import { stepDraftSweep } from "../../../shared/records/drafts/superseded-drafts.ts";
 import { type Format, openFormat } from "../../../shared/records/kv/format.ts";
 import { clearPublished, readOutbox } from "../../../shared/records/outbox/outbox.ts";
@@ -100,7 +101,14 @@ async function createAll(store: Store, format: Format, params: LoadParams): Prom
 
 /** Finalizes the superseded drafts as the writer does in time: a fleet that starts with all of them is busy for minutes. */
 async function finalizeDrafts(store: Store, { incarnation }: Format): Promise<void> {
-  const sweep = { store, incarnation, service: "bench", now: () => Date.now(), afterMs: 0 };
+  const sweep = {
+    store,
+    incarnation,
+    service: "bench",
+    now: () => Date.now(),
+    policies: DEFAULT_POLICIES,
+    afterMs: 0,
+  };
   let finalized = 0;
   for (let more = true; more; ) {
     const step = await stepDraftSweep(sweep);

@@ -9,6 +9,7 @@ import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
+import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { openFormat } from "../../../shared/records/kv/format.ts";
 import { createLeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
@@ -38,9 +39,10 @@ describe("by the clock of the writer", () => {
     const metrics = createMetrics({ ofProcess: false });
     const { store, format } = records;
     const parts = { store, format, clock, log: testLog, metrics };
+    const config = { finalizeDraftsAfter, policies: DEFAULT_POLICIES };
     const started = ["writer-1", "writer-2"].map((instance) => {
       const leases = createLeaderLeases(store, instance, () => clock.now());
-      return startDraftFinalizer({ ...parts, leases, config: { finalizeDraftsAfter } });
+      return startDraftFinalizer({ ...parts, leases, config });
     });
     const finalized = async () => (await metrics.draftsFinalizedTotal.get()).values[0]?.value ?? 0;
     try {

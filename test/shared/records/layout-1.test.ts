@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { expectedRecoveryType } from "../../../shared/lifecycle/routing.ts";
 import { WHOLE_BUDGET } from "../../../shared/lifecycle/task.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import type { RecoveryState } from "../../../shared/protocol/recovery-states.ts";
 import { stepDraftSweep } from "../../../shared/records/drafts/superseded-drafts.ts";
 import { readHandoffCounts } from "../../../shared/records/kv/counters.ts";
@@ -202,7 +203,8 @@ test("its superseded drafts are finalized, and its tasks are what they were", as
   await scrubbed(copy);
   const { store } = copy;
   const { incarnation } = await openFormat(store);
-  const drafts = { store, incarnation, service: "writer", now: () => copy.now, afterMs: 60_000 };
+  const policies = DEFAULT_POLICIES;
+  const drafts = { store, incarnation, service: "writer", now: () => copy.now, policies, afterMs: 60_000 };
   let finalized = 0;
   for (let more = true; more; ) {
     const step = await stepDraftSweep(drafts);
