@@ -164,6 +164,10 @@ export const BOARDS: Readonly<Record<string, Board>> = {
         "max(fleet_audit_logs_damaged)": "tenants",
         [`sum by (kind) (increase(fleet_audit_log_damage_total${RATE}))`]: "damaged {{kind}}",
       }),
+      panel("Age of the oldest anchor of the audit log", "s", {
+        "max by (target) (fleet_audit_anchor_age_seconds)": "{{target}}",
+      }),
+      panel("Anchors of the audit log", "ops", rates("fleet_audit_anchors_total", "outcome")),
       panel("Checkpoints removed by retention", "ops", {
         [`sum(rate(fleet_retention_removed_total${RATE}))`]: "removed",
         "max(fleet_retention_backlog)": "backlog",

@@ -1,6 +1,7 @@
 /** The settings of the watchdog. */
 import { type ConfigOf, duration, integer, orOff } from "../../shared/runtime/settings/config.ts";
 import { opsPortField } from "../../shared/runtime/settings/process-settings.ts";
+import { type AnchorSettings, anchorFields, readAnchorSettings } from "./anchors/anchor-settings.ts";
 import { readWebhooks, type Webhook, webhookFields } from "./webhooks/webhook-settings.ts";
 
 export const watchdogFields = {
@@ -30,17 +31,24 @@ export const watchdogFields = {
     }),
   ),
   ...webhookFields,
+  ...anchorFields,
 } as const;
 
 /** A watchdog in its own process may run beside a standalone fleet. */
 export const watchdogOpsPort = opsPortField(4282);
 
-export interface WatchdogConfig extends Omit<ConfigOf<typeof watchdogFields>, keyof typeof webhookFields> {
+export interface WatchdogConfig
+  extends Omit<ConfigOf<typeof watchdogFields>, keyof typeof webhookFields | keyof typeof anchorFields> {
   readonly webhooks: readonly Webhook[];
+  readonly anchors: AnchorSettings;
 }
 
-/** Throws ConfigError with all problems of the webhooks file. */
+/** Throws ConfigError with all problems of a file that they name. */
 export function readWatchdogConfig(config: ConfigOf<typeof watchdogFields>): WatchdogConfig {
   const { webhooksFile, recoveriesMax, missionSilence, scrubRate, scrubEvery } = config;
-  return { recoveriesMax, missionSilence, scrubRate, scrubEvery, webhooks: readWebhooks(webhooksFile) };
+  return {
+    ...{ recoveriesMax, missionSilence, scrubRate, scrubEvery },
+    webhooks: readWebhooks(webhooksFile),
+    anchors: readAnchorSettings(config),
+  };
 }

@@ -9,6 +9,7 @@ import type { LeaderLeases } from "../../shared/records/leader/leader-lease.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
 import { type AgentRules, knownAgentTypes } from "../../shared/service-host/policy-file.ts";
 import { openRepository, type RepositoryContext } from "../../shared/service-host/repository.ts";
+import { startAnchorer } from "./anchors/anchorer.ts";
 import { startAuditLogger } from "./audit-log/audit-logger.ts";
 import type { WatchdogConfig } from "./config.ts";
 import { createDamageReporter } from "./detection/damaged-head.ts";
@@ -72,6 +73,7 @@ export async function start(context: WatchdogContext): Promise<Stop> {
     startRecoveryGauges(context, repository, owners),
     startWebhooks(context, config.watchdog.webhooks),
     startAuditLogger(context),
+    startAnchorer(context, config.watchdog.anchors),
     startScrubber(context, {
       rateBytes: config.watchdog.scrubRate,
       everyMs: config.watchdog.scrubEvery,

@@ -1,5 +1,6 @@
 /** The audit log: its newest checkpoint, and the proofs that it begins with an earlier one and that it has an entry. */
 import { z } from "zod";
+import { AUDIT_ANCHOR_QUERY_SCHEMAS, AUDIT_ANCHOR_RESULT_SCHEMAS } from "./audit-anchors.ts";
 import { tokenSchema } from "./ids.ts";
 
 /** Hashes of a Merkle proof, in base64. Trees of all sizes need fewer. */
@@ -51,11 +52,13 @@ export type AuditProof = z.infer<typeof auditProofSchema>;
 export const AUDIT_LOG_QUERY_SCHEMAS = {
   audit_log: auditLogQuerySchema,
   audit_proof: auditProofQuerySchema,
+  ...AUDIT_ANCHOR_QUERY_SCHEMAS,
 } as const;
 
 export const AUDIT_LOG_RESULT_SCHEMAS = {
   audit_log: auditLogSchema,
   audit_proof: auditProofSchema,
+  ...AUDIT_ANCHOR_RESULT_SCHEMAS,
 } as const;
 
 export type AuditLogQueryResults = {

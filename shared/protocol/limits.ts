@@ -4,6 +4,8 @@
  *
  * Names end in their unit: `_bytes`, `_ms`, `_count` or `_chars` before `_max` or `_min`.
  */
+
+import { ANCHOR_LIMITS } from "./anchor-limits.ts";
 import { DIAGNOSIS_LIMITS } from "./diagnosis-limits.ts";
 import { MISSION_LIMITS } from "./mission-limits.ts";
 import { OFFER_LIMITS } from "./offer-limits.ts";
@@ -171,6 +173,7 @@ export const LIMITS = {
   /** A continuation prompt in the JSON of its offer. */
   prompt_bytes_max: 40_000,
   ...OFFER_LIMITS,
+  ...ANCHOR_LIMITS,
   /** The longest time that a policy may contain. */
   policy_ms_max: 7 * 86_400_000,
   /** The shortest pause before a probe of a blocked task. Probes repeat without end. */

@@ -113,6 +113,7 @@ export const QUERY_OPS = [
   "key_revoke",
   "audit_log",
   "audit_proof",
+  "audit_anchors",
   ...MISSION_QUERY_OPS,
   ...ARTIFACT_OPS,
   ...SCRUB_OPS,

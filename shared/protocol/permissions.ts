@@ -69,6 +69,7 @@ const READ_OPS: readonly QueryOp[] = [
   "signing_keys",
   "audit_log",
   "audit_proof",
+  "audit_anchors",
   "artifact",
   "artifact_read",
   "artifacts",

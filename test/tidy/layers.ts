@@ -82,6 +82,8 @@ const HOMES: Record<string, readonly string[]> = {
   "p-limit": ["services/coordinator/", "shared/runtime/"],
   canonicalize: ["shared/integrity/"],
   "@secretlint/*": ["shared/integrity/"],
+  pkijs: ["shared/integrity/"],
+  asn1js: ["shared/integrity/"],
   hono: ["services/gateway/"],
   "@hono/*": ["services/gateway/"],
   jose: ["shared/bus/"],

@@ -176,6 +176,7 @@ const AUDIT: readonly RestRoute[] = [
   readRoute("getAudit", "/tasks/{task_id}/audit", "audit", "The audit trail of a task.", "audit"),
   readRoute("getTenantAudit", "/audit", "audit", "The audit chain of the tenant.", "tenant_audit"),
   readRoute("getAuditLog", "/audit/log", "audit", "The newest checkpoint of the audit log.", "audit_log"),
+  readRoute("listAuditAnchors", "/audit/anchors", "audit", "The anchors of the audit log.", "audit_anchors"),
   readRoute(
     "proveAudit",
     "/tasks/{task_id}/audit/proof",

@@ -1,6 +1,7 @@
 /** Answers about the log of a tenant: its newest checkpoint, and proofs from its tiles. */
 import { openCheckpoint } from "../../integrity/merkle/note.ts";
 import { proveConsistency, proveInclusion } from "../../integrity/merkle/tree.ts";
+import { ANCHOR_TARGETS, type AuditAnchor, type AuditAnchorPage } from "../../protocol/audit-anchors.ts";
 import { type AuditLogState, type AuditProof, logOrigin } from "../../protocol/audit-log.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
@@ -9,6 +10,7 @@ import { decode } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import { listSigningKeys } from "../signing/key-record.ts";
+import { readAnchors } from "./anchor-records.ts";
 import { readLogDelay } from "./log-delay.ts";
 import { fromTree, lastPlaced, readLog, readPlace, tilesOf } from "./log-records.ts";
 
@@ -36,9 +38,38 @@ export class AuditLogs {
   prove(tenant: string, query: QueryParams<"audit_proof">): Promise<AuditProof> {
     return this.#transactions.read("audit_proof", (reader) => prove(reader, tenant, query));
   }
+
+  /** Throws CORRUPT for a damaged record of an anchor. */
+  anchors(tenant: string, query: QueryParams<"audit_anchors">): Promise<AuditAnchorPage> {
+    return this.#transactions.read("audit_anchors", (reader) => listAnchors(reader, tenant, query));
+  }
 }
 
-const base64 = (hash: Uint8Array): string => Buffer.from(hash).toString("base64");
+const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString("base64");
+
+async function listAnchors(
+  reader: Reader,
+  tenant: string,
+  { target: wanted, before_size: beforeSize, limit }: QueryParams<"audit_anchors">,
+): Promise<AuditAnchorPage> {
+  const targets = wanted === undefined ? ANCHOR_TARGETS : [wanted];
+  const pages = await Promise.all(
+    targets.map((target) => readAnchors(reader, { tenant, target }, { beforeSize, limit })),
+  );
+  const anchors = pages.flatMap(({ anchors }, i) =>
+    anchors.map(
+      ({ size, at, checkpoint, token, object = null, retained_until = null }): AuditAnchor => ({
+        ...{ target: targets[i]!, size, at, checkpoint },
+        ...{ token: token === undefined ? null : base64(token), object, retained_until },
+      }),
+    ),
+  );
+  anchors.sort((one, other) => other.size - one.size);
+  // Those of one checkpoint stay together, so that the next page begins with a smaller one.
+  const least = anchors[limit - 1]?.size ?? 0;
+  const listed = anchors.filter(({ size }) => size >= least);
+  return { anchors: listed, more: listed.length < anchors.length || pages.some(({ more }) => more) };
+}
 
 async function readState(
   reader: Reader,

@@ -1,4 +1,5 @@
 /** The keys of signatures and of the audit log. The table in `keyspace.ts` says what they hold. */
+import type { AnchorTarget } from "../../protocol/audit-anchors.ts";
 import type { Bytes, KeyRange } from "../../store/store.ts";
 import { children, name, number } from "./key-elements.ts";
 
@@ -9,6 +10,7 @@ export const EVIDENCE_SUBSPACES = [
   "log_tiles",
   "log_places",
   "tenant_log_places",
+  "log_anchors",
 ] as const;
 type EvidenceSubspace = (typeof EVIDENCE_SUBSPACES)[number];
 
@@ -26,5 +28,7 @@ export function evidenceKeys(at: (subspace: EvidenceSubspace, ...parts: Buffer[]
       task === null ? at("tenant_log_places", number(seq)) : at("log_places", name(task), number(seq)),
     logPlaces: (task: string | null): KeyRange =>
       children(task === null ? at("tenant_log_places") : at("log_places", name(task))),
+    logAnchor: (target: AnchorTarget, size: number): Bytes => at("log_anchors", name(target), number(size)),
+    logAnchors: (target: AnchorTarget): KeyRange => children(at("log_anchors", name(target))),
   };
 }

@@ -31,6 +31,7 @@
  * | `log_tiles`, level, n                             | hashes of its Merkle tree                | the audit log         |
  * | `log_places`, task, seq                           | the entry's number in the log            | the audit log         |
  * | `tenant_log_places`, seq                          | the entry's number in the log            | the audit log         |
+ * | `log_anchors`, target, size                       | checkpoint, time and proof of an anchor  | the anchors' job      |
  * | `sessions`, agent, session                       | times of its turns, and what was done    | turn_event            |
  * | `session_folders`, hash of a machine and a folder | the newest session in the folder         | turn_event            |
  * | `session_folders`, hash of a folder               | the newest session in the folder         | turn_event            |

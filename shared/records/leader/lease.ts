@@ -3,6 +3,7 @@
  * holder of the lease does the work. The end of a lease is wall-clock time and only decides when another
  * instance may take over. Safety comes from the fence, which every transaction of the job checks.
  */
+import type { AnchorTarget } from "../../protocol/audit-anchors.ts";
 import type { Reader, Store, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { systemKeys } from "../kv/keyspace.ts";
@@ -19,6 +20,7 @@ export type LedJob =
   | "artifacts"
   | "silent-missions"
   | "audit-log"
+  | `anchor-${AnchorTarget}`
   | "scrub";
 
 export interface Lease {

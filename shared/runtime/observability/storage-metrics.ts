@@ -126,5 +126,20 @@ export function auditLogMetrics(make: MetricMakers) {
       "Damaged audit entries and rows of the feed that the audit log has passed.",
       ["kind"],
     ),
+    auditAnchorsTotal: make.counter(
+      "fleet_audit_anchors_total",
+      "Anchors of checkpoints of audit logs, made and failed.",
+      ["target", "outcome"],
+    ),
+    auditAnchorAgeSeconds: make.gauge(
+      "fleet_audit_anchor_age_seconds",
+      "Age of the last anchor of the audit log that has waited longest for its next one, in seconds; 0: every checkpoint is anchored.",
+      ["target"],
+    ),
+    auditAnchorIntervalSeconds: make.gauge(
+      "fleet_audit_anchor_interval_seconds",
+      "Shortest time between two anchors of one audit log, in seconds.",
+      ["target"],
+    ),
   };
 }

@@ -6,6 +6,7 @@ import type { AgentPage } from "../../protocol/agents.ts";
 import type { AcknowledgedAlerts, AlertPage, AlertState } from "../../protocol/alert-queries.ts";
 import type { ReceivedAlert } from "../../protocol/alerts.ts";
 import type { RecoveryAnswer } from "../../protocol/answers.ts";
+import type { AuditAnchorPage } from "../../protocol/audit-anchors.ts";
 import type { AuditLogState, AuditProof } from "../../protocol/audit-log.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import type {
@@ -300,6 +301,11 @@ export class FleetAdmin {
   /** The receipt of an audit entry, which third parties verify without the fleet. Throws UNAVAILABLE until it is in the log. */
   auditProof(query: Camel<QueryInput<"audit_proof">> & CallOptions): Promise<AuditProof> {
     return this.#parts.queries.send("audit_proof", query);
+  }
+
+  /** The anchors of the audit log at places outside the store, the newest first, in pages of each target. */
+  auditAnchors(query: Camel<QueryInput<"audit_anchors">> & CallOptions = {}): Promise<AuditAnchorPage> {
+    return this.#parts.queries.send("audit_anchors", query);
   }
 
   /** The keys with which the fleet signs and has signed its commits, and whether all its entries must be signed. */

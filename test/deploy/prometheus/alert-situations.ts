@@ -54,6 +54,8 @@ export const HEALTHY: Series = {
   fleet_index_lag: steady(5),
   fleet_audit_log_delay_seconds: steady(3),
   fleet_audit_logs_damaged: steady(0),
+  'fleet_audit_anchor_age_seconds{target="timestamp"}': steady(3_000),
+  'fleet_audit_anchor_interval_seconds{target="timestamp"}': steady(3_600),
   'recovery_attempts_total{class="crash", outcome="completed"}': growing(1),
   'recovery_attempts_total{class="crash", outcome="blocked"}': steady(1),
   'fleet_recoveries{state="waiting"}': steady(1),
@@ -144,6 +146,9 @@ export const FIRING: Readonly<Record<string, Situation>> = {
   FleetScrubMissing: { series: {}, without: /^fleet_scrub_age/, at: "50h", every: "1h" },
   FleetAuditLogBehind: { series: { fleet_audit_log_delay_seconds: steady(61) } },
   FleetAuditLogDamaged: { series: { fleet_audit_logs_damaged: steady(1) } },
+  FleetAuditAnchorOld: {
+    series: { 'fleet_audit_anchor_age_seconds{target="timestamp"}': steady(7_801) },
+  },
   FleetRetentionOld: { series: {}, at: "50h", every: "1h" },
   FleetRetentionBacklog: { series: { fleet_retention_backlog: steady(1) }, at: "50h", every: "1h" },
   FleetCriticalAlert: {

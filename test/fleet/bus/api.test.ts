@@ -180,6 +180,7 @@ const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "key_revoke",
   "audit_log",
   "audit_proof",
+  "audit_anchors",
   "remove",
   "prunable",
   "mission_start",

@@ -69,6 +69,7 @@ const TRIED_BY: Readonly<Record<string, string>> = {
   "fleet audit log --out checkpoint.txt": "test/fleet/signing/audit-log.test.ts",
   "fleet audit prove auth 1 --out receipt.json": "test/fleet/signing/audit-log.test.ts",
   "fleet audit check receipt.json": "test/fleet/signing/audit-log.test.ts",
+  "fleet audit anchors --out evidence": "test/fleet/signing/audit-anchors.test.ts",
   "fleet audit consistent checkpoint.txt": "test/fleet/signing/audit-log.test.ts",
   "fleet agents restart AGENT": "test/fleet/sessions/tmux.test.ts",
   "fleet agents ask AGENT": "test/fleet/sessions/tmux.test.ts",

@@ -223,6 +223,10 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     await runbook.startTask("unproved", 1);
     return { tenant: "unproved" };
   },
+  async "The audit log is not anchored"() {
+    await runbook.startTask("unanchored", 1);
+    return { tenant: "unanchored" };
+  },
   async "The store grows"() {
     await runbook.startTask("grown", 1);
     return { tenant: "grown" };

@@ -127,6 +127,7 @@ const OTHERS = [
   "key_revoke",
   "audit_log",
   "audit_proof",
+  "audit_anchors",
   "mission_records",
   "tasks",
   "missions",

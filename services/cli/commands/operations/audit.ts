@@ -9,6 +9,7 @@ import { wholeNumber } from "../../input/number.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextCommand } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
+import { addAuditAnchors } from "./audit-anchors.ts";
 import { addAuditLog } from "./audit-log.ts";
 
 interface Flags {
@@ -53,6 +54,7 @@ export function addAudit(program: Command, action: ActionFactory): void {
     "In a nightly job": `${fleet} audit tenant --verify --json > report.json`,
   }));
   addAuditLog(group, action);
+  addAuditAnchors(group, action);
 }
 
 async function tenant(session: Session, flags: Flags & { readonly verify?: boolean }): Promise<void> {

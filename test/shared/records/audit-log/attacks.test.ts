@@ -1,22 +1,19 @@
 /** Attacks of someone who can write to the store, against a third party that has kept a receipt and a checkpoint. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { canonicalText } from "../../../../shared/integrity/canonical.ts";
-import { entryHash } from "../../../../shared/integrity/chain.ts";
 import type { AuditProof } from "../../../../shared/protocol/audit-log.ts";
 import { decode, encode } from "../../../../shared/records/kv/codec.ts";
-import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
-import { decodeHead, encodeHead } from "../../../../shared/records/task/head.ts";
-import type { KeyValue, Tx } from "../../../../shared/store/store.ts";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import type { Tx } from "../../../../shared/store/store.ts";
 import {
   judgeContinuation,
   judgeReceipt,
   keptCheckpoint,
 } from "../../../../shared/transfer/audit-receipt.ts";
-import { familyOf } from "../../../harness/records/edits.ts";
 import { create, ENGINES } from "../../../harness/records/records.ts";
 import { dump, restoreRows } from "../../../harness/records/rows.ts";
 import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
 import { newKey, openSignedRecords, type SignedRecords, WRITING } from "../../../harness/records/signed.ts";
+import { rewriteChainOf, rewriteLogOf } from "./attack-edits.ts";
 import { appendAll } from "./logs.ts";
 
 const keys = tenantKeys("default");
@@ -48,31 +45,8 @@ describe.each(ENGINES)("on %s", (engine) => {
     return (await findingsOf(records.repository)).map(({ details }) => details).join("\n");
   };
 
-  /** Writes the whole chain of the task again with another fact in its first entry, with sound hashes and head. */
-  async function rewriteChain(): Promise<void> {
-    await edit(async (tx) => {
-      const { rows } = await tx.getRange(keys.auditRange(TASK), { limit: 100 });
-      let prev = "0".repeat(64);
-      for (const { key, value } of rows) {
-        const entry = JSON.parse(decode<string>(value));
-        const text = canonicalText({ ...entry, prev, actor: { id: "mallory", type: "agent" } });
-        prev = entryHash(text);
-        tx.set(key, encode(text));
-      }
-      const head = decodeHead((await tx.get(keys.task(TASK)))!);
-      tx.set(keys.task(TASK), encodeHead({ ...head, audit_hash: prev }));
-    });
-  }
-
-  /** Makes the log forget everything, and writes it again from the chains: also with the key of the fleet. */
-  async function rewriteLog(): Promise<void> {
-    const rows = (await dump(records.raw)).filter(({ key }) => !isOfLog({ key }));
-    await restoreRows(records.raw, rows);
-    await appendAll(records.store);
-  }
-  const LOG = ["log", "log_tiles", "log_places", "tenant_log_places"];
-  const isOfLog = (row: Pick<KeyValue, "key">): boolean =>
-    LOG.includes(familyOf(row)) || Buffer.compare(row.key, systemKeys.meta("audit_log")) === 0;
+  const rewriteChain = () => rewriteChainOf(records.raw, TASK);
+  const rewriteLog = () => rewriteLogOf(records);
 
   test("a sound store: receipts are valid, the log continues, the scrub finds nothing", async () => {
     const note = await checkpoint();

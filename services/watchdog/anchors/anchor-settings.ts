@@ -1,0 +1,101 @@
+/** The settings of the anchors of the audit log, read once at the start. */
+import { X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import {
+  ConfigError,
+  type ConfigOf,
+  type ConfigProblem,
+  duration,
+  optional,
+  text,
+  url,
+} from "../../../shared/runtime/settings/config.ts";
+import { unreadable } from "../../../shared/service-host/settings-file.ts";
+
+const AUTHORITY_FILE = "FLEET_AUDIT_TSA_CA";
+
+export const anchorFields = {
+  anchorFolder: optional(
+    text("FLEET_AUDIT_ANCHOR_FOLDER", {
+      description:
+        "Folder to whose files the signed checkpoints of the audit log are appended; on a disk that operators of the fleet cannot change",
+    }),
+  ),
+  anchorEvery: duration("FLEET_AUDIT_ANCHOR_EVERY", {
+    default: "1h",
+    min: "1s",
+    max: "24h",
+    description:
+      "Shortest time between two time-stamps of one audit log, and between two objects in the bucket",
+  }),
+  timestampUrl: optional(
+    url("FLEET_AUDIT_TSA_URL", {
+      schemes: ["http", "https"],
+      description: "Time-stamp authority (RFC 3161) that gets the hashes of checkpoints of the audit log",
+    }),
+  ),
+  timestampAuthorities: optional(
+    text(AUTHORITY_FILE, {
+      description:
+        "Certificates of that authority (PEM); without them its signatures are verified, but not who has made them",
+    }),
+  ),
+} as const;
+
+export interface AnchorSettings {
+  /** null: checkpoints are appended to no folder. */
+  readonly folder: string | null;
+  /** null: they are not time-stamped. */
+  readonly timestamps: TimestampSettings | null;
+  readonly everyMs: number;
+}
+
+export interface TimestampSettings {
+  readonly url: string;
+  /** PEM. Empty: those of any authority are accepted. */
+  readonly authorities: readonly string[];
+}
+
+/** Throws ConfigError. */
+export function readAnchorSettings({
+  anchorFolder,
+  anchorEvery,
+  timestampUrl,
+  timestampAuthorities,
+}: ConfigOf<typeof anchorFields>): AnchorSettings {
+  const authorities = timestampAuthorities === undefined ? [] : certificatesIn(timestampAuthorities);
+  return {
+    folder: anchorFolder === undefined ? null : resolve(anchorFolder),
+    timestamps: timestampUrl === undefined ? null : { url: timestampUrl, authorities },
+    everyMs: anchorEvery,
+  };
+}
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+function certificatesIn(path: string): readonly string[] {
+  const pems = textIn(path).match(CERTIFICATE) ?? [];
+  if (pems.length === 0 || !pems.every(isCertificate))
+    throw problem({ expected: "a file with certificates (PEM)", got: `something else in ${path}` });
+  return pems;
+}
+
+function textIn(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw problem(unreadable(path, error));
+  }
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).raw.length > 0;
+  } catch {
+    return false;
+  }
+}
+
+const problem = (one: Omit<ConfigProblem, "name">): ConfigError =>
+  new ConfigError([{ name: AUTHORITY_FILE, ...one }]);

@@ -1,0 +1,238 @@
+/**
+ * Anchors the checkpoints of the audit logs, in one watchdog at a time for each target. Each target has its own loop and
+ * lease, so a slow one delays no other, nor the log itself. What is anchored is in the store, so another watchdog continues.
+ */
+import {
+  readLogSteps,
+  readUnanchored,
+  recordAnchor,
+  type UnanchoredLog,
+} from "../../../shared/records/audit-log/anchor-plan.ts";
+import type { LeaderLease, LeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
+import { LeaseLost, requireLease } from "../../../shared/records/leader/lease.ts";
+import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
+import { withSpan } from "../../../shared/runtime/observability/tracing.ts";
+import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
+import { backoffMs } from "../../../shared/runtime/retry.ts";
+import { runWorker } from "../../../shared/runtime/worker.ts";
+import type { Store } from "../../../shared/store/store.ts";
+import { anchorFolder } from "./anchor-folder.ts";
+import type { AnchorSettings } from "./anchor-settings.ts";
+import type { AnchorKeeper } from "./anchor-target.ts";
+import { timestampAnchor } from "./timestamp-anchor.ts";
+
+/** Short enough to keep the lease. */
+const POLL_MS = 2_000;
+/** The time between two looks at the logs. */
+const LOOK_MS = 10_000;
+/** After failures. */
+const BACKOFF = { baseMs: 2_000, maxMs: 60_000, random: () => 0.5 + Math.random() / 2 } as const;
+/** One after another. Then the target is left alone for a while, because it probably fails for every tenant. */
+const FAILURES_MAX = 3;
+
+export interface AnchorerContext extends ServiceContext {
+  readonly store: Store;
+  readonly leases: LeaderLeases;
+}
+
+/** Stop aborts the request in progress and releases the leases. */
+export function startAnchorer(context: AnchorerContext, settings: AnchorSettings): Stop {
+  const stops = keepersOf(context, settings).map((keeper) => startKeeper(context, keeper));
+  return async () => {
+    await Promise.all(stops.map((stop) => stop()));
+  };
+}
+
+function keepersOf({ clock }: AnchorerContext, settings: AnchorSettings): AnchorKeeper[] {
+  const { folder, timestamps, everyMs } = settings;
+  const now = () => clock.now();
+  return [
+    ...(folder === null ? [] : [anchorFolder(folder, now)]),
+    ...(timestamps === null ? [] : [timestampAnchor(timestamps, { everyMs, now })]),
+  ];
+}
+
+function startKeeper(context: AnchorerContext, keeper: AnchorKeeper): Stop {
+  const { clock, log, metrics } = context;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const leader = context.leases.of(`anchor-${keeper.target}`);
+  const throttle = createBackgroundThrottle(clock);
+  const anchoring = new Anchoring(context, keeper, leader, signal);
+  metrics.auditAnchorIntervalSeconds.set({ target: keeper.target }, keeper.everyMs / 1_000);
+  const working = runWorker({
+    name: `anchors, ${keeper.target}`,
+    take: () => throttle.step(() => anchoring.step(), signal),
+    handle: async () => {},
+    idle: { ms: POLL_MS },
+    signal,
+    clock,
+    log,
+  });
+  return async () => {
+    stopping.abort();
+    await working;
+    await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
+  };
+}
+
+class Anchoring {
+  readonly #context: AnchorerContext;
+  readonly #keeper: AnchorKeeper;
+  readonly #leader: LeaderLease;
+  readonly #signal: AbortSignal;
+  /** The tenant with which the pass continues; undefined: a new one begins. */
+  #next: string | undefined;
+  /** The logs' steps when the last pass began that left nothing to anchor. null: something is left. */
+  #doneAt: number | null = null;
+  /** Of the pass in progress. */
+  #stepsAtStart = 0;
+  #oldestMs: number | null = null;
+  /** When a log without any anchor was first seen. */
+  readonly #firstSeenMs = new Map<string, number>();
+  readonly #seenInPass = new Set<string>();
+  /** Failures one after another. */
+  #failures = 0;
+  #restsUntil = 0;
+
+  constructor(context: AnchorerContext, keeper: AnchorKeeper, leader: LeaderLease, signal: AbortSignal) {
+    this.#context = context;
+    this.#keeper = keeper;
+    this.#leader = leader;
+    this.#signal = signal;
+  }
+
+  /** Anchors the logs of one page of tenants. Returns an item if another page can follow at once. */
+  async step(): Promise<unknown[]> {
+    if ((await this.#leader.hold()) === null) {
+      this.#forget();
+      return [];
+    }
+    const { clock, log } = this.#context;
+    if (clock.monotonic() < this.#restsUntil) return [];
+    try {
+      return (await this.#page()) ? ["more"] : [];
+    } catch (error) {
+      if (!(error instanceof LeaseLost)) throw error;
+      log.debug({ target: this.#keeper.target }, "another watchdog has taken over the anchors");
+      this.#forget();
+      return [];
+    }
+  }
+
+  async #page(): Promise<boolean> {
+    const { store, clock } = this.#context;
+    if (this.#next === undefined && !(await this.#begins())) return this.#rest(LOOK_MS);
+    const { logs, next } = await readUnanchored(store, this.#keeper.target, this.#next);
+    this.#next = next ?? undefined;
+    let failures = 0;
+    for (const [i, unanchored] of logs.entries()) {
+      // A tenant that fails again and again keeps none of those behind it from its turn.
+      if (failures >= FAILURES_MAX || this.#signal.aborted) {
+        this.#next = logs[i]?.tenant;
+        break;
+      }
+      if (!(await this.#anchor(unanchored, clock.now()))) failures += 1;
+    }
+    this.#measure(this.#oldestMs);
+    const isEnd = this.#next === undefined;
+    if (isEnd) this.#end();
+    if (failures > 0) return this.#rest(Math.max(LOOK_MS, backoffMs(this.#failures, BACKOFF)));
+    return isEnd ? this.#rest(LOOK_MS) : true;
+  }
+
+  #rest(ms: number): false {
+    this.#restsUntil = this.#context.clock.monotonic() + ms;
+    return false;
+  }
+
+  /** Another watchdog has the lease, and its figures count. */
+  #forget(): void {
+    this.#next = undefined;
+    this.#doneAt = null;
+    this.#oldestMs = null;
+    this.#seenInPass.clear();
+    this.#firstSeenMs.clear();
+    this.#restsUntil = 0;
+    this.#measure(null);
+  }
+
+  /** Whether a log has changed since all were anchored: an idle fleet costs one read. */
+  async #begins(): Promise<boolean> {
+    this.#stepsAtStart = await readLogSteps(this.#context.store);
+    this.#oldestMs = null;
+    this.#seenInPass.clear();
+    return this.#doneAt !== this.#stepsAtStart;
+  }
+
+  #end(): void {
+    this.#doneAt = this.#oldestMs === null ? this.#stepsAtStart : null;
+    for (const tenant of this.#firstSeenMs.keys())
+      if (!this.#seenInPass.has(tenant)) this.#firstSeenMs.delete(tenant);
+  }
+
+  #measure(oldestMs: number | null): void {
+    const { clock, metrics } = this.#context;
+    const ageMs = oldestMs === null ? 0 : Math.max(0, clock.now() - oldestMs);
+    metrics.auditAnchorAgeSeconds.set({ target: this.#keeper.target }, ageMs / 1_000);
+  }
+
+  /** Returns whether it was made, or is not due yet. Throws {@link LeaseLost}. */
+  async #anchor(unanchored: UnanchoredLog, nowMs: number): Promise<boolean> {
+    const { tenant, last } = unanchored;
+    const lastMs = last === null ? null : Date.parse(last.at);
+    // A time in the future is of a clock that was wrong.
+    const isDue = lastMs === null || lastMs > nowMs || nowMs - lastMs >= this.#keeper.everyMs;
+    if (isDue && (await this.#keep(unanchored))) return true;
+    const sinceMs = lastMs ?? this.#firstSeenMs.get(tenant) ?? nowMs;
+    if (lastMs === null) this.#firstSeenMs.set(tenant, sinceMs);
+    this.#seenInPass.add(tenant);
+    this.#oldestMs = Math.min(this.#oldestMs ?? sinceMs, sinceMs);
+    return !isDue;
+  }
+
+  /** Returns whether the anchor was made. Throws {@link LeaseLost}. */
+  async #keep(log: UnanchoredLog): Promise<boolean> {
+    const { store } = this.#context;
+    const { target } = this.#keeper;
+    const { tenant, size } = log;
+    const lease = await this.#leader.hold();
+    if (lease === null) throw new LeaseLost(`anchor-${target}`);
+    try {
+      const made = await withSpan(
+        "anchor",
+        { "fleet.tenant": tenant, "fleet.target": target },
+        () => this.#keeper.keep(log, this.#signal),
+        { kind: "client" },
+      );
+      const guard: Parameters<typeof recordAnchor>[0]["guard"] = (tx) => requireLease(tx, lease);
+      await recordAnchor({ store, guard }, { tenant, target }, { ...made, size });
+    } catch (error) {
+      if (error instanceof LeaseLost) throw error;
+      this.#failed(log, error);
+      return false;
+    }
+    this.#made(log);
+    return true;
+  }
+
+  #made({ tenant, size }: UnanchoredLog): void {
+    const { log, metrics } = this.#context;
+    const { target } = this.#keeper;
+    metrics.auditAnchorsTotal.inc({ target, outcome: "made" });
+    log.debug({ tenant, target, size }, "a checkpoint of the audit log is anchored");
+    if (this.#failures > 0) log.info({ target }, "the audit log is anchored again");
+    this.#failures = 0;
+  }
+
+  /** Each failure is counted, and the first of several is logged for people. */
+  #failed({ tenant, size }: UnanchoredLog, error: unknown): void {
+    const { log, metrics } = this.#context;
+    const { target } = this.#keeper;
+    if (this.#signal.aborted) return;
+    metrics.auditAnchorsTotal.inc({ target, outcome: "failed" });
+    const level = this.#failures === 0 ? "warn" : "debug";
+    log[level]({ tenant, target, size, error }, "a checkpoint of the audit log could not be anchored");
+    this.#failures += 1;
+  }
+}

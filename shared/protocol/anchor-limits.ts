@@ -1,0 +1,6 @@
+/** The limits of answers about anchors: a part of `LIMITS`. */
+export const ANCHOR_LIMITS = {
+  /** A time-stamp with its certificates takes some kilobytes. */
+  anchors_limit_max: 20,
+  anchors_limit_default: 10,
+} as const;
