@@ -134,6 +134,7 @@ export function createQueries(
     tenant_audit: (tenant, query) => repository.tenantActs.page(tenant, query),
     access_record: (tenant, { acts }, caller) => recordAccess(repository, { tenant, caller }, acts),
     prunable: (tenant, query) => repository.prunable(tenant, query),
+    holds: (tenant, query) => repository.holds(tenant, query),
     ...evidenceHandlers(repository),
     mission_records: (tenant, query) => repository.missions.records(tenant, query),
     ...missionHandlers(repository),

@@ -135,6 +135,7 @@ function handlersOf(repository: CheckpointRepository, metrics: CommandMetrics): 
     cancel_handoff: { apply: (by, command) => repository.cancelHandoff(by, command) },
     remove: { apply: (by, command) => repository.remove(by, command) },
     retain: { apply: (by, command) => repository.retain(by, command) },
+    hold: { apply: (by, command) => repository.hold(by, command) },
     ...missionHandlers(repository, metrics),
     ...importHandlers(repository),
   };

@@ -3,6 +3,7 @@
 import type { FinalStatus, StoredFinalStatus } from "../protocol/checkpoint.ts";
 import type { BlockReason, RecoveryAction, RecoveryRung } from "../protocol/recovery-states.ts";
 import { IMPORT_RULES } from "./import/import-rules.ts";
+import { withHolds, withPlaced } from "./retention/hold-rules.ts";
 import {
   type Budget,
   budgetOf,
@@ -70,10 +71,14 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   restore: UNTOUCHED,
   refuse: UNTOUCHED,
   remove: UNTOUCHED,
-  retain: ({ updated_at }, change) => ({
-    updated_at,
-    retention: { policy: nullableFact(change, "retention_policy"), holds: textsFact(change, "holds") },
-  }),
+  retain: ({ updated_at, retention }, change) => {
+    const policy = nullableFact(change, "retention_policy");
+    return {
+      updated_at,
+      retention: withPlaced({ policy, holds: textsFact(change, "holds") }, retention?.placed),
+    };
+  },
+  hold: (task, change) => ({ updated_at: task.updated_at, retention: withHolds(task, change) }),
   fork: UNTOUCHED,
   handoff: (task, change) => {
     const id = textFact(change, "handoff_id");

@@ -36,6 +36,7 @@ import {
 import type { Input, RecoverInput } from "./input.ts";
 import { release, take } from "./ownership.ts";
 import { attempt, retry, settle, supersedeRecovery } from "./recovery.ts";
+import { changeHolds } from "./retention/holds.ts";
 import { remove, retain } from "./retention/rules.ts";
 import {
   budgetOf,
@@ -100,6 +101,8 @@ function decideKnown(decision: Decision, task: TaskRecord, input: KnownInput): D
       return remove(decision, input);
     case "retain":
       return retain(decision, task, input);
+    case "hold":
+      return changeHolds(decision, task, input);
     case "agent_failed":
       return failAgent(decision, task, input);
     case "attempt_due":

@@ -13,6 +13,7 @@ import type {
 } from "./import/import.ts";
 import type { Take } from "./ownership.ts";
 import type { RecoveryPoint } from "./recovery.ts";
+import type { HoldInput } from "./retention/holds.ts";
 import type { RemoveInput, RetainInput } from "./retention/rules.ts";
 
 /** A command of an agent, an orchestrator or an operator. */
@@ -40,6 +41,7 @@ export type CommandInput =
   | ({ readonly type: "recover" } & RecoverInput)
   | ({ readonly type: "remove" } & RemoveInput)
   | ({ readonly type: "retain" } & RetainInput)
+  | ({ readonly type: "hold" } & HoldInput)
   | ({ readonly type: "import_begin" } & ImportBegin)
   | ({ readonly type: "import_version" } & ImportedVersion)
   | ({ readonly type: "import_removed" } & ImportedRemoval)

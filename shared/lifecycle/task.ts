@@ -22,6 +22,7 @@
  * `decide.ts` says which transitions a command or an observation makes; `apply.ts` says what a transition makes of the task.
  */
 
+import type { PlacedHold } from "../protocol/holds.ts";
 import type { RecoveryChoice, RecoveryFailure } from "../protocol/recovery-record.ts";
 import type {
   BlockReason,
@@ -97,6 +98,8 @@ export interface TaskRetention {
   readonly policy: string | null;
   /** The names of its holds, sorted. While there is one, nothing of the task is removed. */
   readonly holds: readonly string[];
+  /** How each of them was placed. Absent, also for one of them: an earlier version placed it. */
+  readonly placed?: readonly PlacedHold[];
 }
 
 /** The record that every command on a task reads and writes. */

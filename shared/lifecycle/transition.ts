@@ -62,6 +62,7 @@ export const AUDIT_OPS = [
   "retry",
   "remove",
   "retain",
+  "hold",
   ...MISSION_AUDIT_OPS,
   "import_begin",
   "import_version",

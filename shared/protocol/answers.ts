@@ -135,7 +135,7 @@ export const removedAnswerSchema = committedAnswerSchema
   })
   .extend({ freed_bytes: z.int() });
 
-/** The answer to `retain`: what now holds for the task. */
+/** The answer to `retain` and `hold`: what now holds for the task. */
 export const retentionAnswerSchema = z.looseObject({
   status: z.literal("committed"),
   command_id: z.string(),
@@ -173,6 +173,7 @@ export interface CommandAnswers {
   readonly recover: RecoveryAnswer;
   readonly remove: RemovedAnswer;
   readonly retain: RetentionAnswer;
+  readonly hold: RetentionAnswer;
   readonly fork: CommittedAnswer;
   readonly mission_start: MissionAnswer;
   readonly mission_update: MissionAnswer;

@@ -6,6 +6,7 @@
 import { z } from "zod";
 import { checkpointInputSchema, FINAL_STATUSES, PHASES } from "./checkpoint.ts";
 import { handoffFields, handoffOptionsSchema, handoffReasonSchema } from "./handoff-record.ts";
+import { holdCommandSchema } from "./holds.ts";
 import { checkpointIdSchema, commandIdSchema, digestSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { MISSION_COMMAND_SCHEMAS } from "./mission-commands.ts";
@@ -149,26 +150,20 @@ export const removeCommandSchema = z.looseObject({
   if_due: z.boolean().default(false),
 });
 
+/** An earlier version had both in one command. A hold must not be lost because its sender is of that version. */
+const ofHold = z.undefined({ error: "absent: the command `hold` places and releases holds" }).optional();
+
 /**
  * Changes what is kept of a task. `retention_policy`: of new checkpoints that name none; null: that of the
- * settings. `hold` and `release`: the name of a hold. While a task has one, nothing of it is removed.
+ * settings.
  */
-export const retainCommandSchema = z
-  .looseObject({
-    command_id: commandIdSchema,
-    fence: z.int().min(0).optional(),
-    retention_policy: retentionSchema.nullable().optional(),
-    hold: tokenSchema.optional(),
-    release: tokenSchema.optional(),
-  })
-  .refine(
-    ({ retention_policy, hold, release }) =>
-      [retention_policy, hold, release].some((one) => one !== undefined),
-    {
-      path: ["retention_policy"],
-      error: "at least one of retention_policy, hold and release",
-    },
-  );
+export const retainCommandSchema = z.looseObject({
+  command_id: commandIdSchema,
+  fence: z.int().min(0).optional(),
+  retention_policy: retentionSchema.nullable(),
+  hold: ofHold,
+  release: ofHold,
+});
 
 /**
  * Creates the task of the subject. Its first checkpoint, which gets the id of the command, has the state of a
@@ -290,6 +285,7 @@ export const COMMAND_SCHEMAS = {
   recover: recoverCommandSchema,
   remove: removeCommandSchema,
   retain: retainCommandSchema,
+  hold: holdCommandSchema,
   fork: forkCommandSchema,
   ...MISSION_COMMAND_SCHEMAS,
   import_begin: importBeginCommandSchema,

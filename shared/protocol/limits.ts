@@ -56,6 +56,8 @@ export const LIMITS = {
   removal_count_max: 16,
   /** The steps of the search for what a recovery needs. */
   retention_ladder_max: 200,
+  holds_limit_max: 500,
+  holds_limit_default: 100,
   prunable_limit_max: 500,
   prunable_limit_default: 100,
   /** The bytes of checkpoints that one preview of a prune opens. */

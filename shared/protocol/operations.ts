@@ -14,6 +14,7 @@ export const COMMAND_OPS = [
   "recover",
   "remove",
   "retain",
+  "hold",
   "fork",
   "mission_start",
   "mission_update",
@@ -40,7 +41,7 @@ export type CommandOp = (typeof COMMAND_OPS)[number];
  * The commands that may wait in the queue while the store is unavailable. Not `take` and `acknowledge`: their
  * answer is the fence of all further commands, so no agent could continue before they are applied. Not
  * `cancel_handoff` and `recover`: when applied later they could hit another agent than the caller meant. Not
- * `remove` and `retain`: an operator waits for the answer, and the task may need the checkpoint by then. Not
+ * `remove`, `retain` and `hold`: an operator waits for the answer, and the task may need the checkpoint by then. Not
  * `fork`: when applied later it could copy another checkpoint than the caller saw. Of the commands
  * of missions only `mission_checkpoint`, which changes no work: with the others, agents would act meanwhile on a
  * mission that is not as it seems. Not the commands of an import: each needs the answer of the one before.
@@ -107,6 +108,7 @@ export const QUERY_OPS = [
   "access_record",
   "turn_event",
   "prunable",
+  "holds",
   "mission_records",
   "signing_keys",
   "key_rotate",

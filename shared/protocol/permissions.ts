@@ -96,7 +96,7 @@ const OVERVIEW_OPS: readonly QueryOp[] = [
  * remove the history of its task.
  */
 function commandRoles(op: CommandOp): readonly ClientRole[] {
-  if (op === "remove" || op === "retain") return ["operator"];
+  if (op === "remove" || op === "retain" || op === "hold") return ["operator"];
   if (IMPORT_OPS.includes(op)) return ["operator"];
   return op === "recover" ? RECOVER_ROLES : ACTING;
 }
@@ -127,7 +127,9 @@ function queryRoles(op: QueryOp): readonly ClientRole[] {
   if (READ_OPS.includes(op)) return CLIENTS;
   if (OVERVIEW_OPS.includes(op)) return WATCHING;
   // The records of a mission have the messages of all its agents.
-  return op === "tenant_audit" || op === "mission_records" ? ["operator", "observer"] : ["operator"];
+  return op === "tenant_audit" || op === "mission_records" || op === "holds"
+    ? ["operator", "observer"]
+    : ["operator"];
 }
 
 const runnerRow = (subject: string, purpose: string): PermissionRow => ({

@@ -19,6 +19,7 @@ import { type EventsPage, eventsQuerySchema } from "./event-queries.ts";
 import type { DiskStatus, StreamFinding } from "./fleet-health.ts";
 import type { Handoff } from "./handoff-record.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
+import { type HoldPage, holdsQuerySchema } from "./holds.ts";
 import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { MISSION_QUERY_SCHEMAS, type MissionQueryResults } from "./mission-queries.ts";
@@ -182,6 +183,7 @@ export const QUERY_SCHEMAS = {
   access_record: accessRecordQuerySchema,
   turn_event: turnEventQuerySchema,
   prunable: prunableQuerySchema,
+  holds: holdsQuerySchema,
   signing_keys: emptyQuerySchema,
   key_rotate: keyRotateQuerySchema,
   key_revoke: keyRevokeQuerySchema,
@@ -276,6 +278,7 @@ export interface QueryResults extends MissionQueryResults, ArtifactQueryResults,
   access_record: { readonly recorded: number };
   turn_event: TurnResult;
   prunable: PrunablePage;
+  holds: HoldPage;
   signing_keys: SigningKeyList;
   /** The keys that will be replaced. */
   key_rotate: RotatedKeys;

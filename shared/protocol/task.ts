@@ -1,5 +1,6 @@
 /** A task as queries answer it. How it changes: `shared/lifecycle`. */
 import { z } from "zod";
+import { placedHoldSchema } from "./holds.ts";
 import { taskRecoverySchema } from "./recovery-record.ts";
 import { BLOCK_REASONS } from "./recovery-states.ts";
 
@@ -77,6 +78,8 @@ export const taskSchema = z.object({
       policy: z.string().nullable(),
       /** While there is one, nothing of the task is removed. */
       holds: z.array(z.string()),
+      /** How each was placed. Absent, also for one of them: an earlier version placed it. */
+      placed: z.array(placedHoldSchema).exactOptional(),
     })
     .exactOptional(),
   /** null: the task began in this fleet. */

@@ -90,6 +90,14 @@ const finding = (tenant: string) => ({
 /** `diagnose` shows no records: test/fleet/doctor/doctor.test.ts. */
 type ReaderOp = Exclude<AnsweredOp, "diagnose">;
 
+const SESSION_START = {
+  session_id: "s-1",
+  event: "session_start",
+  at: "2026-01-24T10:00:00.000Z",
+  vendor: "claude-code",
+  folder: "/work",
+};
+
 /** The bodies with which a tenant asks each query about everything that it may see, and about records of the other. */
 function bodies(own: string, other: string): Readonly<Record<ReaderOp, readonly Json[]>> {
   const task_id = `${own}-owned`;
@@ -108,6 +116,7 @@ function bodies(own: string, other: string): Readonly<Record<ReaderOp, readonly 
     handoffs: [{}],
     recovery_point: [...oneTask, { task_id, checkpoint_id: checkpoint }],
     tasks: [{}],
+    holds: [{}],
     recoveries: [{}],
     status: [{}],
     index_rebuild: [{}],
@@ -127,15 +136,7 @@ function bodies(own: string, other: string): Readonly<Record<ReaderOp, readonly 
     messages: [{ mission_id: task_id }],
     mission_records: [{ mission_id: task_id }, { mission_id: task_id, after_seq: 0 }],
     resume_preview: [{ mission_id: task_id, checkpoint_id: checkpoint }],
-    turn_event: [
-      {
-        session_id: "s-1",
-        event: "session_start",
-        at: "2026-01-24T10:00:00.000Z",
-        vendor: "claude-code",
-        folder: "/work",
-      },
-    ],
+    turn_event: [SESSION_START],
     prunable: [{}, oneTask[0]!],
     artifact_begin: [{ upload_id: uuidv7(), sha256: "0".repeat(64), size: 1 }],
     artifact_part: [{ upload_id: uuidv7(), part: 0, bytes: "AA==" }],

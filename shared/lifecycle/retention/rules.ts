@@ -13,8 +13,9 @@ import {
 } from "../../protocol/retention.ts";
 import type { Decision } from "../decision.ts";
 import { isImporting } from "../import/import.ts";
-import type { TaskRecord, TaskRetention } from "../task.ts";
+import type { TaskRecord } from "../task.ts";
 import { type CheckpointChange, conflict, type Refusal, refuse } from "../transition.ts";
+import { isHeld, NO_RETENTION } from "./hold-rules.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -99,7 +100,7 @@ export function judge(
 ): Judgement {
   const { id, seq, policy } = checkpoint;
   // The versions that are still to come refer to earlier ones.
-  if ((task.retention?.holds.length ?? 0) > 0 || isImporting(task)) return { keep: "held" };
+  if (isHeld(task) || isImporting(task)) return { keep: "held" };
   const need = needed.get(id);
   if (need !== undefined) return { keep: need };
   // With the checkpoint its ancestry would end before the damage, and the chain would seem whole.
@@ -173,36 +174,21 @@ export interface RemoveInput {
   readonly judgement: Judgement;
 }
 
-/** A change of what a task itself says about retention. undefined: it stays as it is. */
+/** A change of what a task itself says about retention. */
 export interface RetainInput {
   /** The policy of new checkpoints that name none; null: that of the settings. */
-  readonly policy?: string | null | undefined;
-  readonly hold?: string | undefined;
-  readonly release?: string | undefined;
+  readonly policy: string | null;
 }
 
-export const NO_RETENTION: TaskRetention = { policy: null, holds: [] };
-
-export function retain(
-  decision: Decision,
-  task: TaskRecord,
-  { policy, hold, release }: RetainInput,
-): Decision | Refusal {
-  const before = task.retention ?? NO_RETENTION;
-  const { policies } = decision.circumstances;
-  const floor = retentionFloorOf(policies, task.tenant);
-  if (policy != null && promisedDays(policy) < promisedDays(floor)) return belowFloor(policy, floor);
-  if (release !== undefined && !before.holds.includes(release)) {
-    return conflict("no_hold", "the task has no such hold", { task_id: task.task_id, holds: before.holds });
-  }
-  const left = before.holds.filter((name) => name !== release);
-  const holds = [...new Set([...left, ...(hold === undefined ? [] : [hold])])].sort();
-  const after = { policy: policy === undefined ? before.policy : policy, holds };
+export function retain(decision: Decision, task: TaskRecord, { policy }: RetainInput): Decision | Refusal {
+  const { holds } = task.retention ?? NO_RETENTION;
+  const floor = retentionFloorOf(decision.circumstances.policies, task.tenant);
+  if (policy !== null && promisedDays(policy) < promisedDays(floor)) return belowFloor(policy, floor);
   return decision.add("retain", {
-    facts: { retention_policy: after.policy, holds },
+    facts: { retention_policy: policy, holds },
     event: {
       type: "TASK_RETENTION_CHANGED",
-      data: { taskId: task.task_id, retentionPolicy: after.policy, holds },
+      data: { taskId: task.task_id, retentionPolicy: policy, holds: [...holds] },
     },
   });
 }

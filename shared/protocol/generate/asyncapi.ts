@@ -294,6 +294,7 @@ const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
   recover: "recovery",
   remove: "removed",
   retain: "retention",
+  hold: "retention",
   mission_start: "mission_state",
   mission_update: "mission_state",
   mission_checkpoint: "mission_snapshot",

@@ -253,6 +253,7 @@ const ANSWER_KIND: Readonly<Partial<Record<CommandOp, string>>> = {
   recover: "recovery",
   remove: "removed",
   retain: "retention",
+  hold: "retention",
   mission_start: "mission_state",
   mission_update: "mission_state",
   sortie_add: "mission_state",

@@ -12,6 +12,7 @@ import { ERROR_CODES } from "../errors.ts";
 import { eventPageSchema } from "../event-queries.ts";
 import { streamFindingSchema } from "../fleet-health.ts";
 import { handoffSchema } from "../handoff-record.ts";
+import { holdPageSchema } from "../holds.ts";
 import { resumePreviewSchema } from "../mission-commands.ts";
 import { lockListSchema } from "../mission-locks.ts";
 import { mailboxPageSchema, messagePageSchema } from "../mission-messages.ts";
@@ -218,6 +219,7 @@ export const RESULT_SCHEMAS = {
   access_record: z.looseObject({ recorded: z.int() }),
   turn_event: turnResultSchema,
   prunable: prunablePageSchema,
+  holds: holdPageSchema,
   signing_keys: signingKeyListSchema,
   key_rotate: rotatedKeysSchema,
   key_revoke: revokedKeySchema,

@@ -159,7 +159,12 @@ const APPLIED: readonly SchemaRow[] = [
   ],
   [SCHEMA_FILES.answer("recovery"), "Answer to a recover that was applied", recoveryAnswerSchema, "output"],
   [SCHEMA_FILES.answer("removed"), "Answer to a remove that was applied", removedAnswerSchema, "output"],
-  [SCHEMA_FILES.answer("retention"), "Answer to a retain that was applied", retentionAnswerSchema, "output"],
+  [
+    SCHEMA_FILES.answer("retention"),
+    "Answer to a retain or hold that was applied",
+    retentionAnswerSchema,
+    "output",
+  ],
   [
     SCHEMA_FILES.answer("resumption"),
     "Answer to a mission_resume that was applied",

@@ -122,9 +122,17 @@ const TASKS: readonly RestRoute[] = [
     "retainTask",
     "/tasks/{task_id}/retention",
     "tasks",
-    "Change how long the checkpoints of a task are kept; place or end a hold.",
+    "Change how long the checkpoints of a task are kept.",
     command("retain"),
   ),
+  changeRoute(
+    "holdTask",
+    "/tasks/{task_id}/holds",
+    "tasks",
+    "Place or release a hold of a task: while it has one, nothing of it is removed.",
+    command("hold"),
+  ),
+  readRoute("listHolds", "/holds", "tasks", "List the holds of all tasks.", "holds"),
   changeRoute("releaseTask", "/tasks/{task_id}/release", "tasks", "Release a task.", command("release")),
 ];
 

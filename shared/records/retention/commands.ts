@@ -1,5 +1,6 @@
-/** The commands `remove` and `retain`: an operator removes a checkpoint, or changes what is kept of a task. */
-import { judge, NO_RETENTION } from "../../lifecycle/retention/rules.ts";
+/** The commands `remove` and `retain`: an operator removes a checkpoint, or changes which policy new checkpoints have. */
+import { NO_RETENTION } from "../../lifecycle/retention/hold-rules.ts";
+import { judge } from "../../lifecycle/retention/rules.ts";
 import type { RemoveCommand, RetainCommand } from "../../protocol/commands.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { Tx } from "../../store/store.ts";
@@ -68,16 +69,16 @@ export async function removeCheckpoint(
   });
 }
 
-/** Throws NOT_FOUND for an unknown task, and CONFLICT for a hold that the task does not have. */
+/** Throws NOT_FOUND for an unknown task, and INVALID for a policy below the retention floor. */
 export async function retainTask(
   tx: Tx,
   context: CommandContext,
-  { retention_policy: policy, hold, release }: RetainCommand,
+  { retention_policy: policy }: RetainCommand,
 ): Promise<RememberedRetention | Replay> {
   const begun = await begin(tx, context, () => [], { supersedes: true });
   if ("replay" in begun) return begun;
   const state = { task: begun.head, handoff: null };
-  const decision = decided(context, state, { type: "retain", policy, hold, release });
+  const decision = decided(context, state, { type: "retain", policy });
   const { task_id, retention } = decision.task;
   const { policy: retention_policy, holds } = retention ?? NO_RETENTION;
   return complete(tx, context, begun, {

@@ -2,6 +2,7 @@
  * Plans removals: the checkpoints of a task that retention would remove now. Only checkpoints that may be due
  * by their entry in the order are opened, and nothing is planned for one that does not verify.
  */
+import { isHeld } from "../../lifecycle/retention/hold-rules.ts";
 import {
   judge,
   mayGoYoung,
@@ -98,8 +99,7 @@ export async function planTask(
   const keys = tenantKeys(task.tenant);
   const newest = await readNewest(reader, keys, task.task_id, rules);
   budget.rows -= 1 + newest.length;
-  if (newest.length === 0 || (task.retention?.holds.length ?? 0) > 0)
-    return { auditSeq, removals: [], next: null };
+  if (newest.length === 0 || isHeld(task)) return { auditSeq, removals: [], next: null };
   const mayBeDue = dueFilter(task, rules, newest, context.nowMs);
   const removals: PlannedRemoval[] = [];
   let needs: Needs | null = null;

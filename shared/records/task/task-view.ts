@@ -8,6 +8,7 @@ import {
   recoveryStateOf,
   stateOf,
   type TaskRecord,
+  type TaskRetention,
 } from "../../lifecycle/task.ts";
 import { redact } from "../../protocol/redaction.ts";
 import type { Task } from "../../protocol/task.ts";
@@ -28,7 +29,7 @@ export function viewOf(task: TaskRecord): Task {
   const budget = hasRecovery(task) ? budgetOf(task) : null;
   return {
     ...record,
-    ...(retention !== null && { retention: { policy: retention.policy, holds: [...retention.holds] } }),
+    ...(retention !== null && { retention: viewOfRetention(retention) }),
     state: stateOf(task),
     handoff_id: openHandoffOf(task),
     recovery: budget && {
@@ -63,6 +64,10 @@ export function viewOf(task: TaskRecord): Task {
           }
         : null,
   };
+}
+
+function viewOfRetention({ policy, holds, placed }: TaskRetention): NonNullable<Task["retention"]> {
+  return { policy, holds: [...holds], ...(placed !== undefined && { placed: [...placed] }) };
 }
 
 /** The task as queries answer it, without secrets. */

@@ -2,6 +2,7 @@
 import type { RemovedAnswer, RetentionAnswer } from "../../protocol/answers.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { groupBy } from "../../protocol/group-by.ts";
+import type { HoldPage } from "../../protocol/holds.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
@@ -34,6 +35,14 @@ export interface PruneResult {
     readonly mission_id: string;
     readonly error: FleetError;
   }[];
+}
+
+/** Names of holds. `reason` is a code, such as `litigation`. Both of the last two stand in the audit trail. */
+export interface HoldChange {
+  readonly hold?: string | undefined;
+  readonly release?: string | undefined;
+  readonly reason?: string | undefined;
+  readonly caseReference?: string | undefined;
 }
 
 export class RetentionAdmin {
@@ -123,25 +132,28 @@ export class RetentionAdmin {
     return answer.freed_bytes;
   }
 
-  /**
-   * Changes what is kept of a task. `policy`: of new checkpoints that name none; null: that of the settings. While a task has a hold,
-   * nothing of it is removed.
-   */
+  /** Changes the policy of new checkpoints that name none; null: that of the settings. Throws INVALID for one below the retention floor. */
   async retain(
     taskId: string,
-    {
-      policy,
-      hold,
-      release,
-      ...call
-    }: CallOptions & {
-      readonly policy?: string | null | undefined;
-      readonly hold?: string | undefined;
-      readonly release?: string | undefined;
-    },
+    policy: string | null,
+    call: CallOptions = {},
   ): Promise<Omit<Camel<RetentionAnswer>, "status">> {
-    const body = toSnake({ retentionPolicy: policy, hold, release });
+    const body = { retention_policy: policy };
     return resultOf(await this.#parts.delivery.deliverNow("retain", taskId, body, call));
+  }
+
+  /** Places or releases a hold of a task, or both. While it has one, nothing of it is removed. */
+  async hold(
+    taskId: string,
+    { hold, release, reason, caseReference, ...call }: CallOptions & HoldChange,
+  ): Promise<Omit<Camel<RetentionAnswer>, "status">> {
+    const body = toSnake({ hold, release, reason, case: caseReference });
+    return resultOf(await this.#parts.delivery.deliverNow("hold", taskId, body, call));
+  }
+
+  /** A page of all holds of the tenant. */
+  holds(query: Camel<QueryInput<"holds">> & CallOptions = {}): Promise<HoldPage> {
+    return this.#parts.queries.send("holds", query);
   }
 }
 

@@ -118,12 +118,10 @@ describe("retention", () => {
     expect(await operator.send("DELETE", `/checkpoints/${old.checkpoint_id}`)).toMatchObject({ status: 204 });
     expect([404, 410]).toContain((await agent.get(`/checkpoints/${old.checkpoint_id}`)).status);
     const newest = await write("delete-1");
-    expect(await operator.send("DELETE", `/checkpoints/${newest.checkpoint_id}`)).toMatchObject({
-      status: 409,
-    });
+    expect((await operator.send("DELETE", `/checkpoints/${newest.checkpoint_id}`)).status).toBe(409);
   });
 
-  test("pruneCheckpoints previews in the form of seed 002; retainTask places a hold", async () => {
+  test("pruneCheckpoints previews in the form of seed 002; retainTask and holdTask keep more", async () => {
     const preview = await operator.post("/checkpoints/prune", {
       older_than_days: 7,
       keep_per_mission: 3,
@@ -133,9 +131,10 @@ describe("retention", () => {
     expect(preview).toMatchObject({ status: 200, body: { deleted: 0, freed_bytes: 0, details: [] } });
     expect(await operator.post("/checkpoints/prune", { dry_run: false })).toMatchObject({ status: 200 });
     await write("hold-1");
-    expect(await operator.post("/tasks/hold-1/retention", { hold: "audit-2026" })).toMatchObject({
-      status: 200,
-    });
+    const retained = await operator.post("/tasks/hold-1/retention", { retention_policy: null });
+    expect(retained.status).toBe(200);
+    expect(await operator.post("/tasks/hold-1/holds", { hold: "sec-17" })).toMatchObject({ status: 200 });
+    expect((await operator.get("/holds")).body).toMatchObject({ holds: [{ task_id: "hold-1" }] });
   });
 });
 

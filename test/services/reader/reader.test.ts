@@ -122,6 +122,7 @@ const OTHERS = [
   "access_record",
   "turn_event",
   "prunable",
+  "holds",
   "signing_keys",
   "key_rotate",
   "key_revoke",

@@ -3,6 +3,7 @@
 import type { Command } from "commander";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
+import { addTaskHolds } from "./holds.ts";
 import { addTaskRetain } from "./retain.ts";
 import { addTaskList } from "./task-list.ts";
 
@@ -10,6 +11,7 @@ export function addTask(program: Command, action: ActionFactory): void {
   const group = program.command("task").description("List and show tasks, and change what is kept of them.");
   addTaskList(group, action);
   addTaskRetain(group, action);
+  addTaskHolds(group, action);
   const command = group
     .command("show")
     .description("Show a task's state, its owner and fence, and its latest checkpoint.")

@@ -40,7 +40,7 @@ async function act(client: FleetClient, task: TaskPage["tasks"][number]): Promis
     const held = pick(holdsOf(task));
     const isReleased = held !== undefined && group.random() < RELEASED_SHARE;
     const change = isReleased ? { release: held } : { hold: `case-${below(HOLDS)}` };
-    return void (await retention.retain(taskId, { deadlineMs, ...change }));
+    return void (await retention.hold(taskId, { deadlineMs, ...change }));
   }
   const keep = 1 + below(KEEP_MAX);
   if (dice >= SHARES.hold + SHARES.remove) return void (await retention.prune({ taskId, keep, deadlineMs }));

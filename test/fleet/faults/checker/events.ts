@@ -33,6 +33,7 @@ const TYPES: Readonly<Record<string, string>> = {
   retry: "RECOVERY_REQUESTED",
   remove: "CHECKPOINT_REMOVED",
   retain: "TASK_RETENTION_CHANGED",
+  hold: "TASK_RETENTION_CHANGED",
 };
 
 export function checkEvents(finalState: FinalState): Violation[] {

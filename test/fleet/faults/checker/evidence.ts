@@ -224,7 +224,7 @@ function commandOf(id: string, attempts: readonly CallAttempt[]): Command {
 export const WRITES_VERSION: ReadonlySet<string> = new Set(["create", "update", "finalize", "link"]);
 
 /** The operations of operators. They need no fence, and are no sign of life of the owner. */
-export const OF_OPERATORS: ReadonlySet<string> = new Set(["remove", "retain"]);
+export const OF_OPERATORS: ReadonlySet<string> = new Set(["remove", "retain", "hold"]);
 
 /** The operations whose entries record a fact about a command or a version and apply no command to the task. */
 const ANNOTATIONS: ReadonlySet<string> = new Set(["quarantine", "refuse", "fork"]);

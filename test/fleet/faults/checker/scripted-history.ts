@@ -49,6 +49,7 @@ const TYPES: Record<string, FleetEvent["type"]> = {
   settle: "RECOVERY_SETTLED",
   remove: "CHECKPOINT_REMOVED",
   retain: "TASK_RETENTION_CHANGED",
+  hold: "TASK_RETENTION_CHANGED",
 };
 
 interface WriteFacts {

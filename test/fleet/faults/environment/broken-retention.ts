@@ -3,7 +3,7 @@ import { type AlteredTransact, altered, subspaceOf } from "./altered-transaction
 import { writingHeads } from "./broken-recoveries.ts";
 
 /** Forgets the hold that a command places. */
-export const forgettingHolds = writingHeads("retain", (head) =>
+export const forgettingHolds = writingHeads("hold", (head) =>
   head.retention === undefined || head.retention === null
     ? head
     : { ...head, retention: { ...head.retention, holds: [] } },

@@ -129,8 +129,8 @@ describe.each(ENGINES.slice(0, 1))("random tasks on %s", (engine) => {
         });
         await finalize(place.repository, made.checkpoint_id, "succeeded", await by());
       },
-      hold: () => send(place.repository, "retain", { hold: "case" }, { task, agent: "human=olga" }),
-      release: () => send(place.repository, "retain", { release: "case" }, { task, agent: "human=olga" }),
+      hold: () => send(place.repository, "hold", { hold: "case" }, { task, agent: "human=olga" }),
+      release: () => send(place.repository, "hold", { release: "case" }, { task, agent: "human=olga" }),
       remove: async () =>
         send(
           place.repository,

@@ -201,24 +201,63 @@ describe.each(ENGINES)("retention on %s", (engine) => {
   test("a hold keeps everything, until it is released", async () => {
     const task = place.fresh();
     const [first] = (await written(task, 5)) as [CommittedAnswer];
-    const retain = (body: object) =>
-      send(place.repository, "retain", { ...body }, { task, agent: "human=olga" });
-    expect(await retain({ hold: "case-7" })).toMatchObject({ holds: ["case-7"], retention_policy: null });
-    expect(await retain({ hold: "case-8" })).toMatchObject({ holds: ["case-7", "case-8"] });
+    const hold = (body: object) => send(place.repository, "hold", { ...body }, { task, agent: "human=olga" });
+    expect(await hold({ hold: "case-7" })).toMatchObject({ holds: ["case-7"], retention_policy: null });
+    expect(await hold({ hold: "case-8" })).toMatchObject({ holds: ["case-7", "case-8"] });
     pass(100);
     expect(await place.retain()).toBe(0);
     expect(await refusal(removal(first.checkpoint_id, task))).toMatchObject({
       code: "CONFLICT",
       details: { reason: "held" },
     });
-    expect(await retain({ release: "case-7" })).toMatchObject({ holds: ["case-8"] });
-    expect(await refusal(retain({ release: "case-7" }))).toMatchObject({ code: "CONFLICT" });
+    expect(await hold({ release: "case-7" })).toMatchObject({ holds: ["case-8"] });
+    expect(await refusal(hold({ release: "case-7" }))).toMatchObject({ code: "CONFLICT" });
     expect(await place.retain()).toBe(0);
-    await retain({ release: "case-8" });
+    await hold({ release: "case-8" });
     expect(await place.retain()).toBe(2);
     const { stored, replayed } = await place.replayed(task);
     expect(stored).toEqual(replayed);
     await sound();
+  });
+
+  test("a hold states who placed it, when and why, in the trail and in the list of all holds", async () => {
+    const [task, other] = [place.fresh(), place.fresh()];
+    await written(task, 1);
+    await written(other, 1);
+    const hold = (of: string, body: object) =>
+      send(place.repository, "hold", { ...body }, { task: of, agent: "human=olga" });
+    await hold(task, { hold: "case-1", reason: "litigation", case: "2026-CV-0117" });
+    await hold(task, { hold: "case-2" });
+    await hold(other, { hold: "case-1", reason: "audit" });
+    await send(place.repository, "retain", { retention_policy: "P6Y" }, { task, agent: "human=olga" });
+    const at = new Date(place.now).toISOString();
+    const listed = async () => {
+      const found = [];
+      for (let cursor: string | undefined; ; ) {
+        const query = { limit: 1, ...(cursor !== undefined && { cursor }) };
+        const page = await place.repository.holds("default", query);
+        found.push(...page.holds);
+        cursor = page.cursor;
+        if (cursor === undefined) return found;
+      }
+    };
+    const facts = { by: "human=olga", at, reason: null, case: null };
+    const first = { task_id: task, name: "case-1", ...facts, reason: "litigation", case: "2026-CV-0117" };
+    const third = { task_id: other, name: "case-1", ...facts, reason: "audit" };
+    expect(await listed()).toEqual([first, { task_id: task, name: "case-2", ...facts }, third]);
+    expect((await place.head(task)).retention).toMatchObject({ policy: "P6Y", holds: ["case-1", "case-2"] });
+    expect((await place.trail(task)).find(({ op }) => op === "hold")).toMatchObject({
+      ...{ actor: { id: "human=olga", type: "human" }, at, hold: "case-1", reason: "litigation" },
+    });
+    await hold(task, { release: "case-1", reason: "settled" });
+    await hold(other, { release: "case-1" });
+    expect(await listed()).toEqual([{ task_id: task, name: "case-2", ...facts }]);
+    const { stored, replayed } = await place.replayed(task);
+    expect(stored).toEqual(replayed);
+    await hold(task, { release: "case-2" });
+    expect(await refusal(hold(task, { reason: "none" }))).toMatchObject({ code: "INVALID" });
+    const free = { hold: "case-3", case: "the patient said\n…" };
+    expect(await refusal(hold(task, free))).toMatchObject({ code: "INVALID", fields: [{ path: "case" }] });
   });
 
   test("US-308 retention is configurable per task", async () => {

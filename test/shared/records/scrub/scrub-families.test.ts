@@ -83,7 +83,7 @@ async function makeTasks(): Promise<void> {
   const [old] = (await repository.history("default", { task_id: long, limit: 1, order: "oldest" }))
     .checkpoints;
   await send(repository, "remove", { checkpoint_id: old?.metadata.checkpoint_id }, { task: long });
-  await send(repository, "retain", { hold: "case-1" }, { task: long });
+  await send(repository, "hold", { hold: "case-1" }, { task: long });
   await place.offered();
   await place.resumed();
   await place.attempted();

@@ -33,7 +33,7 @@ export function countRemovals({ attempts, finalState }: Evidence): Record<string
   for (const { entries } of finalState.tasks.values()) {
     for (const { op, reason, holds } of entries) {
       if (op === "remove") count(`removed: ${reason}`);
-      if (op === "retain") count(holds?.length === 0 ? "holds released" : "holds placed");
+      if (op === "hold") count(holds?.length === 0 ? "holds released" : "holds placed");
     }
   }
   for (const { op, copy, code } of attempts)
@@ -73,7 +73,7 @@ function after(before: TaskBefore, entry: Entry): TaskBefore {
   }
   const recoversFrom = ENDS_ATTEMPT.has(op) ? null : before.recoversFrom;
   return {
-    holds: op === "retain" ? (entry.holds ?? []) : before.holds,
+    holds: op === "hold" ? (entry.holds ?? []) : before.holds,
     living:
       op === "create"
         ? [...before.living, id!]

@@ -58,8 +58,8 @@ export class ScriptedRemovals extends ScriptedRecoveries {
 
   /** An operator changes the holds of the task. */
   hold(holds: readonly string[]): void {
-    const attempt = this.call({ op: "retain", agent: "operator" });
-    this.transition("retain", { command_id: attempt.command_id!, holds, retention_policy: null });
+    const attempt = this.call({ op: "hold", agent: "operator" });
+    this.transition("hold", { command_id: attempt.command_id!, holds });
     const nothing = { checkpoint_id: null, version: null, seq: null, hash: null, fence: null, handoff: null };
     attempt.outcome = "committed";
     attempt.committed = { ...nothing, position: String(this.entries.length) };

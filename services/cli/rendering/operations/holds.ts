@@ -1,0 +1,41 @@
+// The list of holds.
+
+import type { HoldPage } from "../../../../shared/protocol/holds.ts";
+import { pageEnd, tableLines } from "../terminal/table.ts";
+import { counted, plain, principalText } from "../terminal/text.ts";
+import { ago, brieflyAgo } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+
+export interface HoldTable {
+  readonly holds: HoldPage["holds"];
+  /** The command for the next page; undefined if this is the last one. */
+  readonly next: string | undefined;
+}
+
+/** In the order of the heads below. */
+const FIT = [
+  { least: 12, names: true },
+  { least: 8, names: true },
+  undefined,
+  undefined,
+  { least: 12, names: true },
+  { brief: brieflyAgo },
+] as const;
+
+export function renderHolds({ holds, next }: HoldTable, view: View): string {
+  if (holds.length === 0 && next === undefined) return "No holds.";
+  const heads = ["TASK", "HOLD", "REASON", "CASE", "PLACED BY", "PLACED"];
+  const rows = holds.map(({ task_id, name, reason, case: reference, by, at }) => [
+    plain(task_id),
+    plain(name),
+    plain(reason ?? "-"),
+    plain(reference ?? "-"),
+    by === null ? "-" : principalText(by),
+    at === null ? "-" : ago(at, view.now),
+  ]);
+  return [
+    ...tableLines(rows, { heads, view, fit: FIT }),
+    "",
+    ...pageEnd(counted(holds.length, "hold"), next, view),
+  ].join("\n");
+}
