@@ -170,6 +170,8 @@ export const BOARDS: Readonly<Record<string, Board>> = {
       panel("Anchors of the audit log", "ops", rates("fleet_audit_anchors_total", "outcome")),
       panel("Checkpoints removed by retention", "ops", {
         [`sum(rate(fleet_retention_removed_total${RATE}))`]: "removed",
+        [`sum(rate(fleet_shredded_checkpoints_total${RATE}))`]: "shredded",
+        [`sum(rate(fleet_shredded_tasks_total${RATE}))`]: "shredded tasks",
         "max(fleet_retention_backlog)": "backlog",
       }),
       panel("Artifacts", "ops", {

@@ -99,6 +99,17 @@ function evidenceHandlers({
   };
 }
 
+function retentionHandlers(
+  repository: CheckpointRepository,
+): Pick<Handlers, "prunable" | "holds" | "shreds"> {
+  const { erasure } = repository;
+  return {
+    prunable: (tenant, query) => repository.prunable(tenant, query),
+    holds: (tenant, query) => erasure.holds(tenant, query),
+    shreds: (tenant, query) => erasure.shreds(tenant, query),
+  };
+}
+
 export function createQueries(
   repository: CheckpointRepository,
   queue: QueueQueries,
@@ -133,8 +144,7 @@ export function createQueries(
     ...direct,
     tenant_audit: (tenant, query) => repository.tenantActs.page(tenant, query),
     access_record: (tenant, { acts }, caller) => recordAccess(repository, { tenant, caller }, acts),
-    prunable: (tenant, query) => repository.prunable(tenant, query),
-    holds: (tenant, query) => repository.holds(tenant, query),
+    ...retentionHandlers(repository),
     ...evidenceHandlers(repository),
     mission_records: (tenant, query) => repository.missions.records(tenant, query),
     ...missionHandlers(repository),

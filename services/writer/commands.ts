@@ -135,7 +135,10 @@ function handlersOf(repository: CheckpointRepository, metrics: CommandMetrics): 
     cancel_handoff: { apply: (by, command) => repository.cancelHandoff(by, command) },
     remove: { apply: (by, command) => repository.remove(by, command) },
     retain: { apply: (by, command) => repository.retain(by, command) },
-    hold: { apply: (by, command) => repository.hold(by, command) },
+    hold: { apply: (by, command) => repository.erasure.hold(by, command) },
+    shred_request: { apply: (by, command) => repository.erasure.request(by, command) },
+    shred_approve: { apply: (by, command) => repository.erasure.approve(by, command) },
+    shred_cancel: { apply: (by, command) => repository.erasure.cancel(by, command) },
     ...missionHandlers(repository, metrics),
     ...importHandlers(repository),
   };

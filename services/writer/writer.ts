@@ -3,6 +3,7 @@
  * consumes the queue afterwards, publishes the events of the transactions, finalizes superseded drafts, ends
  * locks of missions, and removes old checkpoints.
  */
+
 import { serveEndpoint } from "../../shared/bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
@@ -23,6 +24,7 @@ import { storeBreaker } from "./store-breaker.ts";
 import { startDraftFinalizer } from "./sweeps/draft-finalizer.ts";
 import { startMissionSweep } from "./sweeps/missions.ts";
 import { startRetention } from "./sweeps/retention.ts";
+import { startShredding } from "./sweeps/shredding.ts";
 
 export async function start(context: WriterContext): Promise<Stop> {
   const { bus, clock, log, metrics, config } = context;
@@ -64,6 +66,7 @@ export async function start(context: WriterContext): Promise<Stop> {
   const stopExpiry = startExpiry(context);
   const stopFinalizer = startDraftFinalizer(context);
   const stopRetention = startRetention(context);
+  const stopShredding = startShredding(context);
   const stopMissionSweep = startMissionSweep(context);
   log.info({ instance: context.instance }, "writer started");
   return async () => {
@@ -78,6 +81,7 @@ export async function start(context: WriterContext): Promise<Stop> {
         stopExpiry,
         stopFinalizer,
         stopRetention,
+        stopShredding,
         stopMissionSweep,
       ].map((stop) => stop()),
     );

@@ -4,6 +4,7 @@ import type { FinalStatus, StoredFinalStatus } from "../protocol/checkpoint.ts";
 import type { BlockReason, RecoveryAction, RecoveryRung } from "../protocol/recovery-states.ts";
 import { IMPORT_RULES } from "./import/import-rules.ts";
 import { withHolds, withPlaced } from "./retention/hold-rules.ts";
+import { SHRED_RULES } from "./retention/shred-rules.ts";
 import {
   type Budget,
   budgetOf,
@@ -194,6 +195,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   },
   ...OF_MISSION,
   ...IMPORT_RULES,
+  ...SHRED_RULES,
   store_restore: (task, change) => ({ ...ownerless(task), fence: numberFact(change, "fence_to") }),
 };
 

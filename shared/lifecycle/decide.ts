@@ -39,6 +39,14 @@ import { attempt, retry, settle, supersedeRecovery } from "./recovery.ts";
 import { changeHolds } from "./retention/holds.ts";
 import { remove, retain } from "./retention/rules.ts";
 import {
+  isOfShred,
+  refuseShredding,
+  shredApproved,
+  shredCancelled,
+  shredRequested,
+} from "./retention/shred.ts";
+import { isShredding } from "./retention/shred-rules.ts";
+import {
   budgetOf,
   isEndedWork,
   isLeftToRecovery,
@@ -54,6 +62,8 @@ export function decide(state: Aggregate, input: Input, circumstances: Circumstan
   const decision = new Decision(circumstances, state);
   const { task } = state;
   if (task !== null && isImporting(task) && !isOfImport(input)) return refuseImporting(task);
+  if (task !== null && isShredding(task) && input.type !== "hold" && !isOfShred(input))
+    return refuseShredding(task);
   switch (input.type) {
     case "import_begin":
       return importBegun(decision, task, input);
@@ -103,6 +113,12 @@ function decideKnown(decision: Decision, task: TaskRecord, input: KnownInput): D
       return retain(decision, task, input);
     case "hold":
       return changeHolds(decision, task, input);
+    case "shred_request":
+      return shredRequested(decision, task, input);
+    case "shred_approve":
+      return shredApproved(decision, task, input);
+    case "shred_cancel":
+      return shredCancelled(decision, task, input.requestSeq);
     case "agent_failed":
       return failAgent(decision, task, input);
     case "attempt_due":

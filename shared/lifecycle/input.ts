@@ -15,6 +15,7 @@ import type { Take } from "./ownership.ts";
 import type { RecoveryPoint } from "./recovery.ts";
 import type { HoldInput } from "./retention/holds.ts";
 import type { RemoveInput, RetainInput } from "./retention/rules.ts";
+import type { ShredApproval, ShredRequest } from "./retention/shred.ts";
 
 /** A command of an agent, an orchestrator or an operator. */
 export type CommandInput =
@@ -42,6 +43,9 @@ export type CommandInput =
   | ({ readonly type: "remove" } & RemoveInput)
   | ({ readonly type: "retain" } & RetainInput)
   | ({ readonly type: "hold" } & HoldInput)
+  | ({ readonly type: "shred_request" } & ShredRequest)
+  | ({ readonly type: "shred_approve" } & ShredApproval)
+  | { readonly type: "shred_cancel"; readonly requestSeq: number }
   | ({ readonly type: "import_begin" } & ImportBegin)
   | ({ readonly type: "import_version" } & ImportedVersion)
   | ({ readonly type: "import_removed" } & ImportedRemoval)

@@ -50,10 +50,21 @@ export function comparable(task: TaskRecord) {
     audit_seq,
     work,
     retention,
+    shred = null,
   } = task;
   return {
     ...{ owner, fence, phase, agent_id, agent_type, latest_id, last_successful_id, seq },
-    ...{ owned_seq, taken_seq, completed_items, completion_seq, alerted, origin, audit_seq, retention },
+    ...{
+      owned_seq,
+      taken_seq,
+      completed_items,
+      completion_seq,
+      alerted,
+      origin,
+      audit_seq,
+      retention,
+      shred,
+    },
     state: stateOf(task),
     recovery: recoveryStateOf(task),
     handoff: openHandoffOf(task),

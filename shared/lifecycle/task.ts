@@ -30,6 +30,7 @@ import type {
   RecoveryRung,
   RecoveryState,
 } from "../protocol/recovery-states.ts";
+import type { TaskShred } from "../protocol/shred.ts";
 import type { TaskOrigin, TaskState } from "../protocol/task.ts";
 
 export type Work =
@@ -131,6 +132,8 @@ export interface TaskRecord {
   readonly alerted: { readonly reason: BlockReason; readonly seq: number | null } | null;
   /** What the task itself says about retention; null: nothing. */
   readonly retention: TaskRetention | null;
+  /** null, or absent: its shredding is not requested. */
+  readonly shred?: TaskShred | null;
   /** null: the task began in this fleet. */
   readonly origin: TaskOrigin | null;
   readonly audit_seq: number;

@@ -63,6 +63,10 @@ export const AUDIT_OPS = [
   "remove",
   "retain",
   "hold",
+  "shred_request",
+  "shred_approve",
+  "shred_cancel",
+  "shred_end",
   ...MISSION_AUDIT_OPS,
   "import_begin",
   "import_version",
@@ -130,6 +134,13 @@ export type Why =
   | "kept"
   | "no_hold"
   | "below_floor"
+  | "not_a_person"
+  | "same_person"
+  | "shred_requested"
+  | "no_shred_request"
+  | "shred_expired"
+  | "shredding"
+  | "task_active"
   | "exists"
   | "importing"
   | "not_importing"

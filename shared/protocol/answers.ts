@@ -10,6 +10,7 @@ import type { MailboxAnswer, MessageAnswer } from "./mission-messages.ts";
 import type { CommandOp } from "./operations.ts";
 import { RECOVERY_STATES } from "./recovery-states.ts";
 import { redactedSchema } from "./redaction-report.ts";
+import type { ShredAnswer } from "./shred.ts";
 
 export const errorBodySchema = z.looseObject({
   code: z.enum(ERROR_CODES),
@@ -174,6 +175,9 @@ export interface CommandAnswers {
   readonly remove: RemovedAnswer;
   readonly retain: RetentionAnswer;
   readonly hold: RetentionAnswer;
+  readonly shred_request: ShredAnswer;
+  readonly shred_approve: ShredAnswer;
+  readonly shred_cancel: ShredAnswer;
   readonly fork: CommittedAnswer;
   readonly mission_start: MissionAnswer;
   readonly mission_update: MissionAnswer;

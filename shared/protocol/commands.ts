@@ -15,6 +15,7 @@ import type { CommandOp } from "./operations.ts";
 import { recoverFields } from "./recovery-record.ts";
 import { redactionsSchema } from "./redaction-report.ts";
 import { pruneFields, REMOVAL_REASONS, retentionSchema } from "./retention.ts";
+import { SHRED_COMMAND_SCHEMAS } from "./shred.ts";
 
 /**
  * The agent promises to send heartbeats from now on, and loses the task when it is silent, even if no
@@ -286,6 +287,7 @@ export const COMMAND_SCHEMAS = {
   remove: removeCommandSchema,
   retain: retainCommandSchema,
   hold: holdCommandSchema,
+  ...SHRED_COMMAND_SCHEMAS,
   fork: forkCommandSchema,
   ...MISSION_COMMAND_SCHEMAS,
   import_begin: importBeginCommandSchema,

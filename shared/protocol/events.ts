@@ -3,6 +3,7 @@
  * documents (seed 000 §5.2), which is why `data` alone is camelCase. Delivered at least once, in order per
  * task; `id` makes duplicates harmless.
  */
+
 import { z } from "zod";
 import { invalid } from "./errors.ts";
 import { FAILURE_CLASSES } from "./exit-report.ts";
@@ -11,6 +12,7 @@ import { tokenSchema } from "./ids.ts";
 import { MISSION_EVENT_DATA } from "./mission-events.ts";
 import { FAILURE_SIGNALS } from "./recovery-states.ts";
 import { REMOVAL_REASONS } from "./retention.ts";
+import { SHRED_STATES } from "./shred.ts";
 import { validate } from "./validation.ts";
 
 const data = {
@@ -37,6 +39,11 @@ const data = {
     taskId: z.string(),
     retentionPolicy: z.string().nullable(),
     holds: z.array(z.string()),
+  }),
+  /** Two persons have all content of the task removed. From `approved` on it accepts no command but a hold. */
+  TASK_SHRED_CHANGED: z.object({
+    taskId: z.string(),
+    state: z.enum([...SHRED_STATES, "cancelled"]),
   }),
   /** An operator imports a task of another fleet or tenant. Until TASK_IMPORTED it accepts no other command. */
   TASK_IMPORT_BEGUN: z.object({

@@ -5,7 +5,7 @@ import { LIMITS } from "./limits.ts";
 import { pageLimit } from "./page-limit.ts";
 
 /** Such as the number of a case. It stands in the audit trail, so it must not have content. */
-const caseReference = z
+export const caseReference = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9 ._:/#-]{0,63}$/, "1 to 64 letters, digits, spaces and . _ : / # -");
 

@@ -10,6 +10,8 @@ export const RIGHTS = {
   recover: "cmd.recover",
   retain: "cmd.retain",
   hold: "cmd.hold",
+  shred: "cmd.shred_request",
+  shred_approve: "cmd.shred_approve",
   remove: "cmd.remove",
   import: "cmd.import_begin",
   audit: "query.tenant_audit",

@@ -15,6 +15,9 @@ export const COMMAND_OPS = [
   "remove",
   "retain",
   "hold",
+  "shred_request",
+  "shred_approve",
+  "shred_cancel",
   "fork",
   "mission_start",
   "mission_update",
@@ -41,7 +44,7 @@ export type CommandOp = (typeof COMMAND_OPS)[number];
  * The commands that may wait in the queue while the store is unavailable. Not `take` and `acknowledge`: their
  * answer is the fence of all further commands, so no agent could continue before they are applied. Not
  * `cancel_handoff` and `recover`: when applied later they could hit another agent than the caller meant. Not
- * `remove`, `retain` and `hold`: an operator waits for the answer, and the task may need the checkpoint by then. Not
+ * `remove`, `retain`, `hold` and those of shredding: an operator waits for the answer, and the task may need the checkpoint by then. Not
  * `fork`: when applied later it could copy another checkpoint than the caller saw. Of the commands
  * of missions only `mission_checkpoint`, which changes no work: with the others, agents would act meanwhile on a
  * mission that is not as it seems. Not the commands of an import: each needs the answer of the one before.
@@ -109,6 +112,7 @@ export const QUERY_OPS = [
   "turn_event",
   "prunable",
   "holds",
+  "shreds",
   "mission_records",
   "signing_keys",
   "key_rotate",

@@ -91,12 +91,15 @@ const OVERVIEW_OPS: readonly QueryOp[] = [
   "dead_list",
 ];
 
+/** The records of a mission have the messages of all its agents. */
+const AUDITED_OPS: readonly QueryOp[] = ["tenant_audit", "mission_records", "holds", "shreds"];
+
 /**
  * Only operators remove checkpoints and change what is kept: an agent that is led astray must not be able to
  * remove the history of its task.
  */
 function commandRoles(op: CommandOp): readonly ClientRole[] {
-  if (op === "remove" || op === "retain" || op === "hold") return ["operator"];
+  if (op === "remove" || op === "retain" || op === "hold" || op.startsWith("shred_")) return ["operator"];
   if (IMPORT_OPS.includes(op)) return ["operator"];
   return op === "recover" ? RECOVER_ROLES : ACTING;
 }
@@ -126,10 +129,7 @@ function queryRoles(op: QueryOp): readonly ClientRole[] {
   if (op === "offer_next" || op === "offer_settle") return [...ACTING, "runner"];
   if (READ_OPS.includes(op)) return CLIENTS;
   if (OVERVIEW_OPS.includes(op)) return WATCHING;
-  // The records of a mission have the messages of all its agents.
-  return op === "tenant_audit" || op === "mission_records" || op === "holds"
-    ? ["operator", "observer"]
-    : ["operator"];
+  return AUDITED_OPS.includes(op) ? ["operator", "observer"] : ["operator"];
 }
 
 const runnerRow = (subject: string, purpose: string): PermissionRow => ({

@@ -42,6 +42,7 @@ import {
 } from "./recovery-queries.ts";
 import { type PrunablePage, prunableQuerySchema } from "./retention-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "./scrub.ts";
+import { type ShredPage, shredsQuerySchema } from "./shred.ts";
 import {
   keyRevokeQuerySchema,
   keyRotateQuerySchema,
@@ -184,6 +185,7 @@ export const QUERY_SCHEMAS = {
   turn_event: turnEventQuerySchema,
   prunable: prunableQuerySchema,
   holds: holdsQuerySchema,
+  shreds: shredsQuerySchema,
   signing_keys: emptyQuerySchema,
   key_rotate: keyRotateQuerySchema,
   key_revoke: keyRevokeQuerySchema,
@@ -279,6 +281,7 @@ export interface QueryResults extends MissionQueryResults, ArtifactQueryResults,
   turn_event: TurnResult;
   prunable: PrunablePage;
   holds: HoldPage;
+  shreds: ShredPage;
   signing_keys: SigningKeyList;
   /** The keys that will be replaced. */
   key_rotate: RotatedKeys;

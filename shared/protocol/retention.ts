@@ -74,8 +74,8 @@ export const retentionSchema = z
     "working, short, standard, regulated, permanent, or a duration such as P30D or P6Y, from P1D to P100Y",
   );
 
-/** Why retention removed a checkpoint. `request`: an operator named it. */
-export const REMOVAL_REASONS = ["age", "count", "completed", "request"] as const;
+/** Why a checkpoint was removed. `request`: an operator named it. `shredded`: two persons had its task shredded. */
+export const REMOVAL_REASONS = ["age", "count", "completed", "request", "shredded"] as const;
 export type RemovalReason = (typeof REMOVAL_REASONS)[number];
 
 /**

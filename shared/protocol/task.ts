@@ -3,6 +3,7 @@ import { z } from "zod";
 import { placedHoldSchema } from "./holds.ts";
 import { taskRecoverySchema } from "./recovery-record.ts";
 import { BLOCK_REASONS } from "./recovery-states.ts";
+import { taskShredSchema } from "./shred.ts";
 
 export const TASK_STATES = ["active", "handing_off", "blocked", "completed", "failed", "cancelled"] as const;
 export type TaskState = (typeof TASK_STATES)[number];
@@ -82,6 +83,8 @@ export const taskSchema = z.object({
       placed: z.array(placedHoldSchema).exactOptional(),
     })
     .exactOptional(),
+  /** Absent: its shredding is not requested. */
+  shred: taskShredSchema.exactOptional(),
   /** null: the task began in this fleet. */
   origin: taskOriginSchema.nullable().default(null),
   /** The newest audit entry and its hash. */

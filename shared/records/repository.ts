@@ -35,7 +35,6 @@ import type {
 } from "../protocol/commands.ts";
 import { FleetError } from "../protocol/errors.ts";
 import type { Handoff } from "../protocol/handoff-record.ts";
-import type { HoldCommand, HoldPage } from "../protocol/holds.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { DEFAULT_POLICIES, type Policies } from "../protocol/policy.ts";
 import type { AuditPage, HandoffPage, IndexStatus, QueryParams, QueryResults } from "../protocol/queries.ts";
@@ -69,8 +68,8 @@ import { recoverTask } from "./recovery/commands.ts";
 import { listRecoveries } from "./recovery/lists.ts";
 import { type PreviewedPoint, RecoveryActions } from "./recovery-actions.ts";
 import { removeCheckpoint, retainTask } from "./retention/commands.ts";
-import { holdTask, listHolds } from "./retention/holds.ts";
 import { listPrunable } from "./retention/preview.ts";
+import { Erasure } from "./retention/shred/erasure.ts";
 import { listFindings } from "./scrub/findings.ts";
 import { keepReportedDamage } from "./scrub/reported-damage.ts";
 import type { FoundDamage } from "./scrub/scrub-reader.ts";
@@ -125,6 +124,7 @@ export class CheckpointRepository {
   readonly missions: Missions;
   readonly artifacts: ArtifactRecords;
   readonly signingKeys: SigningKeys;
+  readonly erasure: Erasure;
   readonly reads: VerifiedReads;
 
   constructor(options: RepositoryOptions) {
@@ -149,6 +149,7 @@ export class CheckpointRepository {
     this.#options = options;
     this.#commands = new CommandRunner(parts);
     this.missions = new Missions(parts, this.#commands);
+    this.erasure = new Erasure(transactions, this.#commands);
     this.artifacts = new ArtifactRecords(transactions, now);
     this.signingKeys = new SigningKeys(store, transactions, now);
   }
@@ -217,14 +218,6 @@ export class CheckpointRepository {
 
   retain(caller: Caller, command: RetainCommand): Promise<RetentionAnswer> {
     return this.#commands.run("retain", caller, (tx, context) => retainTask(tx, context, command));
-  }
-
-  hold(caller: Caller, command: HoldCommand): Promise<RetentionAnswer> {
-    return this.#commands.run("hold", caller, (tx, context) => holdTask(tx, context, command));
-  }
-
-  holds(tenant: string, query: QueryParams<"holds">): Promise<HoldPage> {
-    return this.#transactions.read("holds", (reader) => listHolds(reader, tenant, query));
   }
 
   /** The checkpoints that a prune would remove now. */

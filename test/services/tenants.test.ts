@@ -116,7 +116,7 @@ function bodies(own: string, other: string): Readonly<Record<ReaderOp, readonly 
     handoffs: [{}],
     recovery_point: [...oneTask, { task_id, checkpoint_id: checkpoint }],
     tasks: [{}],
-    holds: [{}],
+    ...{ holds: [{}], shreds: [{}] },
     recoveries: [{}],
     status: [{}],
     index_rebuild: [{}],

@@ -123,7 +123,7 @@ export function judge(
 }
 
 /** What keeps the checkpoint longest: its policy, the floor under which it was committed, or the present floor. */
-function promiseOf(
+export function promiseOf(
   { policy, floor: stamped = DEFAULT_RETENTION, committedAt, retainUntil }: RetainedCheckpoint,
   rules: RetentionRules,
 ): Extract<Judgement, { keep: unknown }> & { readonly untilMs: number } {

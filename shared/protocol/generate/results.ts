@@ -30,6 +30,7 @@ import { POINT_FAILURES } from "../recovery-states.ts";
 import { removedSchema } from "../retention.ts";
 import { prunablePageSchema } from "../retention-queries.ts";
 import { SCRUB_KINDS } from "../scrub.ts";
+import { shredPageSchema } from "../shred.ts";
 import {
   placedEnvelopeSchema,
   revokedKeySchema,
@@ -220,6 +221,7 @@ export const RESULT_SCHEMAS = {
   turn_event: turnResultSchema,
   prunable: prunablePageSchema,
   holds: holdPageSchema,
+  shreds: shredPageSchema,
   signing_keys: signingKeyListSchema,
   key_rotate: rotatedKeysSchema,
   key_revoke: revokedKeySchema,

@@ -36,6 +36,7 @@ import { offerSchema } from "../offer.ts";
 import { type AnsweredOp, COMMAND_OPS, isAnsweredOp, QUERY_OPS } from "../operations.ts";
 import { QUERY_SCHEMAS } from "../queries.ts";
 import { RETENTION_PATTERN, retentionSchema } from "../retention.ts";
+import { shredAnswerSchema } from "../shred.ts";
 import { RESULT_SCHEMAS } from "./results.ts";
 import { settingsSchemas } from "./settings-files.ts";
 
@@ -159,6 +160,12 @@ const APPLIED: readonly SchemaRow[] = [
   ],
   [SCHEMA_FILES.answer("recovery"), "Answer to a recover that was applied", recoveryAnswerSchema, "output"],
   [SCHEMA_FILES.answer("removed"), "Answer to a remove that was applied", removedAnswerSchema, "output"],
+  [
+    SCHEMA_FILES.answer("shred"),
+    "Answer to a command of shredding that was applied",
+    shredAnswerSchema,
+    "output",
+  ],
   [
     SCHEMA_FILES.answer("retention"),
     "Answer to a retain or hold that was applied",

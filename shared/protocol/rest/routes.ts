@@ -114,6 +114,12 @@ const CHECKPOINTS: readonly RestRoute[] = [
 
 const command = (op: CommandOp): RestAct => ({ kind: "command", op });
 
+const SHRED_SUMMARIES = {
+  request: "Request that all content of a task is removed.",
+  approve: "Approve a request of another person to remove all content of a task.",
+  cancel: "Cancel such a request.",
+} as const;
+
 const TASKS: readonly RestRoute[] = [
   readRoute("listTasks", "/tasks", "tasks", "List tasks by their ids.", "tasks"),
   readRoute("getTask", "/tasks/{task_id}", "tasks", "Get a task.", "task", "task"),
@@ -132,6 +138,16 @@ const TASKS: readonly RestRoute[] = [
     "Place or release a hold of a task: while it has one, nothing of it is removed.",
     command("hold"),
   ),
+  ...(["request", "approve", "cancel"] as const).map((act) =>
+    changeRoute(
+      `${act}Shred`,
+      `/tasks/{task_id}/shred/${act}`,
+      "tasks",
+      SHRED_SUMMARIES[act],
+      command(`shred_${act}`),
+    ),
+  ),
+  readRoute("listShreds", "/shreds", "tasks", "List the tasks whose shredding was requested.", "shreds"),
   readRoute("listHolds", "/holds", "tasks", "List the holds of all tasks.", "holds"),
   changeRoute("releaseTask", "/tasks/{task_id}/release", "tasks", "Release a task.", command("release")),
 ];

@@ -5,6 +5,7 @@
  * so that any number of instances may make the same step, and again after a crash.
  */
 import { decisionOfService } from "../../lifecycle/decision.ts";
+import { isShredding } from "../../lifecycle/retention/shred-rules.ts";
 import { groupBy } from "../../protocol/group-by.ts";
 import type { Policies } from "../../protocol/policy.ts";
 import { type Bytes, type Reader, type Store, StoreError, type Tx } from "../../store/store.ts";
@@ -140,7 +141,7 @@ async function finalizeSuperseded(
   const keys = tenantKeys(tenant);
   const draft = decodeOrder(await tx.get(keys.order(task, seq)));
   const head = await readNewestHead(tx, keys, task);
-  if (draft === null || head === null) return false;
+  if (draft === null || head === null || isShredding(head)) return false;
   const nowMs = now();
   const decision = decisionOfService(head, service, nowMs);
   const context = { actor: { tenant, task, agent: service }, nowMs, policies };

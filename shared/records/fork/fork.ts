@@ -6,8 +6,11 @@
  * The new checkpoint has its own hash and no parents: the new task is sound without its source. So `latest`
  * never falls back to another task; a damaged first checkpoint is CORRUPT, and its origin can be forked again.
  */
+
 import { seal } from "../../integrity/seal.ts";
 import { annotate } from "../../lifecycle/decision.ts";
+import { refuseShredding } from "../../lifecycle/retention/shred.ts";
+import { isShredding } from "../../lifecycle/retention/shred-rules.ts";
 import type { TaskRecord } from "../../lifecycle/task.ts";
 import type { Checkpoint, ForkedFrom, UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
@@ -51,6 +54,7 @@ export async function forkTask(
   if (head === null) {
     throw new FleetError("NOT_FOUND", "there is no such task", { details: { task_id: sourceTask } });
   }
+  if (isShredding(head)) throw refuseShredding(head).error;
   const source = await sourceOf(tx, begun.keys, context, command, onCorrupt);
   const origin: ForkedFrom = {
     task_id: sourceTask,

@@ -72,12 +72,14 @@
  * | `signing_keys`, key                               | public key, validity and revocation      | services, operators   |
  * | `log_due`, tenant                                 | newest act; it may not be in the log yet | acts of operators     |
  * | `log_behind`, tenant                              | its log is damaged, or chains are behind | the audit log         |
+ * | `shreds`, state, tenant, task                     | empty; one for each task to shred        | commands, the sweep   |
  * | `lease`, job                                      | holder, fence, end                       | background jobs       |
  * | `count`, name                                     | counter                                  | transitions, relay    |
  */
 import tuple from "fdb-tuple";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { type Bytes, type KeyRange, STAMP_BYTES } from "../../store/store.ts";
+import { shredKeys } from "../retention/shred/shred-keys.ts";
 import { artifactKeys } from "./artifact-keys.ts";
 import { EVIDENCE_SUBSPACES, evidenceKeys } from "./evidence-keys.ts";
 import { indexKeys } from "./index-keys.ts";
@@ -143,11 +145,13 @@ const SYSTEM_SUBSPACES = [
   "signing_keys",
   "log_due",
   "log_behind",
+  "shreds",
   "lease",
   "count",
 ] as const;
 type TenantSubspace = (typeof TENANT_SUBSPACES)[number];
 type SystemSubspace = (typeof SYSTEM_SUBSPACES)[number];
+export type Subspace = TenantSubspace | SystemSubspace;
 
 const ROOT = "coditect";
 /** The tuple type code that precedes the 12 bytes of a versionstamp. */
@@ -198,6 +202,8 @@ function keysUnder(root: Buffer) {
       const { begin, end } = children(at(subspace));
       return { begin: task === null ? begin : children(at(subspace, name(task))).end, end };
     },
+    /** All keys of a task in a subspace that begins with one. */
+    ofTask: (subspace: TenantSubspace, task: string): KeyRange => children(at(subspace, name(task))),
     child: (task: string, parent: string, id: string): Bytes =>
       at("children", name(task), uuid(parent), uuid(id)),
     children: (task: string): KeyRange => children(at("children", name(task))),
@@ -296,6 +302,7 @@ export const systemKeys = {
   logsDue: (): KeyRange => children(at("log_due")),
   logBehind: (tenant: string): Bytes => at("log_behind", name(tenant)),
   logsBehind: (): KeyRange => children(at("log_behind")),
+  ...shredKeys(at),
   lease: (job: string): Bytes => at("lease", name(job)),
   count: (name: string): Bytes => at("count", element(name)),
 } as const;

@@ -13,6 +13,7 @@ export type LedJob =
   | `relay-${number}`
   | "expiry"
   | "retention"
+  | "shredding"
   | "drafts"
   | "locks"
   | "index"

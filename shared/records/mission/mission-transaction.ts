@@ -13,6 +13,8 @@ import { lapseOf, lastActivityOf } from "../../lifecycle/mission/silence.ts";
 import { type SnapshotTrigger, snapshotCheckpoint } from "../../lifecycle/mission/snapshot.ts";
 import type { SortieRecord } from "../../lifecycle/mission/sortie.ts";
 import { requireFence } from "../../lifecycle/ownership.ts";
+import { refuseShredding } from "../../lifecycle/retention/shred.ts";
+import { isShredding } from "../../lifecycle/retention/shred-rules.ts";
 import type { TaskRecord } from "../../lifecycle/task.ts";
 import type { AuditFacts, AuditOp, EventFact } from "../../lifecycle/transition.ts";
 import { FleetError } from "../../protocol/errors.ts";
@@ -91,6 +93,7 @@ export class MissionTransaction {
     const begun = await begin(tx, context, () => [], { supersedes: specialist });
     if ("replay" in begun) return begun;
     if (begun.head !== null && isImporting(begun.head)) throw refuseImporting(begun.head).error;
+    if (begun.head !== null && isShredding(begun.head)) throw refuseShredding(begun.head).error;
     const handoff = await readOpenHandoff(tx, begun.keys, begun.head);
     const decision = new Decision(circumstancesOf(context), { task: begun.head, handoff });
     const mission = await readMission(tx, begun.keys, context.actor.task);
@@ -103,7 +106,7 @@ export class MissionTransaction {
     const keys = tenantKeys(tenant);
     const mission = await readMission(tx, keys, task);
     const head = await readNewestHead(tx, keys, task);
-    if (mission === null || head === null || isImporting(head)) return null;
+    if (mission === null || head === null || isImporting(head) || isShredding(head)) return null;
     const handoff = await readOpenHandoff(tx, keys, head);
     const decision = new Decision(circumstancesOf(context), { task: head, handoff });
     return new MissionTransaction(tx, context, { keys, head, values: [] }, decision, mission, true);

@@ -24,26 +24,47 @@ export interface Removed {
 }
 
 /** Clears the records. The decision's newest transition is the removal. */
-export async function clearCheckpoint(
+export function clearCheckpoint(
   tx: Tx,
   keys: TenantKeys,
   decision: Decision,
   { entry, checkpoint, reason }: Removed,
 ): Promise<void> {
+  const { seq, parent_ids: parents } = checkpoint.metadata;
+  const { retention_policy: policy, retain_until: retainUntil } = checkpoint.compliance;
+  return clearEntry(tx, keys, decision, { entry, seq, parents, policy, retainUntil, reason });
+}
+
+/** A checkpoint that may be corrupt. */
+export interface RemovedEntry {
+  readonly entry: OrderEntry;
+  readonly seq: number;
+  readonly parents: readonly string[];
+  readonly policy: string;
+  readonly retainUntil: string | undefined;
+  readonly reason: RemovalReason;
+}
+
+/** As {@link clearCheckpoint}. */
+export async function clearEntry(
+  tx: Tx,
+  keys: TenantKeys,
+  decision: Decision,
+  { entry, seq, parents, policy, retainUntil, reason }: RemovedEntry,
+): Promise<void> {
   const { tenant, task, actor } = decision.circumstances;
-  const { checkpoint_id: id, seq, parent_ids } = checkpoint.metadata;
-  const { retention_policy: policy, retain_until } = checkpoint.compliance;
+  const { id } = entry;
   const fallback = await livingFallback(tx, keys, entry.fallback);
   await clearReferences(tx, keys, { task, id }, Date.parse(decision.at));
   tx.clear(keys.checkpoint(task, id));
   tx.clearRange(keys.versions(task, id));
   tx.clearRange(keys.chunks(task, id));
   tx.clearRange(keys.childrenOf(task, id));
-  for (const parent of parent_ids) tx.clear(keys.child(task, parent, id));
+  for (const parent of parents) tx.clear(keys.child(task, parent, id));
   tx.clear(keys.order(task, seq));
   // Earlier versions of the fleet wrote an entry for the end of the retention.
-  if (retain_until !== undefined) {
-    const day = Math.ceil(Date.parse(retain_until) / DAY_MS);
+  if (retainUntil !== undefined) {
+    const day = Math.ceil(Date.parse(retainUntil) / DAY_MS);
     tx.clear(systemKeys.retention(day, tenant, task, id));
   }
   tx.addI64(systemKeys.count("removed"), 1n);

@@ -3,6 +3,7 @@
  * sent, retried or redelivered many times, the first copy that commits takes effect, and all others get its
  * answer.
  */
+
 import { canonicalText, sha256Hex } from "../../integrity/canonical.ts";
 import type { FiredTrigger, ForkedFrom } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
@@ -11,6 +12,7 @@ import type { MissionStatus, SortieCounts } from "../../protocol/mission.ts";
 import type { LOCK_STATES } from "../../protocol/mission-locks.ts";
 import type { MailboxEvent, MessageState, SkippedMessage } from "../../protocol/mission-messages.ts";
 import type { RecoveryState } from "../../protocol/recovery-states.ts";
+import type { TaskShred } from "../../protocol/shred.ts";
 import { type Bytes, STAMP_BYTES, type Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import { formatUuid } from "../kv/key-elements.ts";
@@ -24,6 +26,7 @@ export type RememberedAnswer =
   | RememberedHandoff
   | RememberedRecovery
   | RememberedRetention
+  | RememberedShred
   | RememberedMission
   | RememberedSnapshot
   | RememberedResumption
@@ -89,6 +92,13 @@ export type RememberedRetention = {
   readonly task_id: string;
   readonly retention_policy: string | null;
   readonly holds: string[];
+  readonly committed_at: string;
+};
+
+/** The answer to a command of shredding. */
+export type RememberedShred = {
+  readonly task_id: string;
+  readonly shred: TaskShred | null;
   readonly committed_at: string;
 };
 

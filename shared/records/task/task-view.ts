@@ -24,12 +24,14 @@ export function viewOf(task: TaskRecord): Task {
     completion_seq: _completion,
     completed_items,
     retention,
+    shred = null,
     ...record
   } = task;
   const budget = hasRecovery(task) ? budgetOf(task) : null;
   return {
     ...record,
     ...(retention !== null && { retention: viewOfRetention(retention) }),
+    ...(shred !== null && { shred: { ...shred } }),
     state: stateOf(task),
     handoff_id: openHandoffOf(task),
     recovery: budget && {

@@ -15,6 +15,7 @@ import type { TenantKeys } from "../kv/keyspace.ts";
 import { appendFeed } from "../outbox/feed.ts";
 import { appendEvent, appendOffer } from "../outbox/outbox.ts";
 import { indexRecovery } from "../recovery/due.ts";
+import { indexShred } from "../retention/shred/shred-index.ts";
 import { encodeHead } from "./head.ts";
 
 /** The author of the transitions, their task and their time. */
@@ -57,6 +58,7 @@ export function writeTransitions(
   const head: TaskRecord = { ...last.task, audit_hash: chain.hash };
   tx.set(keys.task(task), encodeHead(head));
   indexRecovery(tx, keys, before, head);
+  indexShred(tx, before, head);
   for (const change of handoffChanges(transitions)) writeHandoff(tx, keys, change);
   for (const [i, { checkpoint, event, offer }] of transitions.entries()) {
     const changed = { checkpoint: checkpoint?.id ?? null, version: checkpoint?.version ?? null };

@@ -12,6 +12,11 @@ export function sweepMetrics(make: MetricMakers) {
       "Messages that a recipient did not acknowledge in time.",
     ),
     retentionRemovedTotal: make.counter("fleet_retention_removed_total", "Checkpoints removed by retention."),
+    shreddedCheckpointsTotal: make.counter(
+      "fleet_shredded_checkpoints_total",
+      "Checkpoints removed because two persons had their task shredded.",
+    ),
+    shreddedTasksTotal: make.counter("fleet_shredded_tasks_total", "Tasks that were shredded."),
     retentionFreedBytesTotal: make.counter(
       "fleet_retention_freed_bytes_total",
       "Bytes that the removed checkpoints took in the store.",

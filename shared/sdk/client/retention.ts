@@ -1,4 +1,5 @@
 /** `fleet.admin.retention`: what is kept of tasks. For operators. */
+
 import type { RemovedAnswer, RetentionAnswer } from "../../protocol/answers.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { groupBy } from "../../protocol/group-by.ts";
@@ -7,6 +8,7 @@ import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
 import type { PrunableCheckpoint, PrunablePage } from "../../protocol/retention-queries.ts";
+import type { ShredAnswer, ShredPage } from "../../protocol/shred.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import type { CallOptions } from "../request/request.ts";
 import { resultOf } from "./outcome.ts";
@@ -149,6 +151,44 @@ export class RetentionAdmin {
   ): Promise<Omit<Camel<RetentionAnswer>, "status">> {
     const body = toSnake({ hold, release, reason, case: caseReference });
     return resultOf(await this.#parts.delivery.deliverNow("hold", taskId, body, call));
+  }
+
+  /** Asks that all content of a task is removed. For a person; another one must approve it. */
+  async requestShred(
+    taskId: string,
+    {
+      reason,
+      caseReference,
+      ...call
+    }: CallOptions & Pick<HoldChange, "caseReference"> & { readonly reason: string },
+  ): Promise<Omit<Camel<ShredAnswer>, "status">> {
+    const body = toSnake({ reason, case: caseReference });
+    return resultOf(await this.#parts.delivery.deliverNow("shred_request", taskId, body, call));
+  }
+
+  /** `requestSeq`: `request_seq` of the request that the person has seen. */
+  async approveShred(
+    taskId: string,
+    requestSeq: number,
+    call: CallOptions = {},
+  ): Promise<Omit<Camel<ShredAnswer>, "status">> {
+    const body = { request_seq: requestSeq };
+    return resultOf(await this.#parts.delivery.deliverNow("shred_approve", taskId, body, call));
+  }
+
+  /** Before the approval. */
+  async cancelShred(
+    taskId: string,
+    requestSeq: number,
+    call: CallOptions = {},
+  ): Promise<Omit<Camel<ShredAnswer>, "status">> {
+    const body = { request_seq: requestSeq };
+    return resultOf(await this.#parts.delivery.deliverNow("shred_cancel", taskId, body, call));
+  }
+
+  /** A page of the tasks whose shredding was requested. */
+  shreds(query: Camel<QueryInput<"shreds">> & CallOptions = {}): Promise<ShredPage> {
+    return this.#parts.queries.send("shreds", query);
   }
 
   /** A page of all holds of the tenant. */

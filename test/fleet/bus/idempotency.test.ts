@@ -85,6 +85,7 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     remove: { checkpoint_id: parent, keep: 1, note: text },
     retain: { retention_policy: "P30D", note: text },
     hold: { hold: "case-1", note: text },
+    ...{ shred_request: {}, shred_approve: {}, shred_cancel: {} },
     fork: { source_task_id: SOURCE, note: text },
     mission_start: { title: text },
     mission_update: { title: text },
@@ -128,9 +129,10 @@ const ENTRIES_MADE: Partial<Record<CommandOp, number>> = { mission_checkpoint: 3
 
 /**
  * All commands but `acknowledge`, which needs an offer: test/shared/records/handoff/handoff-refusals.test.ts covers it. Those of an import
- * need a task of their own: test/shared/records/transfer/import.test.ts.
+ * need a task of their own: test/shared/records/transfer/import.test.ts. Those of shredding need two persons:
+ * test/shared/records/retention/shred.test.ts.
  */
-const OPS = COMMAND_OPS.filter((op) => op !== "acknowledge" && !op.startsWith("import_"));
+const OPS = COMMAND_OPS.filter((op) => op !== "acknowledge" && !/^(import|shred)_/.test(op));
 
 /** A command of that kind, with a new task in the state that the command needs. */
 async function prepare(op: CommandOp): Promise<PreparedCommand & { readonly other: RawCommand }> {

@@ -136,3 +136,19 @@ describe("US-308 fleet checkpoints prune", { timeout: CALLS_MS }, () => {
     });
   });
 });
+
+describe("fleet task shred", { timeout: CALLS_MS }, () => {
+  test("one person requests it, cannot approve it, and cancels it", async () => {
+    await completed("secret", 1);
+    const requested = await fleet("task shred secret --reason erasure --case DSR-42 --json");
+    expect(requested).toMatchObject({ exit: 0, err: "" });
+    expect(JSON.parse(requested.out)).toMatchObject({ shred: { state: "requested", case: "DSR-42" } });
+    expect((await fleet("task shreds")).out).toMatch(/^secret +requested +erasure +DSR-42/m);
+    const approved = await fleet("task shred-approve secret");
+    expect(approved).toMatchObject({ exit: 77, out: "" });
+    expect(approved.err).toContain("cannot approve");
+    expect((await fleet("task shred-cancel secret")).out).toContain("cancelled");
+    expect((await fleet("task shreds")).out).toContain("No tasks to shred.");
+    expect((await fleet("task holds")).exit).toBe(0);
+  });
+});

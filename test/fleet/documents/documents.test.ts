@@ -49,6 +49,11 @@ const PRINTED: Readonly<Record<string, readonly RegExp[]>> = {
 
 /** Lines that another test runs, because they need a set-up, a container engine or a certificate. */
 const TRIED_BY: Readonly<Record<string, string>> = {
+  // Two persons are needed.
+  "fleet task shred auth --reason erasure --case DSR-42": "test/fleet/cli/prune.test.ts",
+  "fleet task shreds --state requested": "test/fleet/cli/prune.test.ts",
+  "fleet task shred-approve auth": "test/fleet/cli/prune.test.ts",
+  "fleet task shred-cancel auth": "test/fleet/cli/prune.test.ts",
   "npm run demo": "test/fleet/demo.test.ts",
   "docker compose --profile single up --build --wait fleet": "test/fleet/compose.test.ts",
   "docker compose cp fleet:/data/client .fleet": "test/fleet/compose.test.ts",

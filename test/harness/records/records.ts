@@ -121,12 +121,22 @@ const MISSION_METHODS = {
 } as const satisfies Partial<Record<CommandOp, keyof CheckpointRepository["missions"]>>;
 type MissionMethods = typeof MISSION_METHODS;
 
+const ERASURE_METHODS = {
+  hold: "hold",
+  shred_request: "request",
+  shred_approve: "approve",
+  shred_cancel: "cancel",
+} as const satisfies Partial<Record<CommandOp, keyof CheckpointRepository["erasure"]>>;
+type ErasureMethods = typeof ERASURE_METHODS;
+
 type MethodOf<Op extends CommandOp> = Op extends keyof Methods
   ? Methods[Op]
-  : Exclude<Op, keyof Methods | keyof MissionMethods>;
+  : Exclude<Op, keyof Methods | keyof MissionMethods | keyof ErasureMethods>;
 type AnswerOf<Op extends CommandOp> = Op extends keyof MissionMethods
   ? Awaited<ReturnType<CheckpointRepository["missions"][MissionMethods[Op]]>>
-  : Awaited<ReturnType<CheckpointRepository[MethodOf<Op>]>>;
+  : Op extends keyof ErasureMethods
+    ? Awaited<ReturnType<CheckpointRepository["erasure"][ErasureMethods[Op]]>>
+    : Awaited<ReturnType<CheckpointRepository[MethodOf<Op>]>>;
 
 /** Validates a command and passes it on with the hash of its content, as the writer does. */
 export async function send<Op extends CommandOp>(
@@ -153,6 +163,12 @@ export async function send<Op extends CommandOp>(
     const { missions } = repository;
     const apply: (caller: Caller, command: never) => Promise<unknown> = missions[ofMission];
     return (await apply.call(missions, caller, command as never)) as AnswerOf<Op>;
+  }
+  const ofErasure = ERASURE_METHODS[op as keyof ErasureMethods];
+  if (ofErasure !== undefined) {
+    const { erasure } = repository;
+    const apply: (caller: Caller, command: never) => Promise<unknown> = erasure[ofErasure];
+    return (await apply.call(erasure, caller, command as never)) as AnswerOf<Op>;
   }
   const method = (METHODS[op as keyof Methods] ?? op) as MethodOf<CommandOp>;
   const apply: (caller: Caller, command: never) => Promise<unknown> = repository[method];

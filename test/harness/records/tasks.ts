@@ -139,19 +139,17 @@ export class TestTasks {
     }
   }
 
+  /** Of a sweep of the writer. */
+  sweepParts(): RetentionSweep {
+    const { store } = this;
+    const { incarnation } = this.#records.format;
+    const [now, policies] = [() => this.now, this.#policies];
+    return { store, incarnation, service: "writer", policies, now, guard: async () => {} };
+  }
+
   /** One step of the writer's sweep of retention. */
   stepRetention(sweep: Partial<RetentionSweep> = {}): Promise<RetentionStep> {
-    const { incarnation } = this.#records.format;
-    const { store, now, policies } = { store: this.store, now: () => this.now, policies: this.#policies };
-    return stepRetention({
-      store,
-      incarnation,
-      service: "writer",
-      policies,
-      now,
-      guard: async () => {},
-      ...sweep,
-    });
+    return stepRetention({ ...this.sweepParts(), ...sweep });
   }
 
   /** Makes one complete pass of retention; returns the number of removed checkpoints. */

@@ -123,6 +123,7 @@ const OTHERS = [
   "turn_event",
   "prunable",
   "holds",
+  "shreds",
   "signing_keys",
   "key_rotate",
   "key_revoke",

@@ -35,6 +35,7 @@ import { mailboxAnswerSchema, messageAnswerSchema } from "../../../shared/protoc
 import { type Offer, offerSchema } from "../../../shared/protocol/offer.ts";
 import { COMMAND_OPS, isAnsweredOp, QUERY_OPS, type QueryOp } from "../../../shared/protocol/operations.ts";
 import { QUERY_SCHEMAS, type QueryResults } from "../../../shared/protocol/queries.ts";
+import { shredAnswerSchema } from "../../../shared/protocol/shred.ts";
 
 const api = readFileSync(new URL("../../../shared/protocol/API.md", import.meta.url), "utf8");
 
@@ -56,6 +57,7 @@ const schemas = new Map<string, z.ZodType>([
   ["recovery-answer", recoveryAnswerSchema],
   ["removed-answer", removedAnswerSchema],
   ["retention-answer", retentionAnswerSchema],
+  ["shred-answer", shredAnswerSchema],
   ["mission-state-answer", missionAnswerSchema],
   ["mission-snapshot-answer", missionCheckpointAnswerSchema],
   ["resumption-answer", resumptionAnswerSchema],

@@ -5,6 +5,7 @@ import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { addTaskHolds } from "./holds.ts";
 import { addTaskRetain } from "./retain.ts";
+import { addTaskShred } from "./shred.ts";
 import { addTaskList } from "./task-list.ts";
 
 export function addTask(program: Command, action: ActionFactory): void {
@@ -12,6 +13,7 @@ export function addTask(program: Command, action: ActionFactory): void {
   addTaskList(group, action);
   addTaskRetain(group, action);
   addTaskHolds(group, action);
+  addTaskShred(group, action);
   const command = group
     .command("show")
     .description("Show a task's state, its owner and fence, and its latest checkpoint.")

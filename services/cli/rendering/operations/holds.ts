@@ -1,6 +1,7 @@
-// The list of holds.
+// The lists of holds, and of tasks to shred.
 
 import type { HoldPage } from "../../../../shared/protocol/holds.ts";
+import type { ShredPage } from "../../../../shared/protocol/shred.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
 import { counted, plain, principalText } from "../terminal/text.ts";
 import { ago, brieflyAgo } from "../terminal/time.ts";
@@ -37,5 +38,41 @@ export function renderHolds({ holds, next }: HoldTable, view: View): string {
     ...tableLines(rows, { heads, view, fit: FIT }),
     "",
     ...pageEnd(counted(holds.length, "hold"), next, view),
+  ].join("\n");
+}
+
+export interface ShredTable {
+  readonly shreds: ShredPage["shreds"];
+  /** The command for the next page; undefined if this is the last one. */
+  readonly next: string | undefined;
+}
+
+/** In the order of the heads below. */
+const SHRED_FIT = [
+  { least: 12, names: true },
+  undefined,
+  undefined,
+  undefined,
+  { least: 12, names: true },
+  { brief: brieflyAgo },
+  { least: 12, names: true },
+] as const;
+
+export function renderShreds({ shreds, next }: ShredTable, view: View): string {
+  if (shreds.length === 0 && next === undefined) return "No tasks to shred.";
+  const heads = ["TASK", "STATE", "REASON", "CASE", "REQUESTED BY", "REQUESTED", "APPROVED BY"];
+  const rows = shreds.map((one) => [
+    plain(one.task_id),
+    one.state,
+    plain(one.reason),
+    plain(one.case ?? "-"),
+    principalText(one.requested_by),
+    ago(one.requested_at, view.now),
+    one.approved_by === null ? "-" : principalText(one.approved_by),
+  ]);
+  return [
+    ...tableLines(rows, { heads, view, fit: SHRED_FIT }),
+    "",
+    ...pageEnd(counted(shreds.length, "task"), next, view),
   ].join("\n");
 }

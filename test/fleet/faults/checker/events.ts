@@ -34,6 +34,10 @@ const TYPES: Readonly<Record<string, string>> = {
   remove: "CHECKPOINT_REMOVED",
   retain: "TASK_RETENTION_CHANGED",
   hold: "TASK_RETENTION_CHANGED",
+  shred_request: "TASK_SHRED_CHANGED",
+  shred_approve: "TASK_SHRED_CHANGED",
+  shred_cancel: "TASK_SHRED_CHANGED",
+  shred_end: "TASK_SHRED_CHANGED",
 };
 
 export function checkEvents(finalState: FinalState): Violation[] {

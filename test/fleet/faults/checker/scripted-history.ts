@@ -50,6 +50,10 @@ const TYPES: Record<string, FleetEvent["type"]> = {
   remove: "CHECKPOINT_REMOVED",
   retain: "TASK_RETENTION_CHANGED",
   hold: "TASK_RETENTION_CHANGED",
+  shred_request: "TASK_SHRED_CHANGED",
+  shred_approve: "TASK_SHRED_CHANGED",
+  shred_cancel: "TASK_SHRED_CHANGED",
+  shred_end: "TASK_SHRED_CHANGED",
 };
 
 interface WriteFacts {

@@ -235,7 +235,7 @@ describe.each(ENGINES)("retention on %s", (engine) => {
       const found = [];
       for (let cursor: string | undefined; ; ) {
         const query = { limit: 1, ...(cursor !== undefined && { cursor }) };
-        const page = await place.repository.holds("default", query);
+        const page = await place.repository.erasure.holds("default", query);
         found.push(...page.holds);
         cursor = page.cursor;
         if (cursor === undefined) return found;

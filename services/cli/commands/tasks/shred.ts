@@ -1,0 +1,103 @@
+// `fleet task shred`, `shred-approve`, `shred-cancel` and `shreds`: two persons have all content of a task removed.
+
+import { type Command, Option } from "commander";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import type { ShredState, TaskShred } from "../../../../shared/protocol/shred.ts";
+import { CURSOR, limitOption } from "../../input/limit.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import { nextPage } from "../../runtime/next-page.ts";
+import type { Session } from "../../runtime/session.ts";
+
+/** The protocol's own list comes with its schemas, which would make the help slow. */
+const STATES = ["requested", "approved", "shredded"] as const;
+
+export function addTaskShred(group: Command, action: ActionFactory): void {
+  const request = group
+    .command("shred")
+    .summary("Request that all content of a task is removed for good.")
+    .description(
+      "Request that all content of a task is removed for good. Another person must approve it within 7 days. The audit trail, the signatures and the hashes stay. Copies in backups stay too, until the backups are deleted.",
+    )
+    .argument("<task>", "the task, which must have no owner")
+    .requiredOption("--reason <code>", "such as erasure; for the audit trail")
+    .option("--case <reference>", "such as the number of the request; for the audit trail")
+    .action(action(requestShred));
+  withExamples(request, (fleet) => ({
+    "A person asked for erasure": `${fleet} task shred auth --reason erasure --case DSR-42`,
+  }));
+  const approve = group
+    .command("shred-approve")
+    .summary("Approve the removal of all content of a task.")
+    .description(
+      "Approve the removal of all content of a task that another person requested. It begins at once and cannot be undone; a hold stops it.",
+    )
+    .argument("<task>", "the task")
+    .action(action(approveShred));
+  withExamples(approve, (fleet) => ({ "The second person": `${fleet} task shred-approve auth` }));
+  const cancel = group
+    .command("shred-cancel")
+    .description("Cancel the request to remove all content of a task, before its approval.")
+    .argument("<task>", "the task")
+    .action(action(cancelShred));
+  withExamples(cancel, (fleet) => ({ "It was the wrong task": `${fleet} task shred-cancel auth` }));
+  const list = group
+    .command("shreds")
+    .description("List the tasks whose shredding was requested, is in progress, or has ended.")
+    .addOption(new Option("-s, --state <state>", "only those in this state").choices(STATES))
+    .addOption(limitOption(LIMITS.holds_limit_default, LIMITS.holds_limit_max))
+    .addOption(new Option("--cursor <cursor>", CURSOR))
+    .action(action(shreds));
+  withExamples(list, (fleet) => ({
+    "What waits for a second person": `${fleet} task shreds --state requested`,
+  }));
+}
+
+async function requestShred(
+  session: Session,
+  task: string,
+  { reason, case: caseReference }: { readonly reason: string; readonly case?: string },
+): Promise<void> {
+  const { retention } = (await session.client()).admin;
+  const answer = await retention.requestShred(task, { ...session.deadline, reason, caseReference });
+  await session.show(answer, () => text(task, answer.shred));
+}
+
+async function approveShred(session: Session, task: string): Promise<void> {
+  const { retention } = (await session.client()).admin;
+  const answer = await retention.approveShred(task, await requestOf(session, task), session.deadline);
+  await session.show(answer, () => text(task, answer.shred));
+}
+
+async function cancelShred(session: Session, task: string): Promise<void> {
+  const { retention } = (await session.client()).admin;
+  const answer = await retention.cancelShred(task, await requestOf(session, task), session.deadline);
+  await session.show(answer, () => text(task, answer.shred));
+}
+
+/** Without a request the first entry, so that the fleet says that there is none. */
+async function requestOf(session: Session, id: string): Promise<number> {
+  const { requireTask } = await import("../../runtime/existing-task.ts");
+  return (await requireTask(session, id)).shred?.request_seq ?? 1;
+}
+
+async function shreds(
+  session: Session,
+  {
+    state,
+    limit,
+    cursor,
+  }: { readonly state?: ShredState; readonly limit?: number; readonly cursor?: string },
+): Promise<void> {
+  const { retention } = (await session.client()).admin;
+  const page = await retention.shreds({ ...session.deadline, state, limit, cursor });
+  const next = nextPage(session, page.cursor);
+  const { renderShreds } = await import("../../rendering/operations/holds.ts");
+  await session.show(page, () => renderShreds({ shreds: page.shreds, next }, session.view));
+}
+
+function text(task: string, shred: TaskShred | null): string {
+  if (shred === null) return `Task ${task}: the request is cancelled`;
+  return shred.state === "requested"
+    ? `Task ${task}: shredding requested; another person may approve it until ${shred.expires_at}`
+    : `Task ${task}: shredding approved; the content is being removed`;
+}

@@ -1,0 +1,20 @@
+/** The keys of shredding. The table in `shared/records/kv/keyspace.ts` says what they hold. */
+import type { ShredState } from "../../../protocol/shred.ts";
+import type { Bytes, KeyRange } from "../../../store/store.ts";
+import { children, element, elementsOf, name } from "../../kv/key-elements.ts";
+
+export function shredKeys(at: (subspace: "shreds", ...parts: Buffer[]) => Buffer) {
+  return {
+    shred: (state: ShredState, tenant: string, task: string): Bytes =>
+      at("shreds", element(state), name(tenant), name(task)),
+    shredsIn: (state: ShredState): KeyRange => children(at("shreds", element(state))),
+    shredsOf: (state: ShredState, tenant: string): KeyRange =>
+      children(at("shreds", element(state), name(tenant))),
+  };
+}
+
+/** Reads tenant and task out of a `shreds` key. */
+export function parseShred(key: Bytes): { tenant: string; task: string } {
+  const [tenant, task] = elementsOf(key).slice(-2) as [string, string];
+  return { tenant, task };
+}

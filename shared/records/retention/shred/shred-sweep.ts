@@ -1,0 +1,132 @@
+/**
+ * Removes the content of tasks whose shredding was approved: in transactions of a bounded size, each of which checks the lease, the holds
+ * and the promises again. A crash at any point leaves a task approved, and the next step continues with what is left.
+ */
+import { decisionOfService } from "../../../lifecycle/decision.ts";
+import { isHeld } from "../../../lifecycle/retention/hold-rules.ts";
+import { remove } from "../../../lifecycle/retention/rules.ts";
+import { endShred } from "../../../lifecycle/retention/shred.ts";
+import type { TaskRecord } from "../../../lifecycle/task.ts";
+import { LIMITS } from "../../../protocol/limits.ts";
+import { DEFAULT_RETENTION } from "../../../protocol/retention.ts";
+import { type Bytes, StoreError, type Tx } from "../../../store/store.ts";
+import { after, systemKeys, tenantKeys } from "../../kv/keyspace.ts";
+import { LeaseLost } from "../../leader/lease.ts";
+import { readNewestHead } from "../../task/command-transaction.ts";
+import { writeTransitions } from "../../task/transitions.ts";
+import { clearEntry } from "../removal.ts";
+import type { RetentionSweep } from "../sweep.ts";
+import { clearContent } from "./content.ts";
+import { type OpenPlace, openPlaces, promiseOfPlace } from "./shred-commands.ts";
+import { parseShred } from "./shred-keys.ts";
+
+/** Tasks of one step. */
+const TASKS_MAX = 16;
+const READ_DEADLINE_MS = 3_000;
+const WRITE = { deadlineMs: 3_000, priority: "batch", onUnknown: "safe" } as const;
+
+export interface ShredPlace {
+  readonly tenant: string;
+  readonly task: string;
+}
+
+export interface ShredStep {
+  readonly removed: number;
+  readonly ended: readonly ShredPlace[];
+  /** Tasks with a hold or a promise that began after the approval. */
+  readonly kept: readonly ShredPlace[];
+  /** Tasks with a damaged record. */
+  readonly failed: readonly (ShredPlace & { readonly error: unknown })[];
+  /** The key after which the next step continues; null: every approved task was looked at. */
+  readonly next: Bytes | null;
+}
+
+type Outcome = { readonly removed: number; readonly state: "more" | "ended" | "kept" | "gone" };
+
+/** Removes a part of each of the next approved tasks after `from`. */
+export async function stepShredding(sweep: RetentionSweep, from: Bytes | null = null): Promise<ShredStep> {
+  const { store } = sweep;
+  const { begin, end } = systemKeys.shredsIn("approved");
+  const range = { begin: from === null ? begin : after(from), end };
+  const reading = { label: "plan_shredding", deadlineMs: READ_DEADLINE_MS };
+  const { rows, more } = await store.read(reading, (reader) => reader.getRange(range, { limit: TASKS_MAX }));
+  let removed = 0;
+  const found = {
+    ended: [] as ShredPlace[],
+    kept: [] as ShredPlace[],
+    failed: [] as ShredStep["failed"][number][],
+  };
+  for (const { key } of rows) {
+    const place = parseShred(key);
+    try {
+      const outcome = await shredTask(sweep, place);
+      removed += outcome.removed;
+      if (outcome.state === "ended") found.ended.push(place);
+      if (outcome.state === "kept") found.kept.push(place);
+    } catch (error) {
+      // The step is repeated when the store is available. A damaged record must not stop the sweep.
+      if (error instanceof StoreError || error instanceof LeaseLost) throw error;
+      found.failed.push({ ...place, error });
+    }
+  }
+  return { removed, ...found, next: more ? (rows.at(-1)?.key ?? null) : null };
+}
+
+async function shredTask(sweep: RetentionSweep, place: ShredPlace): Promise<Outcome> {
+  for (let removed = 0; ; ) {
+    const { value } = await sweep.store.transact({ ...WRITE, label: "shred_task" }, (tx) =>
+      shredPart(tx, sweep, place),
+    );
+    removed += value.removed;
+    if (value.state !== "more") return { removed, state: value.state };
+  }
+}
+
+async function shredPart(tx: Tx, sweep: RetentionSweep, { tenant, task }: ShredPlace): Promise<Outcome> {
+  await sweep.guard(tx);
+  const keys = tenantKeys(tenant);
+  const head = await readNewestHead(tx, keys, task);
+  if (head === null || head.shred?.state !== "approved") return { removed: 0, state: "gone" };
+  const nowMs = sweep.now();
+  const limit = LIMITS.removal_count_max;
+  const { rows } = await tx.snapshot.getRange(keys.orderRange(task), { limit });
+  const places = await openPlaces(tx.snapshot, head, rows);
+  const isPromised = (one: OpenPlace) => promiseOfPlace(head, one, { ...sweep, nowMs }) !== null;
+  if (isHeld(head) || places.some(isPromised)) return { removed: 0, state: "kept" };
+  const { service, incarnation } = sweep;
+  const decision = decisionOfService(head, service, nowMs);
+  for (const { seq, entry, found } of places) {
+    const { id, version, hash } = entry;
+    const sound = found?.sound === true ? found.checkpoint : null;
+    const policy = sound?.compliance.retention_policy ?? entry.retention ?? DEFAULT_RETENTION;
+    const change = { id, version, oldHash: hash, newHash: null };
+    remove(decision, { change, policy, judgement: { remove: "shredded" } });
+    const { parent_ids: parents = [] } = sound?.metadata ?? {};
+    const retainUntil = sound?.compliance.retain_until;
+    await clearEntry(tx, keys, decision, { entry, seq, parents, policy, retainUntil, reason: "shredded" });
+  }
+  // Entries that name no checkpoint are cleared with the rest.
+  for (const { key } of rows) tx.clear(key);
+  const isLast = rows.length < limit && (await clearContent(tx, head));
+  if (isLast) endShred(decision);
+  if (decision.transitions.length > 0) write(tx, { sweep, incarnation, nowMs, head }, decision.transitions);
+  return { removed: places.length, state: isLast ? "ended" : "more" };
+}
+
+interface Written {
+  readonly sweep: RetentionSweep;
+  readonly incarnation: number;
+  readonly nowMs: number;
+  readonly head: TaskRecord;
+}
+
+function write(
+  tx: Tx,
+  { sweep, incarnation, nowMs, head }: Written,
+  transitions: Parameters<typeof writeTransitions>[4],
+): void {
+  const { tenant, task_id: task } = head;
+  const actor = { id: sweep.service, type: "service" } as const;
+  const author = { tenant, task, actor, commandId: null, nowMs, incarnation, traceparent: undefined };
+  writeTransitions(tx, tenantKeys(tenant), author, head, transitions);
+}
