@@ -21,6 +21,7 @@ const ASSETS = [
   "deploy/nats/nats.conf",
   ...names("shared/protocol/schemas", ".json"),
   "shared/protocol/openapi.json",
+  ...["verify.mjs", "verify.py"].map((name) => `shared/transfer/bundle/${name}`),
   ...names("services/cli/templates", ".txt"),
 ];
 

@@ -85,14 +85,22 @@ function queueHandlers(queue: QueueQueries): Pick<Handlers, (typeof QUEUE_OPS)[n
 function evidenceHandlers({
   auditLogs,
   signingKeys,
+  tenantActs,
 }: CheckpointRepository): Pick<
   Handlers,
-  "audit_log" | "audit_proof" | "audit_anchors" | "signing_keys" | "key_rotate" | "key_revoke"
+  | "audit_log"
+  | "audit_proof"
+  | "audit_anchors"
+  | "export_record"
+  | "signing_keys"
+  | "key_rotate"
+  | "key_revoke"
 > {
   return {
     audit_log: (tenant, query) => auditLogs.state(tenant, query),
     audit_proof: (tenant, query) => auditLogs.prove(tenant, query),
     audit_anchors: (tenant, query) => auditLogs.anchors(tenant, query),
+    export_record: (tenant, query, caller) => tenantActs.recordExport({ tenant, caller }, query),
     signing_keys: () => signingKeys.list(),
     key_rotate: (tenant, query, caller) => signingKeys.rotate({ tenant, caller }, query),
     key_revoke: (tenant, query, caller) => signingKeys.revoke({ tenant, caller }, query),

@@ -1,7 +1,8 @@
 /** The audit log: its newest checkpoint, and the proofs that it begins with an earlier one and that it has an entry. */
 import { z } from "zod";
 import { AUDIT_ANCHOR_QUERY_SCHEMAS, AUDIT_ANCHOR_RESULT_SCHEMAS } from "./audit-anchors.ts";
-import { tokenSchema } from "./ids.ts";
+import { digestSchema, tokenSchema } from "./ids.ts";
+import { envelopeSchema } from "./signing-keys.ts";
 
 /** Hashes of a Merkle proof, in base64. Trees of all sizes need fewer. */
 const proofSchema = z.array(z.string()).max(200);
@@ -15,6 +16,16 @@ const auditProofQuerySchema = z.looseObject({
   task_id: tokenSchema,
   /** The number of the entry. Absent: the newest one that is in the log. */
   seq: z.int().min(1).optional(),
+  /** The proof is for the log of this size, whose checkpoint the caller has. Absent: for the newest checkpoint. */
+  size: z.int().min(1).optional(),
+});
+
+/** The manifest of a bundle of evidence, as it leaves the fleet. */
+const exportRecordQuerySchema = z.looseObject({
+  /** SHA-256 of its bytes. */
+  manifest: digestSchema,
+  tasks: z.int().min(0),
+  entries: z.int().min(0),
 });
 
 const auditLogSchema = z.looseObject({
@@ -49,16 +60,28 @@ export const auditProofSchema = z.looseObject({
 });
 export type AuditProof = z.infer<typeof auditProofSchema>;
 
+/** The entry that records an export in the chain of the tenant, which seals the bundle. */
+const exportSealSchema = z.looseObject({
+  seq: z.int().min(1),
+  /** The canonical JSON that was hashed. */
+  entry: z.string(),
+  /** Of the commit that ends with the entry. null: the service has no signing key. */
+  signature: envelopeSchema.nullable(),
+});
+export type ExportSeal = z.infer<typeof exportSealSchema>;
+
 export const AUDIT_LOG_QUERY_SCHEMAS = {
   audit_log: auditLogQuerySchema,
   audit_proof: auditProofQuerySchema,
   ...AUDIT_ANCHOR_QUERY_SCHEMAS,
+  export_record: exportRecordQuerySchema,
 } as const;
 
 export const AUDIT_LOG_RESULT_SCHEMAS = {
   audit_log: auditLogSchema,
   audit_proof: auditProofSchema,
   ...AUDIT_ANCHOR_RESULT_SCHEMAS,
+  export_record: exportSealSchema,
 } as const;
 
 export type AuditLogQueryResults = {

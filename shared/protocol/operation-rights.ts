@@ -15,6 +15,7 @@ export const RIGHTS = {
   remove: "cmd.remove",
   import: "cmd.import_begin",
   audit: "query.tenant_audit",
+  export: "query.export_record",
   keys: "query.key_revoke",
 } as const;
 export type RightName = keyof typeof RIGHTS;

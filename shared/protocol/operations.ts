@@ -120,6 +120,7 @@ export const QUERY_OPS = [
   "audit_log",
   "audit_proof",
   "audit_anchors",
+  "export_record",
   ...MISSION_QUERY_OPS,
   ...ARTIFACT_OPS,
   ...SCRUB_OPS,

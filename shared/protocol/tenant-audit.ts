@@ -13,6 +13,7 @@ export const TENANT_ACTS = [
   "policy_change",
   "artifact_remove",
   "artifact_repair",
+  "export",
   "key_add",
   "key_retire",
   "key_rotate",

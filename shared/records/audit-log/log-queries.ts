@@ -90,7 +90,7 @@ async function readState(
 async function prove(
   reader: Reader,
   tenant: string,
-  { task_id: task, seq: wanted }: QueryParams<"audit_proof">,
+  { task_id: task, seq: wanted, size: earlier }: QueryParams<"audit_proof">,
 ): Promise<AuditProof> {
   const keys = tenantKeys(tenant);
   const last = await lastPlaced(reader, keys, task);
@@ -103,7 +103,13 @@ async function prove(
     throw new FleetError("CORRUPT", "the entry could not be verified when the audit log came to it", {
       details,
     });
-  const { size, note } = await readLog(reader, tenant);
+  const { size: newest, note } = await readLog(reader, tenant);
+  const size = Math.min(earlier ?? newest, newest);
+  // The log of an earlier size never gets the entry.
+  if (earlier !== undefined && (index === null || index >= size || size < earlier))
+    throw new FleetError("CONFLICT", "the audit log of that size does not have the entry", {
+      details: { ...details, size: earlier },
+    });
   if (index === null || index >= size)
     throw new FleetError("UNAVAILABLE", "the entry is not in the audit log yet", {
       details,

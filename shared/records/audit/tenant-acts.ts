@@ -2,6 +2,7 @@
  * The acts that have no other record in the store: dead letters, credentials and policies. Each is recorded once,
  * even if a crash makes its service report it again.
  */
+import type { ExportSeal } from "../../protocol/audit-log.ts";
 import { DEFAULT_POLICIES, type Policies } from "../../protocol/policy.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import type { TenantAct, TenantAuditPage } from "../../protocol/tenant-audit.ts";
@@ -59,6 +60,20 @@ export class TenantActs {
     const nowMs = this.#now();
     const { value } = await this.#transactions.transact("record_acts", (tx) => record(tx, by, acts, nowMs));
     return value;
+  }
+
+  /** Records that a bundle of evidence leaves the fleet. The signature is that of the commit with the entry. */
+  async recordExport(by: TenantCaller, query: QueryParams<"export_record">): Promise<ExportSeal> {
+    const { manifest, tasks, entries } = query;
+    const act = actOf(by, "export", this.#now(), { manifest, tasks, entries });
+    const { value: seq } = await this.#transactions.transact("export_record", async (tx) => {
+      const head = await appendTenantAudit(tx, by.tenant, [act]);
+      return head!.seq;
+    });
+    const page = { from_seq: seq, limit: 1, signatures: true };
+    const { entries: written, signatures = [] } = await this.page(by.tenant, page);
+    const found = signatures.find((one) => one.seq === seq);
+    return { seq, entry: written[0]!.entry, signature: found?.envelope ?? null };
   }
 
   /** Records that a service applies other policies than the last service that started. True: it does. */

@@ -7,7 +7,7 @@ import type { AcknowledgedAlerts, AlertPage, AlertState } from "../../protocol/a
 import type { ReceivedAlert } from "../../protocol/alerts.ts";
 import type { RecoveryAnswer } from "../../protocol/answers.ts";
 import type { AuditAnchorPage } from "../../protocol/audit-anchors.ts";
-import type { AuditLogState, AuditProof } from "../../protocol/audit-log.ts";
+import type { AuditLogState, AuditProof, ExportSeal } from "../../protocol/audit-log.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import type {
   ImportBeginCommand,
@@ -306,6 +306,11 @@ export class FleetAdmin {
   /** The anchors of the audit log at places outside the store, the newest first, in pages of each target. */
   auditAnchors(query: Camel<QueryInput<"audit_anchors">> & CallOptions = {}): Promise<AuditAnchorPage> {
     return this.#parts.queries.send("audit_anchors", query);
+  }
+
+  /** Records in the chain of the tenant that a bundle of evidence leaves the fleet. Returns that entry, which seals the bundle. */
+  recordExport(query: Camel<QueryInput<"export_record">> & CallOptions): Promise<ExportSeal> {
+    return this.#parts.queries.send("export_record", query);
   }
 
   /** The keys with which the fleet signs and has signed its commits, and whether all its entries must be signed. */

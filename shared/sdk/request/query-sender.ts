@@ -16,6 +16,7 @@ const CHANGING: ReadonlySet<AnsweredOp> = new Set<AnsweredOp>([
   "scrub_start",
   "key_rotate",
   "key_revoke",
+  "export_record",
   "dead_retry",
   "dead_drop",
   "alert_ack",

@@ -130,6 +130,7 @@ const OTHERS = [
   "audit_log",
   "audit_proof",
   "audit_anchors",
+  "export_record",
   "mission_records",
   "tasks",
   "missions",

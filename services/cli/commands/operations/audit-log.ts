@@ -1,9 +1,10 @@
 // `fleet audit log`, `prove`, `check` and `consistent`: the proofs that third parties keep and verify without trust in
 // the operator of the fleet.
 
-import { type Command, InvalidArgumentError, Option } from "commander";
+import type { Command } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { readObject } from "../../input/document.ts";
+import { trustedKeyOption } from "../../input/key-id.ts";
 import { wholeNumber } from "../../input/number.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -11,17 +12,6 @@ import { UsageError } from "../../runtime/usage.ts";
 
 interface KeyFlags {
   readonly key?: readonly string[];
-}
-
-const keyOption = (): Option =>
-  new Option(
-    "--key <id>",
-    "the whole id of a key, as you keep it at another place; only its signatures count (repeatable)",
-  ).argParser(keyIds);
-
-function keyIds(value: string, before: readonly string[] | undefined): readonly string[] {
-  if (!/^[0-9a-f]{64}$/i.test(value)) throw new InvalidArgumentError("It has 64 hexadecimal digits.");
-  return [...(before ?? []), value.toLowerCase()];
 }
 
 export function addAuditLog(group: Command, action: ActionFactory): void {
@@ -49,7 +39,7 @@ export function addAuditLog(group: Command, action: ActionFactory): void {
     .command("check")
     .description("Verify a receipt on this machine, without a fleet (exit 8: it proves nothing).")
     .argument("<file>", "the receipt")
-    .addOption(keyOption())
+    .addOption(trustedKeyOption())
     .action(action(check));
   withExamples(checkCommand, (fleet) => ({
     "With the key that the fleet has stated": `${fleet} audit check receipt.json --key $KEY`,
@@ -60,7 +50,7 @@ export function addAuditLog(group: Command, action: ActionFactory): void {
       "Verify that the log continues a checkpoint that was kept (exit 8: the store is an older copy, or the log was written again).",
     )
     .argument("<file>", "the kept checkpoint")
-    .addOption(keyOption())
+    .addOption(trustedKeyOption())
     .action(action(consistent));
   withExamples(consistentCommand, (fleet) => ({
     "In a nightly job": `${fleet} audit consistent checkpoint.txt --json > report.json`,

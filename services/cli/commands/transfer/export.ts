@@ -1,14 +1,9 @@
 // `fleet export`: whole tasks as JSON Lines, with their audit trails and all versions, and the offline proof of such a file.
 
 import { type Command, Option } from "commander";
-import { ERROR_TABLE, FleetError } from "../../../../shared/protocol/errors.ts";
-import {
-  EXPORT_FORMAT,
-  type ExportLine,
-  type ExportScope,
-} from "../../../../shared/protocol/export-lines.ts";
-import { LIMITS } from "../../../../shared/protocol/limits.ts";
-import type { Task } from "../../../../shared/sdk/sdk.ts";
+import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
+import type { ExportScope } from "../../../../shared/protocol/export-lines.ts";
+import { revokedKeyOption, trustedKeyOption } from "../../input/key-id.ts";
 import { parseMoment } from "../../input/moment.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -22,6 +17,15 @@ interface Flags {
   readonly out?: string;
   readonly resume?: boolean;
   readonly artifacts: boolean;
+  readonly bundle?: string;
+  readonly checkpoint?: string;
+  readonly attach?: readonly string[];
+}
+
+interface VerifyFlags {
+  readonly key?: readonly string[];
+  readonly revoked?: readonly string[];
+  readonly checkpoint?: string;
 }
 
 export function addExport(program: Command, action: ActionFactory): void {
@@ -41,32 +45,53 @@ export function addExport(program: Command, action: ActionFactory): void {
     .addOption(
       new Option("--resume", "continue the interrupted file of --out").conflicts(["task", "all", "since"]),
     )
+    .addOption(
+      new Option(
+        "--bundle <file>",
+        "write a bundle for auditors: one tar with the export, proofs, keys, a report and verifiers",
+      ).conflicts(["out", "resume"]),
+    )
+    .option("--checkpoint <file>", "with --bundle: prove that the audit log continues this kept checkpoint")
+    .option("--attach <file...>", "with --bundle: carry these files, such as letters, under attachments/")
     .action(action(exportTasks));
   withExamples(command, (fleet) => ({
     "One task": `${fleet} export --task auth --out auth.jsonl`,
     "Everything, also after an interruption": `${fleet} export --all --out tenant.jsonl || ${fleet} export --resume --out tenant.jsonl`,
     Compressed: `${fleet} export --since 7d | gzip > week.jsonl.gz`,
     "Prove a file without a fleet": `${fleet} export verify tenant.jsonl`,
+    "Everything that an auditor needs to verify it": `${fleet} export --all --bundle tenant.tar`,
   }));
   const verifyCommand = command
     .command("verify")
     .description(
-      "Verify an export file without a fleet: every hash, the audit chains and the states that they lead to (exit 8: it is damaged, or it lacks what the fleet could not read).",
+      "Verify an export file or a bundle without a fleet: every hash, the audit chains and the states that they lead to, and in a bundle the signatures and proofs (exit 8: it is damaged, or it lacks what the fleet could not read).",
     )
     .argument("<file>", "the file")
+    .addOption(trustedKeyOption())
+    .addOption(revokedKeyOption())
+    .option("--checkpoint <file>", "of a bundle: a checkpoint of the audit log that you have kept")
     .action(action(verify));
   withExamples(verifyCommand, (fleet) => ({
     "In a nightly job": `${fleet} export verify tenant.jsonl --json > report.json`,
+    "A bundle, with the key that you know from another place": `${fleet} export verify tenant.tar --key $KEY --checkpoint kept.txt`,
   }));
 }
 
 async function exportTasks(session: Session, flags: Flags): Promise<void> {
   const { isWholeExport, renderExport } = await import("../../rendering/transfer/export.ts");
+  const { fillExport, requireSource } = await import("./export-contents.ts");
   const scope = scopeOf(session, flags);
+  if (flags.bundle === undefined && (flags.checkpoint ?? flags.attach) !== undefined)
+    throw new UsageError("--checkpoint and --attach are parts of a bundle", "Name its file with --bundle.");
   if (scope !== null) await requireSource(session, scope);
+  if (flags.bundle !== undefined && scope !== null) {
+    const { exportBundle } = await import("./bundle.ts");
+    const { bundle: path, artifacts, checkpoint, attach = [] } = flags;
+    return exportBundle(session, path, { scope, artifacts, checkpoint, attach });
+  }
   const sink = await openSink(session, flags);
   try {
-    if (!sink.verifier.isComplete) await fill(session, sink, { scope, artifacts: flags.artifacts });
+    if (!sink.verifier.isComplete) await fillExport(session, sink, { scope, artifacts: flags.artifacts });
   } catch (error) {
     await endInterrupted(session, sink, flags);
     throw error;
@@ -95,13 +120,6 @@ async function exportTasks(session: Session, flags: Flags): Promise<void> {
   await session.show({ file: flags.out, complete: isWholeExport(summary), ...summary }, () =>
     renderExport(flags.out as string, summary, { view: session.view, fleet: session.programName }),
   );
-}
-
-/** A fleet that is down, or lacks a task, is found before the file is created. */
-async function requireSource(session: Session, { tasks }: ExportScope): Promise<void> {
-  const { requireTask } = await import("../../runtime/existing-task.ts");
-  for (const task of tasks ?? []) await requireTask(session, task);
-  if (tasks === null) await (await session.client()).admin.tasks({ ...session.deadline, limit: 1 });
 }
 
 /** A new file without a whole task is removed, so that the same call can be repeated. Any other is continued. */
@@ -145,126 +163,14 @@ async function openSink(session: Session, { out, resume }: Flags): Promise<Expor
   return resume === true ? await resumeFile(out) : await createFile(out);
 }
 
-interface Extent {
-  /** null: that in the header of the file. */
-  readonly scope: ExportScope | null;
-  readonly artifacts: boolean;
-}
-
-/** Writes what the file lacks. */
-async function fill(session: Session, sink: ExportSink, extent: Extent): Promise<void> {
-  const { KnownKeys } = await import("../../../../shared/sdk/sdk.ts");
-  const { taskLines } = await import("./task-lines.ts");
-  const { PROGRESS_END } = await import("../../rendering/terminal/progress.ts");
-  const client = await session.client();
-  const keys = new KnownKeys(() => client.admin.signingKeys(session.deadline));
-  const { tasks, since } = await headed(session, sink, extent);
-  try {
-    // An interrupted file may lack those of its last task.
-    await addArtifacts(session, sink);
-    for await (const taskId of tasks === null ? changedTasks(session, since) : tasks) {
-      if (sink.verifier.done.has(taskId)) continue;
-      session.progress(`${PROGRESS_END}Exporting task ${sink.verifier.done.size + 1}: ${taskId}`);
-      await addTask(sink, taskId, taskLines(client, taskId, { ...session.deadline, keys }));
-      await addArtifacts(session, sink);
-    }
-  } finally {
-    session.progress(PROGRESS_END);
-  }
-  await sink.add(sink.verifier.trailer());
-}
-
-/** Writes the header, or compares that of an interrupted file with the fleet. Returns the tasks of the file. */
-async function headed(
-  session: Session,
-  sink: ExportSink,
-  { scope, artifacts }: Extent,
-): Promise<ExportScope> {
-  const { headerOf } = await import("./export-file.ts");
-  const { packageVersion } = await import("../../../../shared/runtime/process/installation.ts");
-  const client = await session.client();
-  const fleet = client.fleetId ?? null;
-  const header = headerOf(sink);
-  if (header !== null) {
-    if (header.format !== EXPORT_FORMAT)
-      throw new UsageError(
-        `the file has format ${header.format}, and this program writes format ${EXPORT_FORMAT}`,
-        "Remove it, and start again without --resume.",
-      );
-    if (header.fleet === fleet && header.tenant === client.tenant) return header.scope;
-    throw new FleetError("CONFLICT", "the file is of another fleet or tenant", {
-      details: { file_fleet: header.fleet, file_tenant: header.tenant, fleet, tenant: client.tenant },
-    });
-  }
-  if (scope === null)
-    throw new UsageError("the file holds no export", "Remove it, and start again without --resume.");
-  await sink.add({
-    kind: "header",
-    format: EXPORT_FORMAT,
-    fleet,
-    tenant: client.tenant,
-    by: client.agentId,
-    tool: packageVersion(),
-    exported_at: new Date(session.context.now()).toISOString(),
-    scope,
-    artifacts,
-  });
-  return scope;
-}
-
-/** The artifacts that the tasks of the file reference, and that it lacks. */
-async function addArtifacts(session: Session, sink: ExportSink): Promise<void> {
-  const { artifactLines } = await import("./artifact-lines.ts");
-  const { PROGRESS_END } = await import("../../rendering/terminal/progress.ts");
-  const client = await session.client();
-  for (const [sha256, size] of [...sink.verifier.missingArtifacts]) {
-    session.progress(`${PROGRESS_END}Exporting artifact ${sha256}`);
-    for await (const line of artifactLines(client, sha256, size)) await sink.add(line);
-  }
-}
-
-/** Tasks by name, those with damaged heads too. `since` null: all. */
-async function* changedTasks(session: Session, since: string | null): AsyncGenerator<string> {
-  const { admin } = await session.client();
-  const isMeant = ({ updated_at }: Pick<Task, "updated_at">): boolean =>
-    since === null || Date.parse(updated_at) >= Date.parse(since);
-  for (let cursor: string | undefined; ; ) {
-    const page = await admin.tasks({ ...session.deadline, cursor, limit: LIMITS.tasks_limit_max });
-    yield* page.corrupt;
-    for (const task of page.tasks) if (isMeant(task)) yield task.task_id;
-    cursor = page.cursor;
-    if (cursor === undefined) return;
-  }
-}
-
-async function addTask(sink: ExportSink, taskId: string, lines: AsyncIterable<ExportLine>): Promise<void> {
-  const { createHash } = await import("node:crypto");
-  const { exportLineText } = await import("../../../../shared/transfer/export-line.ts");
-  const { isImportUnfinished } = await import("./task-lines.ts");
-  const digest = createHash("sha256");
-  const counts = { audit: 0, checkpoint: 0, lost: 0, record: 0, record_lost: 0, handoff: 0 };
-  let isBegun = false;
-  try {
-    for await (const line of lines) {
-      await sink.add(line);
-      isBegun = true;
-      digest.update(`${exportLineText(line)}\n`);
-      if (line.kind in counts) counts[line.kind as keyof typeof counts] += 1;
-    }
-  } catch (error) {
-    if (isBegun || !(error instanceof FleetError)) throw error;
-    // A task whose head is damaged has no trail that could be trusted.
-    if (error.code !== "CORRUPT" && !isImportUnfinished(error)) throw error;
-    return sink.add({ kind: "unreadable", task_id: taskId, reason: error.message });
-  }
-  const { audit: entries, checkpoint: versions, lost, handoff: handoffs } = counts;
-  const { record: records, record_lost: records_lost } = counts;
-  const ofMission = records + records_lost > 0 && { records, records_lost };
-  const end = { entries, versions, lost, ...ofMission, handoffs, digest: digest.digest("hex") };
-  await sink.add({ kind: "task_end", task_id: taskId, ...end });
-}
-
-async function verify(session: Session, path: string): Promise<void> {
+async function verify(session: Session, path: string, flags: VerifyFlags): Promise<void> {
+  const { isBundle, verifyBundleFile } = await import("./bundle-check.ts");
+  if (await isBundle(path)) return verifyBundleFile(session, path, flags);
+  if ((flags.key ?? flags.revoked ?? flags.checkpoint) !== undefined)
+    throw new UsageError(
+      "the file is no bundle",
+      "Leave out --key, --revoked and --checkpoint, which verify bundles.",
+    );
   const { readExport } = await import("./export-file.ts");
   const { ExportFault } = await import("../../../../shared/transfer/export-line.ts");
   const { isWholeExport, renderExport, renderFault } = await import("../../rendering/transfer/export.ts");

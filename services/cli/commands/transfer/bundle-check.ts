@@ -1,0 +1,97 @@
+// `fleet export verify` of a bundle: the same verification as the program in the bundle, and the states to which the trails lead.
+
+import { closeSync, openSync } from "node:fs";
+import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
+import {
+  archiveBytes,
+  memberLines,
+  readArchive,
+} from "../../../../shared/transfer/bundle/offline/archive.ts";
+import {
+  type BundleReport,
+  verifyBundle,
+} from "../../../../shared/transfer/bundle/offline/bundle-verifier.ts";
+import { ExportFault } from "../../../../shared/transfer/export-line.ts";
+import { ExportVerifier } from "../../../../shared/transfer/export-verifier.ts";
+import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
+
+const MAGIC = Buffer.from("ustar");
+const MAGIC_AT = 257;
+
+/** Whether the file is a tar. */
+export async function isBundle(path: string): Promise<boolean> {
+  try {
+    return withFile(path, (file) => archiveBytes(file, MAGIC_AT, MAGIC.length).equals(MAGIC));
+  } catch {
+    // The reader of the lines names the problem.
+    return false;
+  }
+}
+
+function withFile<T>(path: string, work: (file: number) => T): T {
+  const file = openSync(path, "r");
+  try {
+    return work(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+interface Trust {
+  readonly key?: readonly string[];
+  readonly revoked?: readonly string[];
+  readonly checkpoint?: string;
+}
+
+export async function verifyBundleFile(
+  session: Session,
+  path: string,
+  { key, revoked = [], checkpoint }: Trust,
+): Promise<void> {
+  const kept = checkpoint === undefined ? null : await keptText(checkpoint);
+  const report = judgeBundle(path, {
+    keys: key === undefined ? null : new Set(key),
+    revoked: new Set(revoked),
+    kept,
+  });
+  await showReport(session, path, report);
+}
+
+/** The report of the offline verifiers, with a finding where the state of a task does not follow from its trail. */
+export function judgeBundle(path: string, trust: Parameters<typeof verifyBundle>[1]): BundleReport {
+  const report = verifyBundle(path, trust);
+  const problem = report.ok ? withFile(path, stateProblem) : null;
+  if (problem === null) return report;
+  return { ...report, ok: false, findings: [{ at: `export.jsonl:${problem.line}`, code: "state" }] };
+}
+
+function stateProblem(file: number): ExportFault | null {
+  const member = readArchive(file).members.find(({ name }) => name === "export.jsonl");
+  const verifier = new ExportVerifier();
+  try {
+    for (const line of member === undefined ? [] : memberLines(file, member))
+      if (line !== null) verifier.add(line);
+    verifier.end();
+    return null;
+  } catch (error) {
+    if (error instanceof ExportFault) return error;
+    throw error;
+  }
+}
+
+export async function keptText(path: string): Promise<string> {
+  const { readFile } = await import("node:fs/promises");
+  return readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
+    throw new UsageError(
+      `${path} cannot be read: ${error.code}`,
+      "Give the file of a checkpoint of the audit log.",
+    );
+  });
+}
+
+export async function showReport(session: Session, path: string, report: BundleReport): Promise<void> {
+  if (!report.ok) session.exitCode = ERROR_TABLE.CORRUPT.exit;
+  const { renderBundle } = await import("../../rendering/transfer/bundle.ts");
+  await session.show({ file: path, ...report }, () => renderBundle(path, report, session.view));
+}

@@ -1,0 +1,195 @@
+// `fleet export --bundle`: one archive with which an auditor verifies an export without the fleet. It is written beside its
+// place, verified as the auditor will do it, and then renamed, so a killed export leaves no file that looks complete.
+
+import { createHash, randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { type FileHandle, link, open, readFile, rm } from "node:fs/promises";
+import { basename } from "node:path";
+import { FleetError } from "../../../../shared/protocol/errors.ts";
+import type { ExportLine, ExportLineOf, ExportScope } from "../../../../shared/protocol/export-lines.ts";
+import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
+import { keptCheckpoint } from "../../../../shared/transfer/audit-receipt.ts";
+import { ArchiveWriter } from "../../../../shared/transfer/bundle/archive-writer.ts";
+import {
+  jsonLine,
+  keysetBytes,
+  manifestBytes,
+  sealBytes,
+  verifierFiles,
+} from "../../../../shared/transfer/bundle/bundle-files.ts";
+import { reportEnd, reportPart, reportStart } from "../../../../shared/transfer/bundle/bundle-report.ts";
+import { isMemberName, memberLines } from "../../../../shared/transfer/bundle/offline/archive.ts";
+import type { ExportSummary } from "../../../../shared/transfer/export-verifier.ts";
+import { ExportVerifier } from "../../../../shared/transfer/export-verifier.ts";
+import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
+import { judgeBundle, keptText, showReport } from "./bundle-check.ts";
+import { keyChanges } from "./bundle-keyset.ts";
+import { awaitLog, type BundledLog, writeProofs } from "./bundle-proofs.ts";
+import { fillExport } from "./export-contents.ts";
+import { ExportSink } from "./export-file.ts";
+
+export interface BundleExtent {
+  readonly scope: ExportScope;
+  readonly artifacts: boolean;
+  /** The file of a kept checkpoint of the log. */
+  readonly checkpoint: string | undefined;
+  readonly attach: readonly string[];
+}
+
+export async function exportBundle(session: Session, path: string, extent: BundleExtent): Promise<void> {
+  if (existsSync(path)) throw new UsageError(`${path} exists`, "Name another file.");
+  const attached = await attachments(extent.attach);
+  const kept = extent.checkpoint === undefined ? null : await keptText(extent.checkpoint);
+  const draft = `${path}.${randomBytes(6).toString("hex")}.part`;
+  const file = await open(draft, "wx+", 0o600).catch((error: NodeJS.ErrnoException) => {
+    throw new UsageError(
+      `${path} cannot be written: ${error.code}`,
+      "Give a file in a folder that you may write to.",
+    );
+  });
+  try {
+    try {
+      await writeArchive(session, file, { ...extent, kept, attached });
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    const report = judgeBundle(draft, { keys: null, kept });
+    // Unlike a renaming, a link never replaces a file that was made meanwhile.
+    await link(draft, path);
+    await rm(draft);
+    await showReport(session, path, report);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
+  }
+}
+
+interface Attachment {
+  readonly name: string;
+  readonly bytes: Buffer;
+}
+
+async function attachments(paths: readonly string[]): Promise<readonly Attachment[]> {
+  const found = await Promise.all(
+    paths.map(async (path) => {
+      const name = `attachments/${basename(path)}`;
+      if (!isMemberName(name))
+        throw new UsageError(
+          `${path} has a name that a bundle cannot hold`,
+          "Use letters, digits, dots and dashes.",
+        );
+      const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+        throw new UsageError(`${path} cannot be read: ${error.code}`, "Give files that exist.");
+      });
+      return { name, bytes };
+    }),
+  );
+  if (new Set(found.map(({ name }) => name)).size < found.length)
+    throw new UsageError("two of the files have the same name", "Give each file once.");
+  return found;
+}
+
+interface Contents extends BundleExtent {
+  readonly kept: string | null;
+  readonly attached: readonly Attachment[];
+}
+
+async function writeArchive(session: Session, file: FileHandle, contents: Contents): Promise<void> {
+  const client = await session.client();
+  const writer = new ArchiveWriter(file);
+  const { header, summary } = await writeExport(session, writer, contents);
+  await awaitLog(client, file, writer.member("export.jsonl"));
+  const log = await logAt(session, client, contents.kept);
+  const proofs = await writeProofs(session, { client, writer, file, log });
+  const keyset = await keyChanges(client, session.deadline);
+  await writer.add("keyset.json", keysetBytes(keyset.list, keyset.changes));
+  if (log !== null) await writer.add("log.note", Buffer.from(log.note));
+  if (log?.consistency != null) await writer.add("consistency.json", jsonLine(log.consistency));
+  for (const { name, bytes } of contents.attached) await writer.add(name, bytes);
+  const { tasks, entries, versions, lines } = summary;
+  const changes = keyset.changes?.length ?? 0;
+  const counts = {
+    ...{ tasks, entries, versions, lines, ...proofs },
+    keys: keyset.list.keys.length,
+    key_changes: changes,
+  };
+  await writeReport(writer, file, { header, summary, counts, logSize: log?.size ?? null });
+  for (const { name, bytes } of verifierFiles()) await writer.add(name, bytes);
+  const { fleet, tenant, exported_at, tool, scope } = header;
+  const of = { fleet, tenant, exported_at, tool, scope, mtime: writer.mtime };
+  const manifest = manifestBytes({ ...of, counts, files: [...writer.listed] });
+  await writer.add("manifest.json", manifest);
+  const digest = createHash("sha256").update(manifest).digest("hex");
+  const seal = await client.admin.recordExport({ ...session.deadline, manifest: digest, tasks, entries });
+  if (seal.signature !== null) await writer.add("seal.json", sealBytes(seal));
+  await writer.finish();
+}
+
+interface WrittenExport {
+  readonly header: ExportLineOf<"header">;
+  readonly summary: ExportSummary;
+}
+
+async function writeExport(
+  session: Session,
+  writer: ArchiveWriter,
+  extent: BundleExtent,
+): Promise<WrittenExport> {
+  writer.begin("export.jsonl");
+  const verifier = new ExportVerifier();
+  const sink = new ExportSink(
+    verifier,
+    (bytes) => writer.append(bytes),
+    async () => {},
+  );
+  await fillExport(session, sink, extent);
+  writer.mtime = Math.floor(Date.parse(verifier.header.exported_at) / 1_000);
+  await writer.end();
+  return { header: verifier.header, summary: verifier.summary };
+}
+
+/** The log with its signed checkpoint, and the proof that it continues the kept one. null: it is not signed. */
+async function logAt(session: Session, client: FleetClient, kept: string | null): Promise<BundledLog | null> {
+  const { keys } = await client.admin.signingKeys(session.deadline);
+  const publicKeys = keys.map(({ public_key }) => public_key);
+  const older = kept === null ? null : keptCheckpoint(kept, publicKeys);
+  if (kept !== null && older === null)
+    throw new UsageError(
+      "the kept checkpoint is not signed with a key of the fleet",
+      "Give a file that `audit log --out` wrote.",
+    );
+  const since = older === null ? {} : { sinceSize: older.size };
+  const state = await client.admin.auditLog({ ...session.deadline, ...since });
+  const { size, checkpoint: note, consistency } = state;
+  if (note === null) return null;
+  if (older !== null && consistency == null)
+    throw new FleetError("CORRUPT", "the audit log is shorter than the kept checkpoint", {
+      details: { kept: older.size, size },
+    });
+  const proof = older === null ? null : { size: older.size, proof: consistency ?? [] };
+  return { size, note, consistency: proof, publicKeys };
+}
+
+interface ReportParts extends WrittenExport {
+  readonly counts: Readonly<Record<string, number>>;
+  readonly logSize: number | null;
+}
+
+async function writeReport(
+  writer: ArchiveWriter,
+  file: FileHandle,
+  { header, summary, counts, logSize }: ReportParts,
+): Promise<void> {
+  const { tenant, fleet, exported_at, by, tool } = header;
+  const member = writer.member("export.jsonl");
+  const files = [...writer.listed];
+  const of = { tenant, fleet, exported_at, by, tool, keys: summary.signing_keys, logSize, counts, files };
+  writer.begin("report.html");
+  await writer.append(Buffer.from(reportStart(of)));
+  for (const line of memberLines(file.fd, member))
+    await writer.append(Buffer.from(reportPart(JSON.parse(String(line)) as ExportLine)));
+  await writer.append(Buffer.from(reportEnd()));
+  await writer.end();
+}

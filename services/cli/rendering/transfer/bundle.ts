@@ -1,0 +1,53 @@
+// The verification of a bundle of evidence, for auditors and operators.
+
+import type { BundleReport } from "../../../../shared/transfer/bundle/offline/bundle-verifier.ts";
+import { shortKeyId } from "../keys/signing-keys.ts";
+import { bulletList, field } from "../terminal/fields.ts";
+import { counted, plain } from "../terminal/text.ts";
+import type { View } from "../terminal/view.ts";
+
+export function renderBundle(path: string, report: BundleReport, view: View): string {
+  const { colors } = view;
+  const { counts, findings, keys, keys_compared, sealed, log_size, continues } = report;
+  const { tenant, fleet, exported_at } = report;
+  const of = (name: string): number => counts[name] ?? 0;
+  const found = findings.map(({ code, at }) => `${code} at ${plain(at)}`);
+  return [
+    report.ok
+      ? `${colors.green("✓")} ${plain(path)} verifies.`
+      : `${colors.red("✗")} ${plain(path)} has ${counted(findings.length, "finding")}.`,
+    field(
+      "Of",
+      `tenant ${plain(tenant ?? "unknown")} of fleet ${plain(fleet ?? "unknown")}, at ${plain(exported_at ?? "unknown")}`,
+      view,
+    ),
+    field(
+      "With",
+      `${counted(of("tasks"), "task")}, ${counted(of("versions"), "version")} of checkpoints, ${counted(of("entries"), "audit entry", "audit entries")}`,
+      view,
+    ),
+    field(
+      "Signed",
+      `${counted(of("signed"), "entry", "entries")} by ${keys.map(shortKeyId).join(", ") || "no key"}`,
+      view,
+    ),
+    field(
+      "In the log",
+      `${of("included")} of ${counted(of("entries"), "entry", "entries")}; the log has ${log_size ?? 0}`,
+      view,
+    ),
+    field("Sealed", sealed ? "by the fleet" : "no: the fleet has not signed the manifest", view),
+    ...(continues === true ? ["The log continues the kept checkpoint."] : []),
+    ...bulletList("Findings", found, view),
+    ...(report.keys_proved
+      ? []
+      : [
+          colors.yellow(
+            "The bundle lacks the audit entries about the keys: the fleet alone states when they were valid.",
+          ),
+        ]),
+    ...(keys_compared
+      ? []
+      : [colors.yellow("The keys are only those that the bundle states: compare them with --key.")]),
+  ].join("\n");
+}

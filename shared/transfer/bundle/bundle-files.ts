@@ -1,0 +1,64 @@
+/** The small files of a bundle as their exact bytes. EXPORT.md specifies them. */
+import { readFileSync } from "node:fs";
+import { canonicalText } from "../../integrity/canonical.ts";
+import type { ExportSeal } from "../../protocol/audit-log.ts";
+import type { ExportScope } from "../../protocol/export-lines.ts";
+import type { PlacedEnvelope, SigningKeyList } from "../../protocol/signing-keys.ts";
+import type { ListedFile } from "./archive-writer.ts";
+import { BUNDLE_FORMAT, BUNDLE_KIND } from "./offline/bundle-verifier.ts";
+
+/** An entry that changes a key, with the signature of its commit, which may end later. */
+export interface KeyChangeEntry {
+  readonly seq: number;
+  readonly end: number;
+  readonly entry: string;
+  readonly signature: PlacedEnvelope["envelope"];
+}
+
+export interface BundleManifest {
+  readonly tenant: string;
+  readonly fleet: string | null;
+  readonly exported_at: string;
+  readonly tool: string;
+  readonly scope: ExportScope;
+  readonly mtime: number;
+  readonly counts: Readonly<Record<string, number>>;
+  readonly files: readonly ListedFile[];
+}
+
+/** Why an entry has no proof. */
+export type PendingReason = "not_in_log" | "damaged" | "unsigned_log";
+
+export type ProofLine = { readonly task: string; readonly seq: number } & (
+  | { readonly index: number; readonly proof: readonly string[] }
+  | { readonly pending: PendingReason }
+);
+
+/** One line of canonical JSON. */
+export function jsonLine(value: object): Buffer {
+  return Buffer.from(`${canonicalText(value)}\n`);
+}
+
+export function manifestBytes(manifest: BundleManifest): Buffer {
+  return jsonLine({ ...manifest, kind: BUNDLE_KIND, format: BUNDLE_FORMAT });
+}
+
+/** `changes` null: the tenant cannot read the chain that has them. */
+export function keysetBytes(
+  { keys, signatures_required }: SigningKeyList,
+  changes: readonly KeyChangeEntry[] | null,
+): Buffer {
+  return jsonLine({ keys, signatures_required, changes });
+}
+
+export function sealBytes({ seq, entry, signature }: ExportSeal): Buffer {
+  return jsonLine({ seq, entry, signature });
+}
+
+/** The verifiers, which stand beside this module. */
+export function verifierFiles(): readonly { readonly name: string; readonly bytes: Buffer }[] {
+  return ["verify.mjs", "verify.py"].map((name) => ({
+    name,
+    bytes: readFileSync(new URL(name, import.meta.url)),
+  }));
+}

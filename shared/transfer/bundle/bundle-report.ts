@@ -1,0 +1,129 @@
+/** report.html: a bundle for a reader with a browser or a printer. One page without programs, links and outside content. */
+import type { ExportLine } from "../../protocol/export-lines.ts";
+import type { ListedFile } from "./archive-writer.ts";
+import { commitTimeIn } from "./bundle-statement.ts";
+
+const STYLE = `body{font:14px/1.45 sans-serif;margin:2em auto;max-width:75em;padding:0 1em;color:#111}
+h1{font-size:1.6em}h2{font-size:1.2em;margin-top:2em;border-top:1px solid #999;padding-top:1em}
+table{border-collapse:collapse;width:100%;margin:.6em 0}td,th{border:1px solid #bbb;padding:.25em .5em;text-align:left;vertical-align:top}
+th{background:#eee}code,pre{font:12px monospace;overflow-wrap:anywhere;white-space:pre-wrap}tr{break-inside:avoid}
+.gap{color:#a00;font-weight:bold}`;
+
+export interface ReportFacts {
+  readonly tenant: string;
+  readonly fleet: string | null;
+  readonly exported_at: string;
+  readonly by: string;
+  readonly tool: string;
+  /** The ids of the keys with signatures. */
+  readonly keys: readonly string[];
+  readonly logSize: number | null;
+  readonly counts: Readonly<Record<string, number>>;
+  /** The files before this one. */
+  readonly files: readonly ListedFile[];
+}
+
+const MARKUP: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+
+/** Text as it is, also what would be invisible or would change the order of the characters around it. */
+export function htmlText(value: unknown): string {
+  const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+  return text
+    .replaceAll(/[&<>"']/g, (sign) => MARKUP[sign]!)
+    .replaceAll(/[^\P{C}\n\t]/gu, (sign) => `\\u{${sign.codePointAt(0)!.toString(16)}}`);
+}
+
+const row = (name: string, value: unknown): string =>
+  `<tr><th>${htmlText(name)}</th><td>${htmlText(value)}</td></tr>\n`;
+const code = (value: unknown): string => `<code>${htmlText(value)}</code>`;
+
+export function reportStart(facts: ReportFacts): string {
+  const { tenant, fleet, exported_at, by, tool, keys, logSize, counts, files } = facts;
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>Evidence of tenant ${htmlText(tenant)}</title><style>${STYLE}</style></head><body>
+<h1>Evidence of tenant ${htmlText(tenant)}</h1>
+<table>
+${row("Fleet", fleet ?? "unknown")}${row("Exported at", `${exported_at} (UTC)`)}${row("Exported by", by)}${row("Program", `Fleet ${tool}`)}${row("Entries in the signed log", logSize ?? "the log is not signed")}${Object.entries(
+  counts,
+)
+  .map(([name, value]) => row(name, value))
+  .join("")}</table>
+<p>This page is for readers. It proves nothing by itself: the proof is the verification of the bundle, on a machine that you trust, with a
+verifier that you did not take from the bundle, and with the ids of the keys as you know them from another place.</p>
+<pre>node verify.mjs BUNDLE.tar ${keys.map((id) => `--key ${htmlText(id)}`).join(" ")}
+python3 verify.py BUNDLE.tar ${keys.map((id) => `--key ${htmlText(id)}`).join(" ")}
+fleet export verify BUNDLE.tar ${keys.map((id) => `--key ${htmlText(id)}`).join(" ")}</pre>
+<h2>Source</h2><table><tr><th>File</th><th>Bytes</th><th>SHA-256</th></tr>
+${files.map(({ name, size, sha256 }) => `<tr><td>${htmlText(name)}</td><td>${size}</td><td>${code(sha256)}</td></tr>`).join("\n")}
+</table>
+`;
+}
+
+export const reportEnd = (): string => "</body></html>\n";
+
+const HEADS = ["No.", "At (UTC)", "Actor", "Act", "Reason", "Version", "States key"];
+
+type Facts = Readonly<Record<string, unknown>>;
+const objectOf = (value: unknown): Facts =>
+  typeof value === "object" && value !== null ? (value as Facts) : {};
+
+/** The markup for a line of the export. */
+export function reportPart(line: ExportLine): string {
+  switch (line.kind) {
+    case "task": {
+      const { task_id, state, phase, owner, audit_seq, audit_hash } = line.task as Facts;
+      const heads = HEADS.map((head) => `<th>${head}</th>`).join("");
+      return `<h2>Task ${htmlText(task_id)}</h2><table>\n${row("State", state)}${row("Phase", phase)}${row("Owner", owner)}${row("Entries", audit_seq)}${row("Hash of the last entry", audit_hash)}</table>\n<table><tr>${heads}</tr>\n`;
+    }
+    case "audit":
+      return entryRow(line);
+    case "checkpoint":
+      return versionRow(line.checkpoint as Facts, line.hash);
+    case "lost":
+      return `<tr><td colspan="7" class="gap">Version ${htmlText(line.version)} of ${htmlText(line.checkpoint_id)} is not in the bundle: ${htmlText(line.reason)}</td></tr>\n`;
+    case "task_end":
+      return `</table>\n<p>${line.entries} entries, ${line.versions} versions, ${line.handoffs} handoffs. SHA-256 of the lines: ${code(line.digest)}</p>\n`;
+    case "unreadable":
+      return `<h2>Task ${htmlText(line.task_id)}</h2><p class="gap">The fleet could not read it: ${htmlText(line.reason)}</p>\n`;
+    default:
+      return "";
+  }
+}
+
+function entryRow({ seq, entry, signature }: Extract<ExportLine, { kind: "audit" }>): string {
+  const facts = objectOf(JSON.parse(entry));
+  const { at, actor, op, reason, checkpoint_id, version, new_hash, signed_by } = facts;
+  const { id, type } = objectOf(actor);
+  const made =
+    new_hash == null ? "" : `${htmlText(checkpoint_id)} version ${htmlText(version)}<br>${code(new_hash)}`;
+  const signedAt = signature === undefined ? null : commitTimeIn(signature);
+  const key =
+    signed_by === undefined
+      ? ""
+      : `${code(signed_by)}${signedAt === null ? "" : `<br>${htmlText(signedAt)}`}`;
+  const cells = [
+    seq,
+    htmlText(at),
+    htmlText(`${id} (${type})`),
+    htmlText(op),
+    htmlText(reason ?? ""),
+    made,
+    key,
+  ];
+  return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>\n`;
+}
+
+function versionRow({ metadata, execution_state }: Facts, hash: string): string {
+  const { checkpoint_id, version, agent_id, agent_type, created_at } = objectOf(metadata);
+  const { phase, progress_percent } = objectOf(execution_state);
+  const progress = progress_percent === undefined ? "" : `, ${progress_percent} %`;
+  return `<tr><td></td><td colspan="6">Content of ${htmlText(checkpoint_id)} version ${htmlText(version)} by ${htmlText(agent_id)} (${htmlText(agent_type)}), created ${htmlText(created_at ?? "")}, phase ${htmlText(phase)}${htmlText(progress)}; the SHA-256 of its bytes in export.jsonl is ${code(hash)}</td></tr>\n`;
+}

@@ -1,0 +1,319 @@
+/** Verifies a bundle of evidence. EXPORT.md specifies each step and each code. */
+import { closeSync, openSync } from "node:fs";
+import type { LogCheckpoint } from "../../../integrity/merkle/note.ts";
+import {
+  type ArchiveMember,
+  archiveBytes,
+  memberHash,
+  memberLines,
+  onlyLine,
+  readArchive,
+} from "./archive.ts";
+import { BundleEntries } from "./bundle-entries.ts";
+import { BundleKeys, keysIn } from "./bundle-keys.ts";
+import { BundleLines } from "./bundle-lines.ts";
+import { continuationProblem, openLog } from "./bundle-log.ts";
+import {
+  type ExactObject,
+  exactObject,
+  exactObjectIn,
+  exactTime,
+  isCountFrom,
+  isExactObject,
+  isHexHash,
+  objectIn,
+} from "./exact-json.ts";
+import { type BundleFinding, BundleFindings } from "./findings.ts";
+
+export const BUNDLE_FORMAT = 1;
+export const BUNDLE_KIND = "fleet-evidence";
+const MANIFEST = "manifest.json";
+const SEAL = "seal.json";
+const JSON_BYTES_MAX = 8_388_608;
+const NOTE_BYTES_MAX = 100_000;
+/** A clock may be ahead of another by so much. */
+const SEAL_SKEW_MS = 30_000;
+/** The changes of keys stand in the chain of this tenant. */
+const KEY_TENANT = "default";
+
+export interface BundleTrust {
+  /** The ids of the keys that the auditor knows from another place. null: none are named. */
+  readonly keys: ReadonlySet<string> | null;
+  /** The ids of keys that the auditor knows as revoked. */
+  readonly revoked?: ReadonlySet<string>;
+  /** The checkpoint of the log that the auditor has kept. */
+  readonly kept: string | null;
+}
+
+export interface BundleReport {
+  readonly ok: boolean;
+  readonly tenant: string | null;
+  readonly fleet: string | null;
+  readonly exported_at: string | null;
+  /** Whether the keys were compared with those of the auditor; false: the bundle alone states them. */
+  readonly keys_compared: boolean;
+  /** Whether the audit entries about the keys are in the bundle; false: only the fleet states when a key was valid. */
+  readonly keys_proved: boolean;
+  /** The ids of the keys with valid signatures. */
+  readonly keys: readonly string[];
+  /** Whether the log continues the kept checkpoint. null: none was given. */
+  readonly continues: boolean | null;
+  readonly log_size: number | null;
+  readonly sealed: boolean;
+  readonly counts: Readonly<Record<string, number>>;
+  readonly findings: readonly BundleFinding[];
+}
+
+class OpenBundle {
+  readonly findings = new BundleFindings();
+  readonly members = new Map<string, ArchiveMember>();
+  readonly #file: number;
+  manifest: ExactObject = {};
+  keys = new BundleKeys();
+  log: LogCheckpoint | null = null;
+  isSealed = false;
+  newest = Number.NEGATIVE_INFINITY;
+  continues: boolean | null = null;
+  counts: Record<string, number> = {};
+
+  constructor(file: number) {
+    this.#file = file;
+  }
+
+  /** False: nothing else can be verified. */
+  readManifest(): boolean {
+    const { members, fault } = readArchive(this.#file);
+    if (fault !== null) this.findings.add("archive", `byte:${fault}`);
+    for (const member of members) this.members.set(member.name, member);
+    if (fault !== null) return false;
+    const text = this.#line(MANIFEST);
+    const manifest = text === null ? null : exactObjectIn(text);
+    if (manifest === null || !isManifest(manifest)) {
+      this.findings.add("manifest", MANIFEST);
+      return false;
+    }
+    this.manifest = manifest;
+    return this.#compareFiles(members);
+  }
+
+  /** Hashes nothing unless the archive has the listed files: a list may name one of them often. */
+  #compareFiles(members: readonly ArchiveMember[]): boolean {
+    const listed = this.manifest.files as readonly ExactObject[];
+    const expected = [...listed.map(({ name }) => String(name)), MANIFEST];
+    const names = members.map(({ name }) => name);
+    if (names.at(-1) === SEAL) expected.push(SEAL);
+    for (const name of ["export.jsonl", "proofs.jsonl", "keyset.json"])
+      if (!names.includes(name)) this.findings.add("files", name);
+    if (names.join("\n") !== expected.join("\n")) this.findings.add("files", MANIFEST);
+    if (this.findings.has("files")) return false;
+    for (const { name, size, sha256 } of listed) {
+      const member = this.members.get(String(name));
+      if (member === undefined) continue;
+      if (member.size !== size || memberHash(this.#file, member) !== sha256)
+        this.findings.add("file_hash", String(name));
+    }
+    for (const { name, mtime } of members)
+      if (mtime !== this.manifest.mtime) this.findings.add("archive", name);
+    return true;
+  }
+
+  #line(name: string): Buffer | null {
+    const member = this.members.get(name);
+    return member === undefined ? null : onlyLine(this.#file, member, JSON_BYTES_MAX);
+  }
+
+  readKeys(knownRevoked: ReadonlySet<string>): void {
+    const text = this.#line("keyset.json");
+    const keyset = text === null ? null : exactObjectIn(text);
+    if (keyset === null) this.findings.add("keyset", "keyset.json");
+    else {
+      const tenant = String(this.manifest.tenant);
+      this.keys = keysIn(keyset, { findings: this.findings, home: KEY_TENANT, tenant, knownRevoked });
+    }
+    this.counts.keys = this.keys.all.length;
+    this.counts.key_changes = Array.isArray(keyset?.changes) ? keyset.changes.length : 0;
+  }
+
+  readLog(): void {
+    const member = this.members.get("log.note");
+    if (member === undefined) return;
+    const bytes = archiveBytes(this.#file, member.start, Math.min(member.size, NOTE_BYTES_MAX));
+    const log = openLog(bytes, this.keys, this.findings);
+    if (log === null) return;
+    if (log.origin === `fleet/audit/${this.manifest.tenant}`) this.log = log;
+    else this.findings.add("log_invalid", "log.note");
+  }
+
+  readEntries(mustProve: boolean): void {
+    const { findings, keys, log } = this;
+    const proofs = memberLines(this.#file, this.members.get("proofs.jsonl")!);
+    const exportedAt = exactTime(this.manifest.exported_at)!;
+    const entries = new BundleEntries({ keys, log, proofs, findings, mustProve, exportedAt });
+    const lines = new BundleLines({
+      onTask: (isRequired, task) => entries.begin(isRequired, task),
+      onEntry: (entry) => entries.add(entry),
+      onTaskEnd: () => entries.endTask(),
+      onGap: (place) => findings.add("incomplete", place),
+    });
+    let number = 0;
+    let fault: string | null = null;
+    for (const line of memberLines(this.#file, this.members.get("export.jsonl")!)) {
+      number += 1;
+      fault = lines.add(line);
+      if (fault !== null) break;
+    }
+    const atEnd = fault === null ? lines.end() : null;
+    if (fault !== null) findings.add(fault, `export.jsonl:${number}`);
+    else if (atEnd !== null) findings.add(atEnd, `export.jsonl:${number + 1}`);
+    else entries.end();
+    this.counts = { ...this.counts, ...lines.counts, ...lines.artifacts.counts, ...entries.counts };
+    this.newest = entries.newest;
+    if (mustProve && log === null && entries.counts.signed > 0) findings.add("log_missing", "log.note");
+    this.#compareHeader(lines.header);
+    if (fault === null && atEnd === null) this.#compareCounts();
+  }
+
+  #compareHeader(header: ExactObject | null): void {
+    const names = ["fleet", "tenant", "exported_at", "tool"];
+    if (header !== null && names.some((name) => header[name] !== this.manifest[name]))
+      this.findings.add("manifest", MANIFEST);
+  }
+
+  #compareCounts(): void {
+    const stated = objectIn(this.manifest, "counts");
+    const names = ["entries", "included", "key_changes", "keys", "lines", "pending", "tasks", "versions"];
+    if (names.some((name) => stated[name] !== this.counts[name])) this.findings.add("count", MANIFEST);
+  }
+
+  /** The entry with which the fleet has signed the manifest. */
+  readSeal(): void {
+    const member = this.members.get(SEAL);
+    if (member === undefined) {
+      if (this.keys.used.size > 0) this.findings.add("seal_missing", SEAL);
+      return;
+    }
+    const text = this.#line(SEAL);
+    const seal = text === null ? null : exactObjectIn(text);
+    const facts = typeof seal?.entry === "string" ? exactObject(seal.entry) : null;
+    const { tenant } = this.manifest;
+    const manifest = this.members.get(MANIFEST);
+    const isSeal =
+      seal !== null &&
+      facts !== null &&
+      isCountFrom(1, seal.seq) &&
+      facts.seq === seal.seq &&
+      facts.action === "export" &&
+      facts.tenant === tenant &&
+      !("task" in facts) &&
+      manifest !== undefined &&
+      objectIn(facts, "subject").manifest === memberHash(this.#file, manifest) &&
+      this.#isOfThisExport(facts);
+    if (!isSeal) {
+      this.findings.add("seal", SEAL);
+      return;
+    }
+    const seq = seal.seq as number;
+    const entry = {
+      tenant: String(tenant),
+      task: null,
+      seq,
+      text: String(seal.entry),
+      facts,
+      before: undefined,
+    };
+    const judged = { seq, judged: this.keys.judgeEnvelope(seal.signature) };
+    const problem = this.keys.judgeEntry(entry, judged, true);
+    if (problem !== null) this.findings.add(problem, SEAL);
+    else if (this.keys.isRevoked(String(facts.signed_by))) this.findings.add("seal_key_revoked", SEAL);
+    else this.isSealed = true;
+  }
+
+  /** The seal is made at the end of the export: later than all that is in it. */
+  #isOfThisExport(facts: ExactObject): boolean {
+    const { tasks, entries } = objectIn(facts, "subject");
+    const at = exactTime(facts.at);
+    const earliest = Math.max(exactTime(this.manifest.exported_at)!, this.newest) - SEAL_SKEW_MS;
+    return at !== null && at >= earliest && tasks === this.counts.tasks && entries === this.counts.entries;
+  }
+
+  compareKept({ kept, keys: trusted }: BundleTrust): void {
+    if (kept === null) return;
+    const text = this.#line("consistency.json");
+    const proof = text === null ? null : exactObjectIn(text);
+    const problem = continuationProblem({ note: kept, trusted }, this.keys, { log: this.log, proof });
+    this.continues = problem === null;
+    if (problem !== null) this.findings.add(problem, "log.note");
+  }
+
+  compareKeys(trusted: ReadonlySet<string> | null): void {
+    if (trusted === null) return;
+    for (const id of this.keys.used) if (!trusted.has(id)) this.findings.add("key_untrusted", `key:${id}`);
+  }
+}
+
+function isManifest({
+  kind,
+  format,
+  tenant,
+  fleet,
+  exported_at,
+  mtime,
+  files,
+  counts,
+}: ExactObject): boolean {
+  return (
+    kind === BUNDLE_KIND &&
+    format === BUNDLE_FORMAT &&
+    typeof tenant === "string" &&
+    (fleet === null || typeof fleet === "string") &&
+    exactTime(exported_at) !== null &&
+    isCountFrom(0, mtime) &&
+    isExactObject(counts) &&
+    Array.isArray(files) &&
+    (files as readonly ExactObject[]).every(
+      (one) =>
+        isExactObject(one) &&
+        typeof one.name === "string" &&
+        isCountFrom(0, one.size) &&
+        isHexHash(one.sha256),
+    )
+  );
+}
+
+/** Throws the error of the system if the file cannot be read. */
+export function verifyBundle(path: string, trust: BundleTrust): BundleReport {
+  const file = openSync(path, "r");
+  try {
+    const bundle = new OpenBundle(file);
+    const mustProve = trust.keys !== null;
+    if (bundle.readManifest()) {
+      bundle.readKeys(trust.revoked ?? new Set());
+      bundle.readLog();
+      bundle.readEntries(mustProve);
+      bundle.readSeal();
+      bundle.compareKept(trust);
+      bundle.compareKeys(trust.keys);
+    }
+    return reportOf(bundle, mustProve);
+  } finally {
+    closeSync(file);
+  }
+}
+
+function reportOf(bundle: OpenBundle, isCompared: boolean): BundleReport {
+  const { manifest, findings, keys, log } = bundle;
+  const { tenant = null, fleet = null, exported_at = null } = manifest;
+  const of = { tenant, fleet, exported_at } as Pick<BundleReport, "tenant" | "fleet" | "exported_at">;
+  return {
+    ok: findings.all.length === 0,
+    ...of,
+    keys_compared: isCompared,
+    keys_proved: keys.areProved,
+    keys: [...keys.used].sort(),
+    continues: bundle.continues,
+    log_size: log?.size ?? null,
+    sealed: bundle.isSealed,
+    counts: bundle.counts,
+    findings: findings.all,
+  };
+}

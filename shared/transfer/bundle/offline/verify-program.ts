@@ -1,0 +1,99 @@
+/** The command line of the verifier. */
+import { readFileSync } from "node:fs";
+import { type BundleReport, type BundleTrust, verifyBundle } from "./bundle-verifier.ts";
+import { type ExactJson, exactText } from "./exact-json.ts";
+
+const USAGE = `Usage: node verify.mjs BUNDLE... [--key ID]... [--revoked ID]... [--checkpoint FILE] [--json]
+
+Verifies bundles of \`fleet export --bundle\` without a fleet.
+  --key ID           the id of a signing key, as you know it from another place (repeatable)
+  --revoked ID       the id of a key that you know as revoked (repeatable)
+  --checkpoint FILE  a signed checkpoint of the log that you have kept
+  --json             one JSON document for each bundle
+Exit codes: 0 valid, 8 findings, 64 wrong usage, 65 a file cannot be read.
+`;
+
+const EXIT = { findings: 8, usage: 64, unreadable: 65 } as const;
+
+interface VerifyCall {
+  readonly bundles: string[];
+  readonly keys: string[];
+  readonly revoked: string[];
+  checkpoint: string | null;
+  json: boolean;
+}
+
+/** null: the arguments are wrong. */
+function callOf(args: readonly string[]): VerifyCall | null {
+  const call: VerifyCall = { bundles: [], keys: [], revoked: [], checkpoint: null, json: false };
+  for (let i = 0; i < args.length; i += 1) {
+    const value = args[i]!;
+    if (value === "--json") call.json = true;
+    else if ((value === "--key" || value === "--revoked") && /^[0-9a-f]{64}$/i.test(args[i + 1] ?? ""))
+      (value === "--key" ? call.keys : call.revoked).push(args[++i]!.toLowerCase());
+    else if (value === "--checkpoint" && args[i + 1] !== undefined) call.checkpoint = args[++i]!;
+    else if (value.startsWith("-")) return null;
+    else call.bundles.push(value);
+  }
+  return call.bundles.length === 0 ? null : call;
+}
+
+export function bundleReportText(path: string, report: BundleReport): string {
+  const counts = Object.keys(report.counts)
+    .sort()
+    .map((name) => `${name} ${report.counts[name]}`);
+  const lines = [
+    `${path}: ${report.ok ? "no findings" : `${report.findings.length} findings`}`,
+    `  tenant ${report.tenant ?? "unknown"} of fleet ${report.fleet ?? "unknown"}, exported at ${report.exported_at ?? "unknown"}`,
+    `  ${counts.join(", ")}`,
+    `  sealed by the fleet: ${report.sealed ? "yes" : "no"}; log of ${report.log_size ?? 0} entries`,
+    ...report.keys.map((id) => `  signed by key ${id}`),
+    ...(report.keys_compared
+      ? []
+      : [
+          "  The keys are only those that the bundle states: compare them with --key, else they prove nothing.",
+        ]),
+    ...(report.keys_proved
+      ? []
+      : [
+          "  The bundle lacks the audit entries about the keys: the fleet alone states when they were valid.",
+        ]),
+    ...(report.continues === true ? ["  The log continues the checkpoint that you have kept."] : []),
+    ...report.findings.map(({ code, at }) => `  FINDING ${code} at ${at}`),
+  ];
+  return `${lines.map(printable).join("\n")}\n`;
+}
+
+/** A bundle must not write to the terminal of the auditor. */
+function printable(text: string): string {
+  return text.replace(/[^\x20-\x7e]/g, "?");
+}
+
+/** Returns the exit code. */
+export function runVerifier(args: readonly string[]): number {
+  const call = callOf(args);
+  if (call === null) {
+    process.stderr.write(USAGE);
+    return EXIT.usage;
+  }
+  const { keys, revoked, checkpoint } = call;
+  let exit = 0;
+  try {
+    const kept = checkpoint === null ? null : readFileSync(checkpoint, "utf8");
+    const trust: BundleTrust = {
+      keys: keys.length === 0 ? null : new Set(keys),
+      revoked: new Set(revoked),
+      kept,
+    };
+    for (const bundle of call.bundles) {
+      const report = verifyBundle(bundle, trust);
+      if (!report.ok) exit = EXIT.findings;
+      const json = () => `${exactText(report as unknown as ExactJson)}\n`;
+      process.stdout.write(call.json ? json() : bundleReportText(bundle, report));
+    }
+  } catch (error) {
+    process.stderr.write(`error: ${(error as Error).message}\n`);
+    return EXIT.unreadable;
+  }
+  return exit;
+}

@@ -1,0 +1,1427 @@
+#!/usr/bin/env python3
+"""Verifies bundles of `fleet export --bundle` without a fleet, with nothing but the standard library of Python 3.9.
+
+It was written from the specification (EXPORT.md, Bundles) and shares no code with the verifier in JavaScript, so that a
+fault of one of them is seen in the other.
+"""
+import base64
+import calendar
+import hashlib
+import json
+import os
+import re
+import sys
+
+USAGE = """Usage: python3 verify.py BUNDLE... [--key ID]... [--revoked ID]... [--checkpoint FILE] [--json]
+
+Verifies bundles of `fleet export --bundle` without a fleet.
+  --key ID           the id of a signing key, as you know it from another place (repeatable)
+  --revoked ID       the id of a key that you know as revoked (repeatable)
+  --checkpoint FILE  a signed checkpoint of the log that you have kept
+  --json             one JSON document for each bundle
+Exit codes: 0 valid, 8 findings, 64 wrong usage, 65 a file cannot be read.
+"""
+
+
+# --- Ed25519 (RFC 8032, section 5.1.7), without cofactor -------------------------------------------------------------
+
+P = 2**255 - 19
+L = 2**252 + 27742317777372353535851937790883648493
+D = (-121665 * pow(121666, P - 2, P)) % P
+ROOT_OF_MINUS_ONE = pow(2, (P - 1) // 4, P)
+SMALL_ORDER_Y = {
+    0,
+    1,
+    P - 1,
+    0x5FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826,
+    0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7,
+}
+NEUTRAL = (0, 1, 1, 0)
+
+
+def point_add(p, q):
+    a = (p[1] - p[0]) * (q[1] - q[0]) % P
+    b = (p[1] + p[0]) * (q[1] + q[0]) % P
+    c = 2 * p[3] * q[3] * D % P
+    d = 2 * p[2] * q[2] % P
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return (e * f % P, g * h % P, f * g % P, e * h % P)
+
+
+def point_double(p):
+    a = p[0] * p[0] % P
+    b = p[1] * p[1] % P
+    c = 2 * p[2] * p[2] % P
+    h = a + b
+    e = h - (p[0] + p[1]) ** 2
+    g = a - b
+    f = c + g
+    return (e * f % P, g * h % P, f * g % P, e * h % P)
+
+
+def point_from(data):
+    """None: the bytes are no point."""
+    y = int.from_bytes(data, "little")
+    sign, y = y >> 255, y & (2**255 - 1)
+    if y >= P:
+        return None
+    u, v = (y * y - 1) % P, (D * y * y + 1) % P
+    x = u * pow(v, 3, P) * pow(u * pow(v, 7, P), (P - 5) // 8, P) % P
+    if v * x * x % P == (-u) % P:
+        x = x * ROOT_OF_MINUS_ONE % P
+    if v * x * x % P != u:
+        return None
+    if x == 0 and sign == 1:
+        return None
+    if x & 1 != sign:
+        x = P - x
+    return (x, y, 1, x * y % P)
+
+
+def point_bytes(p):
+    inverse = pow(p[2], P - 2, P)
+    x, y = p[0] * inverse % P, p[1] * inverse % P
+    return (y | ((x & 1) << 255)).to_bytes(32, "little")
+
+
+BASE = point_from((4 * pow(5, P - 2, P) % P).to_bytes(32, "little"))
+
+
+def window(point):
+    """The multiples 0 to 15 of a point."""
+    multiples = [NEUTRAL, point]
+    for _ in range(14):
+        multiples.append(point_add(multiples[-1], point))
+    return multiples
+
+
+WINDOWS = {}
+SIGNATURES = {}
+
+
+def is_signature(key, text, signature):
+    """Whether the 64 bytes are the signature of the text under the raw public key."""
+    known = (key, hashlib.sha256(text).digest(), signature)
+    if known not in SIGNATURES:
+        SIGNATURES[known] = compute_signature(key, text, signature)
+    return SIGNATURES[known]
+
+
+def compute_signature(key, text, signature):
+    if len(signature) != 64:
+        return False
+    s = int.from_bytes(signature[32:], "little")
+    if s >= L:
+        return False
+    if key not in WINDOWS:
+        point = point_from(key)
+        WINDOWS[key] = None if point is None else window((P - point[0], point[1], 1, P - point[3]))
+    if None not in WINDOWS:
+        WINDOWS[None] = window(BASE)
+    of_key, of_base = WINDOWS[key], WINDOWS[None]
+    if of_key is None:
+        return False
+    k = int.from_bytes(hashlib.sha512(signature[:32] + key + text).digest(), "little") % L
+    reached = NEUTRAL
+    for shift in range(252, -1, -4):
+        for _ in range(4):
+            reached = point_double(reached)
+        reached = point_add(reached, of_base[s >> shift & 15])
+        reached = point_add(reached, of_key[k >> shift & 15])
+    return point_bytes(reached) == signature[:32]
+
+
+# --- JSON in its canonical form (RFC 8785) ---------------------------------------------------------------------------
+
+MISSING = object()
+SAFE_INTEGER = 2**53 - 1
+LEVELS_MAX = 100
+
+
+class NotExact(ValueError):
+    pass
+
+
+def utf16(text):
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def exact_integer(raw):
+    value = int(raw)
+    if raw == "-0" or abs(value) > SAFE_INTEGER:
+        raise NotExact
+    return value
+
+
+def exact_float(raw):
+    value = float(raw)
+    if value != value or value in (float("inf"), float("-inf")) or value == int(value):
+        raise NotExact
+    if ecmascript_number(value) != raw:
+        raise NotExact
+    return value
+
+
+def ecmascript_number(value):
+    sign, text = ("-", repr(-value)) if value < 0 else ("", repr(value))
+    mantissa, _, exponent = text.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    if fraction == "0":
+        fraction = ""
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    if 0 < point <= 21:
+        return sign + digits[:point] + "." + digits[point:] if len(digits) > point else sign + digits.ljust(point, "0")
+    if -6 < point <= 0:
+        return sign + "0." + "0" * -point + digits
+    tail = "e" + ("+" if point > 0 else "-") + str(abs(point - 1))
+    return sign + digits[0] + ("." + digits[1:] if len(digits) > 1 else "") + tail
+
+
+def exact_pairs(pairs):
+    value = dict(pairs)
+    names = list(value)
+    if len(names) != len(pairs) or names != sorted(names, key=utf16):
+        raise NotExact
+    return value
+
+
+def no_constant(_name):
+    raise NotExact
+
+
+def exact_text(value, level=0):
+    if level > LEVELS_MAX:
+        raise NotExact
+    if isinstance(value, dict):
+        members = [
+            exact_text(name, level + 1) + ":" + exact_text(value[name], level + 1)
+            for name in sorted(value, key=utf16)
+        ]
+        return "{" + ",".join(members) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(exact_text(item, level + 1) for item in value) + "]"
+    if isinstance(value, float):
+        return ecmascript_number(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+DECODER = json.JSONDecoder(
+    object_pairs_hook=exact_pairs,
+    parse_int=exact_integer,
+    parse_float=exact_float,
+    parse_constant=no_constant,
+)
+
+
+def exact_object(text):
+    """None: the text is not the canonical JSON of an object."""
+    try:
+        value = DECODER.decode(text)
+        if not isinstance(value, dict):
+            return None
+        is_deep = text.count("{") + text.count("[") > LEVELS_MAX
+        again = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        if is_deep or again != text:
+            again = exact_text(value)
+        again.encode("utf-8")
+        return value if again == text else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def exact_object_in(data):
+    try:
+        return None if data is None else exact_object(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return None
+
+
+def same(a, b):
+    """Whether two values are the same scalar."""
+    if a is None or b is None or a is MISSING or b is MISSING:
+        return a is b
+    if isinstance(a, (dict, list)) or isinstance(a, bool) != isinstance(b, bool):
+        return False
+    return isinstance(a, str) == isinstance(b, str) and a == b
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_count(value, least=0):
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def is_hash(value):
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def object_in(value, name):
+    member = value.get(name)
+    return member if isinstance(member, dict) else {}
+
+
+def exact_base64(text):
+    """None: it is no base64, or another text for the same bytes."""
+    try:
+        data = base64.b64decode(text.encode("ascii"), validate=True)
+    except (ValueError, AttributeError):
+        return None
+    return data if base64.b64encode(data).decode("ascii") == text else None
+
+
+TIME = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]+))?)?"
+    r"(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
+)
+
+
+def exact_time(value):
+    """Milliseconds since the epoch. None: it is no time of ISO 8601 with a zone."""
+    found = TIME.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    fraction, sign, zone_hours, zone_minutes = found.groups()[6:]
+    if year < 1 or not 1 <= month <= 12 or not 1 <= day <= calendar.monthrange(year, month)[1]:
+        return None
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    seconds = calendar.timegm((year, month, day, hour, minute, second))
+    offset = 0 if sign is None else (int(zone_hours) * 60 + int(zone_minutes)) * 60
+    seconds += offset if sign == "-" else -offset
+    return seconds * 1000 + int(((fraction or "") + "000")[:3])
+
+
+def sha256(data):
+    return hashlib.sha256(data.encode("utf-8") if isinstance(data, str) else data).hexdigest()
+
+
+# --- The archive -----------------------------------------------------------------------------------------------------
+
+BLOCK = 512
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+LINE_BYTES_MAX = 1_500_000
+JSON_BYTES_MAX = 8_388_608
+MEMBERS_MAX = 4_096
+NOTE_BYTES_MAX = 100_000
+
+
+def tar_header(name, size, mtime):
+    def octal(value, digits):
+        return b"%0*o\0" % (digits, value)
+
+    before = name.encode("ascii").ljust(100, b"\0") + octal(0o644, 7) + octal(0, 7) * 2
+    before += octal(size, 11) + octal(mtime, 11)
+    after = b"0".ljust(101, b"\0") + b"ustar\x0000".ljust(72, b"\0") + octal(0, 7) * 2
+    after = after.ljust(BLOCK - len(before) - 8, b"\0")
+    total = sum(before) + sum(after) + 8 * ord(" ")
+    return before + octal(total, 6) + b" " + after
+
+
+class Archive:
+    def __init__(self, path):
+        self.file = open(path, "rb")
+        self.total = os.fstat(self.file.fileno()).st_size
+        self.members = {}
+        self.folded = set()
+        self.fault = self.read()
+
+    def at(self, start, size):
+        self.file.seek(start)
+        return self.file.read(size)
+
+    def read(self):
+        at = 0
+        while True:
+            header = self.at(at, BLOCK)
+            if header == bytes(BLOCK):
+                is_end = self.total == at + 2 * BLOCK and self.at(at + BLOCK, BLOCK) == bytes(BLOCK)
+                return None if is_end else at
+            member = self.member(header)
+            if member is None or member[0].lower() in self.folded or len(self.members) >= MEMBERS_MAX:
+                return at
+            name, size, mtime = member
+            end = at + BLOCK + size
+            padding = -size % BLOCK
+            if end > self.total or self.at(end, padding) != bytes(padding):
+                return at
+            self.folded.add(name.lower())
+            self.members[name] = (at + BLOCK, size, mtime)
+            at = end + padding
+
+    @staticmethod
+    def member(header):
+        name = header.split(b"\0", 1)[0].decode("latin-1")
+        size, mtime = header[124:135], header[136:147]
+        octal = re.compile(rb"[0-7]{11}")
+        if len(header) < BLOCK or len(name) > 99 or NAME.fullmatch(name) is None:
+            return None
+        if octal.fullmatch(size) is None or octal.fullmatch(mtime) is None:
+            return None
+        member = (name, int(size, 8), int(mtime, 8))
+        return member if tar_header(*member) == header else None
+
+    def hash(self, name):
+        start, size, _ = self.members[name]
+        digest = hashlib.sha256()
+        while size > 0:
+            data = self.at(start, min(size, 1 << 20))
+            digest.update(data)
+            start, size = start + len(data), size - len(data)
+        return digest.hexdigest()
+
+    def lines(self, name):
+        """Without their line feeds. The last one is None if it has no line feed, or a line is too long."""
+        start, size, _ = self.members[name]
+        rest = b""
+        while size > 0:
+            data = self.at(start, min(size, 1 << 18))
+            start, size = start + len(data), size - len(data)
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                yield line if len(line) <= LINE_BYTES_MAX else None
+                if len(line) > LINE_BYTES_MAX:
+                    return
+            if len(rest) > LINE_BYTES_MAX:
+                yield None
+                return
+        if rest:
+            yield None
+
+    def only_line(self, name):
+        start, size, _ = self.members.get(name, (0, JSON_BYTES_MAX + 1, 0))
+        if size > JSON_BYTES_MAX:
+            return None
+        data = self.at(start, size)
+        return data[:-1] if data and data.find(b"\n") == len(data) - 1 else None
+
+
+# --- The Merkle log (RFC 9162) and its signed checkpoints (C2SP) ------------------------------------------------------
+
+
+def node_hash(left, right):
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+def root_above(index, leaf, size, proof):
+    """The root of the tree in which the proof leads from the leaf. None: no tree of this size has such a proof."""
+    if index >= size or any(len(one) != 32 for one in proof):
+        return None
+    node, last, reached = index, size - 1, leaf
+    for sibling in proof:
+        if last == 0:
+            return None
+        if node & 1 or node == last:
+            reached = node_hash(sibling, reached)
+            while not node & 1 and node != 0:
+                node, last = node >> 1, last >> 1
+        else:
+            reached = node_hash(reached, sibling)
+        node, last = node >> 1, last >> 1
+    return reached if last == 0 else None
+
+
+def is_consistent(older, newer, proof):
+    if older["size"] > newer["size"]:
+        return False
+    if older["size"] == newer["size"]:
+        return not proof and older["root"] == newer["root"]
+    if older["size"] == 0:
+        return not proof
+    if not proof or any(len(one) != 32 for one in proof):
+        return False
+    node, last = older["size"] - 1, newer["size"] - 1
+    while node & 1:
+        node, last = node >> 1, last >> 1
+    path = [older["root"]] + proof if node == 0 else proof
+    of_older = of_newer = path[0]
+    for sibling in path[1:]:
+        if last == 0:
+            return False
+        if node & 1 or node == last:
+            of_older, of_newer = node_hash(sibling, of_older), node_hash(sibling, of_newer)
+            while not node & 1 and node != 0:
+                node, last = node >> 1, last >> 1
+        else:
+            of_newer = node_hash(of_newer, sibling)
+        node, last = node >> 1, last >> 1
+    return last == 0 and of_older == older["root"] and of_newer == newer["root"]
+
+
+SPACE = "\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+SIGNATURE_LINE = re.compile("\u2014 ([^" + SPACE + "]+) ([^" + SPACE + "]+)")
+
+
+def checkpoint_in(text):
+    lines = text.split("\n")
+    if len(lines) < 4 or lines[-1] != "" or "" in lines[:-1]:
+        return None
+    origin, size, root = lines[:3]
+    root = exact_base64(root)
+    if re.fullmatch("0|[1-9][0-9]{0,15}", size) is None or root is None or len(root) != 32:
+        return None
+    if int(size) > SAFE_INTEGER:
+        return None
+    return {"origin": origin, "size": int(size), "root": root}
+
+
+def key_hash(origin, raw):
+    return hashlib.sha256(origin.encode("utf-8") + b"\n\x01" + raw).digest()[:4]
+
+
+def open_checkpoint(note, keys):
+    """The checkpoint and the key that signed it. None: it is none, or not signed with one of the keys."""
+    at = note.rfind("\n\n")
+    if at < 0:
+        return None
+    text, lines = note[: at + 1], note[at + 2 :].split("\n")
+    if lines.pop() != "" or not 1 <= len(lines) <= 100:
+        return None
+    checkpoint = checkpoint_in(text)
+    if checkpoint is None:
+        return None
+    for line in lines:
+        found = SIGNATURE_LINE.fullmatch(line)
+        data = exact_base64(found.group(2)) if found else None
+        if data is None:
+            return None
+        if found.group(1) != checkpoint["origin"]:
+            continue
+        for key in keys:
+            if key_hash(checkpoint["origin"], key["raw"]) != data[:4]:
+                continue
+            if is_signature(key["raw"], text.encode("utf-8"), data[4:]):
+                return checkpoint, key
+    return None
+
+
+# --- Keys and signatures ---------------------------------------------------------------------------------------------
+
+COMMIT_TYPE = "application/vnd.fleet.commit.v1+json"
+BATCH_TYPE = "application/vnd.fleet.batch.v1"
+CLOCK_SKEW_MS = 30_000
+LOG_DELAY_MS = 600_000
+SPKI = bytes.fromhex("302a300506032b6570032100")
+CHANGES = {
+    "key_add": {"owner": "owner", "purpose": "purpose", "not_before": "not_before", "replaces": "replaces"},
+    "key_retire": {"not_after": "not_after"},
+    "key_revoke": {"revoked_at": "revoked_at", "revoked_reason": "reason"},
+    "key_rotate": {},
+}
+KEY_FACTS = ["owner", "purpose", "not_before", "replaces", "not_after", "revoked_at", "revoked_reason"]
+
+
+def key_of(record):
+    """None: the record is not one of an Ed25519 key that can be used."""
+    if not isinstance(record, dict):
+        return None
+    key_id, public_key = record.get("key_id"), record.get("public_key")
+    if not all(isinstance(one, str) for one in (key_id, public_key, record.get("purpose"))):
+        return None
+    der = exact_base64(public_key)
+    if record.get("algorithm") != "ed25519" or der is None or len(der) != 44 or der[:12] != SPKI:
+        return None
+    y = int.from_bytes(der[12:], "little") & (2**255 - 1)
+    if sha256(der) != key_id or y >= P or y in SMALL_ORDER_Y:
+        return None
+    key = {"id": key_id, "raw": der[12:], "purpose": record["purpose"], "record": record}
+    for name in ("not_before", "not_after", "revoked_at"):
+        value = record.get(name, MISSING)
+        key[name] = exact_time(value)
+        if key[name] is None and (name == "not_before" or value is not None):
+            return None
+    return key
+
+
+class Keys:
+    def __init__(self, known_revoked=()):
+        self.all = {}
+        self.used = set()
+        self.known_revoked = known_revoked
+        self.are_proved, self.is_required = False, False
+
+    def is_revoked(self, key_id):
+        """A thief may have it: what it signed proves nothing about the time."""
+        return key_id in self.known_revoked or (key_id in self.all and self.all[key_id]["revoked_at"] is not None)
+
+    def judge_envelope(self, envelope):
+        """The id of the key, the problem, and the statement if the signature is that of the key."""
+        if not isinstance(envelope, dict) or not isinstance(envelope.get("signatures"), list):
+            return None, "signature_invalid", None
+        signatures = envelope["signatures"]
+        is_of_commit = same(envelope.get("payloadType"), COMMIT_TYPE)
+        if not is_of_commit or len(signatures) != 1 or not isinstance(signatures[0], dict):
+            return None, "signature_invalid", None
+        key_id, sig, text = signatures[0].get("keyid"), signatures[0].get("sig"), envelope.get("payload")
+        if not all(isinstance(one, str) for one in (key_id, sig, text)):
+            return None, "signature_invalid", None
+        key = self.all.get(key_id)
+        if key is None:
+            return key_id, "key_unknown", None
+        payload, signature = exact_base64(text), exact_base64(sig)
+        part = None if payload is None or signature is None else signed_part(payload, signature)
+        if part is None:
+            return key_id, "signature_invalid", None
+        statement = exact_object_in(payload) if is_signature(key["raw"], *part) else None
+        if statement is None or not is_statement(statement):
+            return key_id, "signature_invalid", None
+        return key_id, None if key["purpose"] == "commits" else "key_purpose", statement
+
+    def judge_entry(self, entry, after, is_required):
+        """What is wrong with an entry; `unsigned`: it was never signed. None: it is signed."""
+        facts, seq = entry["facts"], entry["seq"]
+        signed_by, action = facts.get("signed_by", MISSING), facts.get("action")
+        is_key_change = isinstance(action, str) and action.startswith("key_")
+        may_lack = signed_by is MISSING and not is_required and not is_key_change
+        absent = "unsigned" if may_lack else "signature_missing"
+        if after is None:
+            return absent
+        end, (key_id, problem, statement) = after
+        if statement is None:
+            return absent if signed_by is MISSING and end != seq else problem
+        first, entries = statement["first"], statement["entries"]
+        last = first + len(entries) - 1
+        is_of_chain = same(statement["tenant"], entry["tenant"]) and same(statement["task"], entry["task"])
+        if not is_of_chain or last != end:
+            return "signature_moved"
+        if seq < first:
+            return absent
+        is_signed = same(entries[seq - first], sha256(entry["text"])) and same(signed_by, key_id)
+        if not is_signed or (seq == last and not same(facts.get("at", MISSING), statement["at"])):
+            return "signature_mismatch"
+        found = problem or time_problem(self.all[key_id], entry, statement)
+        if found is None:
+            self.used.add(key_id)
+        return found
+
+
+def dsse(payload_type, payload):
+    """The bytes that a DSSE signature covers."""
+    return b"DSSEv1 %d %s %d " % (len(payload_type), payload_type.encode("ascii"), len(payload)) + payload
+
+
+def signed_part(payload, signature):
+    """What Ed25519 covers: the payload, or the root of a batch in which it is a leaf. None: it is no signature."""
+    text = dsse(COMMIT_TYPE, payload)
+    if len(signature) == 64:
+        return text, signature
+    if len(signature) < 68 or (len(signature) - 68) % 32 != 0:
+        return None
+    index, size = int.from_bytes(signature[64:66], "big"), int.from_bytes(signature[66:68], "big")
+    path = [signature[at : at + 32] for at in range(68, len(signature), 32)]
+    root = root_above(index, hashlib.sha256(b"\x00" + text).digest(), size, path)
+    if root is None:
+        return None
+    return dsse(BATCH_TYPE, signature[66:68] + root), signature[:64]
+
+
+def is_statement(value):
+    return (
+        same(value.get("v"), 1)
+        and isinstance(value.get("at"), str)
+        and isinstance(value.get("checkpoints"), list)
+        and isinstance(value.get("entries"), list)
+        and len(value["entries"]) > 0
+        and is_count(value.get("first"), 1)
+        and isinstance(value.get("task", MISSING), (str, type(None)))
+        and isinstance(value.get("tenant"), str)
+    )
+
+
+def time_problem(key, entry, statement):
+    signed, written = exact_time(statement["at"]), exact_time(entry["facts"].get("at"))
+    before = exact_time(entry["before"])
+    time = None
+    if signed is not None and written is not None:
+        time = max(signed, written) if before is None else max(signed, written, before - CLOCK_SKEW_MS)
+    if key["revoked_at"] is not None and (time is None or time > key["revoked_at"]):
+        return "key_revoked"
+    if time is None or time < key["not_before"]:
+        return "key_expired"
+    return "key_expired" if key["not_after"] is not None and time > key["not_after"] else None
+
+
+def change_at(change, last, before):
+    if not isinstance(change, dict) or not is_count(change.get("seq"), last + 1):
+        return None
+    seq, text = change["seq"], change.get("entry")
+    facts = exact_object(text) if isinstance(text, str) else None
+    if facts is None or not is_count(change.get("end"), seq):
+        return None
+    action = facts.get("action")
+    if not isinstance(action, str) or action not in CHANGES:
+        return None
+    if not isinstance(object_in(facts, "subject").get("key_id"), str):
+        return None
+    if not same(facts.get("seq"), seq) or not same(facts.get("tenant"), "default") or "task" in facts:
+        return None
+    return {"tenant": "default", "task": None, "seq": seq, "text": text, "facts": facts, "before": before}
+
+
+def keys_in(keyset, tenant, known_revoked, findings):
+    keys = Keys(known_revoked)
+    keys.is_required = keyset.get("signatures_required") is True
+    records, changes = keyset.get("keys"), keyset.get("changes", MISSING)
+    if not isinstance(records, list) or not (changes is None or isinstance(changes, list)):
+        findings.add(("keyset.json", "keyset"))
+        return keys
+    for i, record in enumerate(records):
+        key = key_of(record)
+        if key is None or key["id"] in keys.all:
+            findings.add(("keyset.json/%d" % i, "key_invalid"))
+        else:
+            keys.all[key["id"]] = key
+    for key_id, key in keys.all.items():
+        if key["revoked_at"] is None and key_id in known_revoked:
+            findings.add(("key:" + key_id, "key_revoked"))
+    if changes is None:
+        if tenant == "default":
+            findings.add(("keyset.json", "keyset"))
+        return keys
+    keys.are_proved = True
+    judge_changes(changes, keys, findings)
+    return keys
+
+
+def judge_changes(changes, keys, findings):
+    stated, last, before = {}, 0, None
+    for change in changes:
+        entry = change_at(change, last, before)
+        if entry is None:
+            findings.add(("keyset.json", "keyset"))
+            return
+        last, before = entry["seq"], entry["facts"].get("at")
+        after = (change["end"], keys.judge_envelope(change.get("signature")))
+        problem = keys.judge_entry(entry, after, True)
+        if problem is not None:
+            findings.add(("keyset.json/%d" % last, problem))
+            continue
+        subject = object_in(entry["facts"], "subject")
+        facts = stated.setdefault(subject["key_id"], {})
+        if entry["facts"]["action"] == "key_revoke" and "revoked_at" in facts:
+            earlier, later = exact_time(facts["revoked_at"]), exact_time(subject.get("revoked_at"))
+            if earlier is None or later is None or later > earlier:
+                findings.add(("keyset.json/%d" % last, "keyset"))
+                continue
+        for name, member in CHANGES[entry["facts"]["action"]].items():
+            facts[name] = subject.get(member)
+    for key_id in set(stated) | set(keys.all):
+        facts = stated.get(key_id, {})
+        record = keys.all[key_id]["record"] if key_id in keys.all else None
+        if record is None or facts.get("owner") is None:
+            findings.add(("key:" + key_id, "key_unproved"))
+        elif not all(same(record.get(name), facts.get(name)) for name in KEY_FACTS):
+            findings.add(("key:" + key_id, "key_unproved"))
+
+
+# --- export.jsonl ----------------------------------------------------------------------------------------------------
+
+PART_BYTES = 1_048_576
+COUNTED = ["entries", "versions", "lost", "records", "records_lost", "handoffs"]
+
+
+class Fault(Exception):
+    """The code of a fault in a line, which ends the reading."""
+
+
+def require(condition, code):
+    if not condition:
+        raise Fault(code)
+
+
+class Artifacts:
+    def __init__(self, counts):
+        self.counts, self.missing, self.seen, self.open = counts, {}, set(), None
+        counts.update(artifacts=0, artifact_bytes=0, artifacts_lost=0)
+
+    def reference(self, checkpoint):
+        references = checkpoint.get("artifacts")
+        for one in references if isinstance(references, list) else []:
+            if not isinstance(one, dict) or not isinstance(one.get("sha256"), str):
+                continue
+            if is_number(one.get("size")) and one["sha256"] not in self.seen:
+                self.missing[one["sha256"]] = one["size"]
+
+    def add(self, line):
+        digest = line.get("sha256")
+        if line["kind"] == "artifact":
+            require(is_hash(digest) and is_count(line.get("size")), "line")
+            require(self.open is None and same(self.missing.get(digest), line["size"]), "artifact")
+            del self.missing[digest]
+            self.seen.add(digest)
+            self.open = {"sha256": digest, "size": line["size"], "hash": hashlib.sha256(), "parts": 0, "bytes": 0}
+            self.end_if_whole()
+        elif line["kind"] == "artifact_part":
+            data = exact_base64(line.get("bytes"))
+            require(data is not None, "line")
+            require(self.open is not None and same(line.get("part"), self.open["parts"]), "artifact")
+            require(len(data) == min(PART_BYTES, self.open["size"] - self.open["bytes"]), "artifact")
+            self.open["hash"].update(data)
+            self.open["parts"] += 1
+            self.open["bytes"] += len(data)
+            self.end_if_whole()
+        else:
+            require(is_hash(digest), "line")
+            is_due = digest in self.missing if self.open is None else self.open["sha256"] == digest
+            require(is_due, "artifact")
+            self.open = None
+            self.missing.pop(digest, None)
+            self.seen.add(digest)
+            self.counts["artifacts_lost"] += 1
+
+    def end_if_whole(self):
+        if self.open["bytes"] < self.open["size"]:
+            return
+        require(self.open["hash"].hexdigest() == self.open["sha256"], "artifact")
+        self.counts["artifacts"] += 1
+        self.counts["artifact_bytes"] += self.open["size"]
+        self.open = None
+
+
+class Task:
+    def __init__(self, head):
+        self.head, self.id = head, head["task_id"]
+        self.digest = hashlib.sha256()
+        self.begun, self.handed, self.recorded = set(), set(), set()
+        self.removals, self.records = {}, {}
+        self.counts = dict.fromkeys(COUNTED, 0)
+        self.prev, self.seq, self.fence, self.created, self.due = "0" * 64, 0, MISSING, 0, None
+
+
+class Lines:
+    def __init__(self, entries, findings):
+        names = ["lines", "tasks", "unreadable", "removed"] + COUNTED
+        self.counts = dict.fromkeys(names, 0)
+        self.entries, self.findings = entries, findings
+        self.artifacts = Artifacts(self.counts)
+        self.digest, self.done = hashlib.sha256(), set()
+        self.header, self.task, self.is_complete = None, None, False
+
+    def add(self, data):
+        line = exact_object_in(data)
+        require(line is not None, "line")
+        require(not self.is_complete, "order")
+        if self.header is None:
+            self.begin(line)
+        elif self.task is None:
+            self.between(line)
+        else:
+            self.in_task(self.task, line)
+        self.counts["lines"] += 1
+        self.digest.update(data + b"\n")
+        if self.task is not None:
+            self.task.digest.update(data + b"\n")
+
+    def gap(self):
+        self.findings.add(("export.jsonl:%d" % (self.counts["lines"] + 1), "incomplete"))
+
+    def begin(self, line):
+        require(same(line.get("kind"), "header"), "order")
+        require(is_count(line.get("format"), 1), "line")
+        require(isinstance(line.get("tenant"), str) and isinstance(line.get("exported_at"), str), "line")
+        require(line["format"] <= 3, "format")
+        self.header = line
+
+    def between(self, line):
+        kind = line.get("kind")
+        if kind in ("artifact", "artifact_part", "artifact_lost") and isinstance(kind, str):
+            fault = None
+            try:
+                self.artifacts.add(line)
+                if kind == "artifact_lost":
+                    self.gap()
+            except Fault as error:
+                fault = error
+            require(self.header.get("artifacts") is True, "order")
+            if fault is not None:
+                raise fault
+            return
+        require(self.artifacts.open is None, "artifact")
+        if same(kind, "task"):
+            self.begin_task(line)
+        elif same(kind, "unreadable"):
+            require(isinstance(line.get("task_id"), str), "line")
+            require(line["task_id"] not in self.done, "order")
+            self.done.add(line["task_id"])
+            self.counts["unreadable"] += 1
+            self.gap()
+        elif same(kind, "trailer"):
+            for name in ("tasks", "unreadable", "lines"):
+                require(same(line.get(name), self.counts[name]), "count")
+            require(self.header.get("artifacts") is not True or not self.artifacts.missing, "artifact")
+            require(same(line.get("digest"), self.digest.hexdigest()), "digest")
+            self.is_complete = True
+        else:
+            raise Fault("order")
+
+    def begin_task(self, line):
+        head = line.get("task")
+        require(isinstance(head, dict) and isinstance(head.get("task_id"), str), "line")
+        require(is_count(head.get("audit_seq")) and is_count(head.get("seq")), "line")
+        require(same(head.get("tenant"), self.header["tenant"]) and head["task_id"] not in self.done, "order")
+        self.task = Task(head)
+        self.entries.begin(line.get("signatures_required") is True, head["task_id"])
+
+    def in_task(self, task, line):
+        kinds = {
+            "audit": self.entry,
+            "checkpoint": self.version,
+            "lost": self.lost,
+            "record": self.record,
+            "record_lost": self.record,
+            "handoff": self.handoff,
+            "task_end": self.end_task,
+        }
+        kind = line.get("kind")
+        require(isinstance(kind, str) and kind in kinds, "order")
+        kinds[kind](task, line)
+
+    def entry(self, task, line):
+        seq, text, counts = line.get("seq"), line.get("entry"), task.counts
+        require(is_count(seq, 1) and isinstance(text, str), "line")
+        require(task.due is None, "version")
+        require(counts["handoffs"] + counts["records"] + counts["records_lost"] == 0, "order")
+        facts = exact_object(text)
+        require(facts is not None and seq == task.seq + 1 and same(facts.get("seq"), seq), "chain")
+        require(same(facts.get("prev"), task.prev), "chain")
+        require(same(facts.get("task"), task.id) and same(facts.get("tenant"), task.head["tenant"]), "chain")
+        if seq in task.removals:
+            is_removal = same(facts.get("op"), "remove") and same(facts.get("checkpoint_id"), task.removals[seq])
+            require(is_removal, "version")
+        counts["entries"] += 1
+        task.seq, task.prev = seq, sha256(text)
+        if same(facts.get("v"), 2):
+            task.fence = facts.get("fence", MISSING)
+        self.note(task, facts)
+        self.entries.add(task, seq, text, facts, line)
+
+    @staticmethod
+    def note(task, facts):
+        op, made = facts.get("op"), facts.get("checkpoint_id")
+        if same(op, "handoff") and isinstance(facts.get("handoff_id"), str):
+            task.begun.add(facts["handoff_id"])
+        version, digest = facts.get("version"), facts.get("new_hash")
+        is_version = isinstance(made, str) and is_number(version) and isinstance(digest, str)
+        task.due = (made, version, digest) if is_version else None
+        if (is_version and version == 1) or same(op, "import_removed"):
+            task.created += 1
+        records = facts.get("records")
+        for one in records if isinstance(records, list) else []:
+            found = re.fullmatch("(?s)([0-9a-f]{64}) (.+)", one) if isinstance(one, str) else None
+            if found is not None:
+                task.records[found.group(2)] = found.group(1)
+
+    def version(self, task, line):
+        value, digest = line.get("checkpoint"), line.get("hash")
+        require(isinstance(value, dict) and is_hash(digest), "line")
+        require(task.due is not None, "version")
+        made, version, due = task.due
+        metadata, compliance = object_in(value, "metadata"), object_in(value, "compliance")
+        require(same(metadata.get("checkpoint_id"), made) and same(metadata.get("version"), version), "version")
+        require(same(metadata.get("task_id"), task.id), "version")
+        require(same(metadata.get("tenant"), task.head["tenant"]), "version")
+        place = "audit/%s/%s#%d" % (task.head["tenant"], task.id, task.seq)
+        require(same(compliance.get("event_log_ref"), place), "version")
+        require(version > 1 or same(metadata.get("seq"), task.created), "version")
+        require("hash" not in compliance and "signature" not in compliance, "version")
+        require(sha256(exact_text(value)) == digest and digest == due, "version")
+        self.artifacts.reference(value)
+        task.counts["versions"] += 1
+        task.due = None
+
+    def lost(self, task, line):
+        removal = line.get("removed_entry", MISSING)
+        require(task.due is not None, "version")
+        require(same(line.get("checkpoint_id"), task.due[0]) and same(line.get("version"), task.due[1]), "version")
+        task.counts["lost"] += 1
+        made, task.due = task.due[0], None
+        if removal is MISSING:
+            return self.gap()
+        require(is_count(removal, task.seq + 1), "version")
+        self.counts["removed"] += 1
+        task.removals[removal] = made
+
+    def record(self, task, line):
+        name = line.get("name")
+        require(isinstance(name, str), "line")
+        require(task.due is None, "version")
+        require(name in task.records and name not in task.recorded, "record")
+        task.recorded.add(name)
+        if line["kind"] == "record_lost":
+            task.counts["records_lost"] += 1
+            return self.gap()
+        data = exact_base64(line.get("bytes"))
+        require(data is not None and sha256(data) == task.records[name], "record")
+        task.counts["records"] += 1
+
+    def handoff(self, task, line):
+        handoff = line.get("handoff")
+        require(isinstance(handoff, dict) and isinstance(handoff.get("handoff_id"), str), "line")
+        require(task.due is None, "version")
+        name = handoff["handoff_id"]
+        is_of_task = same(handoff.get("task_id"), task.id) and same(handoff.get("tenant"), task.head["tenant"])
+        require(is_of_task and name in task.begun and name not in task.handed, "handoff")
+        task.handed.add(name)
+        task.counts["handoffs"] += 1
+
+    def end_task(self, task, line):
+        counts, head = task.counts, task.head
+        require(task.due is None, "version")
+        if self.header["format"] >= 3:
+            require(counts["records"] + counts["records_lost"] == len(task.records), "record")
+        require(same(line.get("task_id"), task.id), "order")
+        require(head["audit_seq"] == task.seq and same(head.get("audit_hash"), task.prev), "head")
+        require(head["seq"] == task.created, "head")
+        require(task.fence is MISSING or same(head.get("fence", MISSING), task.fence), "head")
+        for name in COUNTED:
+            stated = line.get(name)
+            require(same(0 if stated is None else stated, counts[name]), "count")
+        require(same(line.get("digest"), task.digest.hexdigest()), "digest")
+        for name in COUNTED:
+            self.counts[name] += counts[name]
+        # Of a checkpoint that was removed during the export, no entry of the file proves the removal.
+        for seq in task.removals:
+            if seq > task.seq:
+                self.findings.add(("%s/%d" % (task.id, seq), "incomplete"))
+        self.counts["tasks"] += 1
+        self.done.add(task.id)
+        self.task = None
+        self.entries.close(None)
+
+
+class Entries:
+    """The signature of each entry, and its place in the log."""
+
+    def __init__(self, keys, log, proofs, findings, must_prove, exported_at):
+        self.keys, self.log, self.proofs, self.exported_at = keys, log, proofs, exported_at
+        self.newest = None
+        self.findings, self.must_prove = findings, must_prove
+        self.counts = dict.fromkeys(["signed", "unsigned", "signatures_unread", "included", "pending"], 0)
+        self.proof_line, self.are_proofs_read = 0, False
+        self.open = []
+
+    def begin(self, is_required, task):
+        if is_required != self.keys.is_required:
+            self.findings.add((task, "requirement"))
+        self.has_signed = False
+        self.open, self.before, self.is_required, self.waiting = [], None, is_required, []
+
+    def add(self, task, seq, text, facts, line):
+        at = "%s/%d" % (task.id, seq)
+        is_proved = self.prove(task.id, seq, text, at, facts)
+        written = exact_time(facts.get("at"))
+        if written is not None and (self.newest is None or written > self.newest):
+            self.newest = written
+        entry = {"tenant": task.head["tenant"], "task": task.id, "seq": seq, "text": text, "facts": facts}
+        entry["before"], self.before = self.before, facts.get("at")
+        self.compare_key(line)
+        if line.get("signature_unread") is True and not self.is_required:
+            self.counts["signatures_unread"] += 1
+            self.findings.add((at, "signature_unread"))
+            return
+        self.open.append((entry, is_proved, at))
+        if "signature" in line:
+            self.close((seq, self.keys.judge_envelope(line["signature"])))
+
+    def close(self, after):
+        for entry, is_proved, at in self.open:
+            problem = self.keys.judge_entry(entry, after, self.is_required)
+            if problem is None:
+                self.counts["signed"] += 1
+                if not is_proved and self.keys.is_revoked(entry["facts"]["signed_by"]):
+                    self.findings.add((at, "unproved"))
+            elif problem != "unsigned":
+                self.findings.add((at, problem))
+            else:
+                self.counts["unsigned"] += 1
+                if (self.must_prove or self.has_signed) and not is_proved:
+                    self.findings.add((at, "unproved"))
+            if "signed_by" in entry["facts"]:
+                self.has_signed = True
+        self.open = []
+
+    def end(self):
+        if not self.are_proofs_read and next(self.proofs, MISSING) is not MISSING:
+            self.findings.add(("proofs.jsonl:%d" % (self.proof_line + 1), "proof_extra"))
+
+    def next_proof(self, task, seq, at):
+        if self.are_proofs_read:
+            return None
+        data = next(self.proofs, MISSING)
+        self.proof_line += 1
+        line = None if data is MISSING else exact_object_in(data)
+        if line is not None and same(line.get("task"), task) and same(line.get("seq"), seq):
+            return line
+        self.are_proofs_read = True
+        if data is MISSING:
+            self.findings.add((at, "proof_missing"))
+        else:
+            self.findings.add(("proofs.jsonl:%d" % self.proof_line, "proof_order"))
+        return None
+
+    def prove(self, task, seq, text, at, facts):
+        line = self.next_proof(task, seq, at)
+        if line is None:
+            return False
+        if "pending" in line:
+            self.counts["pending"] += 1
+            pending = line["pending"]
+            if not isinstance(pending, str) or pending not in ("not_in_log", "damaged", "unsigned_log"):
+                self.findings.add((at, "proof_invalid"))
+            elif (pending == "unsigned_log") != (self.log is None):
+                self.findings.add((at, "proof_missing"))
+            if same(pending, "damaged"):
+                self.findings.add((at, "proof_damaged"))
+            if same(pending, "not_in_log"):
+                self.waiting.append(at)
+                written = exact_time(facts.get("at"))
+                if written is None or written < self.exported_at - LOG_DELAY_MS:
+                    self.findings.add((at, "proof_missing"))
+            return False
+        for earlier in self.waiting:
+            self.findings.add((earlier, "proof_missing"))
+        self.waiting = []
+        if self.log is None:
+            self.findings.add(("log.note", "log_missing"))
+        if self.log is None or not self.is_in_log(line, text):
+            self.findings.add((at, "proof_invalid"))
+            return False
+        self.counts["included"] += 1
+        return True
+
+    def is_in_log(self, line, text):
+        index, proof = line.get("index"), line.get("proof")
+        if not is_count(index) or not isinstance(proof, list):
+            return False
+        hashes = [exact_base64(one) for one in proof]
+        leaf = hashlib.sha256(b"\x00" + text.encode("utf-8")).digest()
+        return None not in hashes and root_above(index, leaf, self.log["size"], hashes) == self.log["root"]
+
+    def compare_key(self, line):
+        """A key in a line of the export is that of the keyset, which may have ended since."""
+        if "signing_key" not in line:
+            return
+        record = line["signing_key"]
+        key_id = record.get("key_id") if isinstance(record, dict) and is_hash(record.get("key_id")) else ""
+        if key_id in self.keys.all:
+            late = self.keys.all[key_id]["record"]
+            fixed = ("algorithm", "public_key", "purpose", "owner", "not_before", "replaces")
+            is_same = all(same(record.get(name, MISSING), late.get(name, MISSING)) for name in fixed)
+            for name in ("not_after", "revoked_at"):
+                early = record.get(name, MISSING)
+                is_same = is_same and (early is None or same(early, late.get(name, MISSING)))
+            if is_same:
+                return
+        self.findings.add(("key:" + key_id, "key_conflict"))
+
+
+# --- The bundle ------------------------------------------------------------------------------------------------------
+
+NEEDED = ["export.jsonl", "proofs.jsonl", "keyset.json"]
+MANIFEST_COUNTS = ["entries", "included", "key_changes", "keys", "lines", "pending", "tasks", "versions"]
+
+
+def is_manifest(value):
+    return (
+        value is not None
+        and same(value.get("kind"), "fleet-evidence")
+        and same(value.get("format"), 1)
+        and isinstance(value.get("tenant"), str)
+        and isinstance(value.get("fleet", MISSING), (str, type(None)))
+        and exact_time(value.get("exported_at")) is not None
+        and is_count(value.get("mtime"))
+        and isinstance(value.get("counts"), dict)
+        and isinstance(value.get("files"), list)
+        and all(
+            isinstance(one, dict)
+            and isinstance(one.get("name"), str)
+            and is_count(one.get("size"))
+            and is_hash(one.get("sha256"))
+            for one in value["files"]
+        )
+    )
+
+
+class Bundle:
+    def __init__(self, archive, trusted, revoked, kept):
+        self.archive, self.trusted, self.revoked, self.kept = archive, trusted, revoked, kept
+        self.newest = None
+        self.findings, self.keys, self.log, self.manifest = set(), Keys(), None, {}
+        self.counts, self.continues, self.is_sealed = {}, None, False
+
+    def find(self, code, at):
+        self.findings.add((at, code))
+
+    def verify(self):
+        if not self.read_manifest():
+            return
+        self.read_keys()
+        self.read_log()
+        self.read_entries()
+        self.read_seal()
+        if self.kept is not None:
+            problem = self.continuation_problem()
+            self.continues = problem is None
+            if problem is not None:
+                self.find(problem, "log.note")
+        for key_id in self.keys.used if self.trusted is not None else []:
+            if key_id not in self.trusted:
+                self.find("key_untrusted", "key:" + key_id)
+
+    def read_manifest(self):
+        archive = self.archive
+        if archive.fault is not None:
+            self.find("archive", "byte:%d" % archive.fault)
+            return False
+        manifest = exact_object_in(archive.only_line("manifest.json"))
+        if not is_manifest(manifest):
+            self.find("manifest", "manifest.json")
+            return False
+        self.manifest = manifest
+        names = list(archive.members)
+        expected = [one["name"] for one in manifest["files"]] + ["manifest.json"]
+        if names and names[-1] == "seal.json":
+            expected.append("seal.json")
+        for name in NEEDED:
+            if name not in archive.members:
+                self.find("files", name)
+        if "\n".join(names) != "\n".join(expected):
+            self.find("files", "manifest.json")
+        # Nothing is hashed then: a list may name one file often.
+        if any(code == "files" for _, code in self.findings):
+            return False
+        for one in manifest["files"]:
+            member = archive.members.get(one["name"])
+            if member is None:
+                continue
+            if member[1] != one["size"] or archive.hash(one["name"]) != one["sha256"]:
+                self.find("file_hash", one["name"])
+        for name, (_, _, mtime) in archive.members.items():
+            if mtime != manifest["mtime"]:
+                self.find("archive", name)
+        return True
+
+    def read_keys(self):
+        keyset = exact_object_in(self.archive.only_line("keyset.json"))
+        if keyset is None:
+            self.find("keyset", "keyset.json")
+        else:
+            self.keys = keys_in(keyset, self.manifest["tenant"], self.revoked, self.findings)
+        changes = None if keyset is None else keyset.get("changes")
+        self.counts["keys"] = len(self.keys.all)
+        self.counts["key_changes"] = len(changes) if isinstance(changes, list) else 0
+
+    def read_log(self):
+        if "log.note" not in self.archive.members:
+            return
+        start, size, _ = self.archive.members["log.note"]
+        try:
+            note = self.archive.at(start, min(size, NOTE_BYTES_MAX)).decode("utf-8")
+            keys = [key for key in self.keys.all.values() if key["purpose"] == "commits"]
+            opened = open_checkpoint(note, keys)
+        except UnicodeDecodeError:
+            opened = None
+        if opened is None:
+            self.find("log_invalid", "log.note")
+            return
+        log, key = opened
+        self.keys.used.add(key["id"])
+        if self.keys.is_revoked(key["id"]):
+            self.find("log_key_revoked", "log.note")
+        if log["origin"] == "fleet/audit/" + self.manifest["tenant"]:
+            self.log = log
+        else:
+            self.find("log_invalid", "log.note")
+
+    def read_entries(self):
+        proofs = self.archive_lines("proofs.jsonl")
+        must_prove, exported_at = self.trusted is not None, exact_time(self.manifest["exported_at"])
+        entries = Entries(self.keys, self.log, proofs, self.findings, must_prove, exported_at)
+        lines = Lines(entries, self.findings)
+        number, fault = 0, None
+        for data in self.archive_lines("export.jsonl"):
+            number += 1
+            try:
+                lines.add(data)
+            except Fault as error:
+                fault = str(error)
+                break
+        if fault is not None:
+            self.find(fault, "export.jsonl:%d" % number)
+        elif not lines.is_complete:
+            self.find("truncated", "export.jsonl:%d" % (number + 1))
+        else:
+            entries.end()
+        self.counts.update(lines.counts)
+        self.counts.update(entries.counts)
+        self.newest = entries.newest
+        if must_prove and self.log is None and entries.counts["signed"] > 0:
+            self.find("log_missing", "log.note")
+        header, manifest = lines.header, self.manifest
+        if header is not None:
+            for name in ("fleet", "tenant", "exported_at", "tool"):
+                if not same(header.get(name, MISSING), manifest.get(name, MISSING)):
+                    self.find("manifest", "manifest.json")
+        if fault is None and lines.is_complete:
+            stated = manifest["counts"]
+            if not all(same(stated.get(name), self.counts[name]) for name in MANIFEST_COUNTS):
+                self.find("count", "manifest.json")
+
+    def archive_lines(self, name):
+        return self.archive.lines(name)
+
+    def read_seal(self):
+        if "seal.json" not in self.archive.members:
+            if self.keys.used:
+                self.find("seal_missing", "seal.json")
+            return
+        seal = exact_object_in(self.archive.only_line("seal.json"))
+        text = None if seal is None else seal.get("entry")
+        facts = exact_object(text) if isinstance(text, str) else None
+        if (
+            facts is None
+            or not is_count(seal.get("seq"), 1)
+            or not same(facts.get("seq"), seal["seq"])
+            or not same(facts.get("action"), "export")
+            or not same(facts.get("tenant"), self.manifest["tenant"])
+            or "task" in facts
+            or not same(object_in(facts, "subject").get("manifest"), self.archive.hash("manifest.json"))
+            or not self.is_of_this_export(facts)
+        ):
+            self.find("seal", "seal.json")
+            return
+        entry = {"tenant": facts["tenant"], "task": None, "seq": seal["seq"], "text": text, "facts": facts, "before": None}
+        after = (seal["seq"], self.keys.judge_envelope(seal.get("signature")))
+        problem = self.keys.judge_entry(entry, after, True)
+        if problem is not None:
+            self.find(problem, "seal.json")
+        elif self.keys.is_revoked(facts["signed_by"]):
+            self.find("seal_key_revoked", "seal.json")
+        else:
+            self.is_sealed = True
+
+    def is_of_this_export(self, facts):
+        """The seal is made at the end of the export: later than all that is in it."""
+        subject, at = object_in(facts, "subject"), exact_time(facts.get("at"))
+        times = [exact_time(self.manifest["exported_at"])] + ([] if self.newest is None else [self.newest])
+        if at is None or at < max(times) - CLOCK_SKEW_MS:
+            return False
+        return all(same(subject.get(name), self.counts[name]) for name in ("tasks", "entries"))
+
+    def continuation_problem(self):
+        keys = [key for key in self.keys.all.values() if self.trusted is None or key["id"] in self.trusted]
+        opened = open_checkpoint(self.kept, keys)
+        if opened is None:
+            return "kept_invalid"
+        older = opened[0]
+        if self.log is None:
+            return "kept_unproved"
+        if older["origin"] != self.log["origin"]:
+            return "kept_other_log"
+        if older["size"] > self.log["size"]:
+            return "log_older"
+        hashes = []
+        if older["size"] not in (0, self.log["size"]):
+            proof = exact_object_in(self.archive.only_line("consistency.json"))
+            if proof is None or not same(proof.get("size"), older["size"]) or not isinstance(proof.get("proof"), list):
+                return "kept_unproved"
+            hashes = [exact_base64(one) for one in proof["proof"]]
+            if None in hashes:
+                return "kept_unproved"
+        return None if is_consistent(older, self.log, hashes) else "log_forked"
+
+    def report(self):
+        findings = sorted(self.findings, key=lambda one: utf16(one[0] + "\n" + one[1]))
+        return {
+            "ok": not findings,
+            "tenant": self.manifest.get("tenant"),
+            "fleet": self.manifest.get("fleet"),
+            "exported_at": self.manifest.get("exported_at"),
+            "keys_compared": self.trusted is not None,
+            "keys_proved": self.keys.are_proved,
+            "keys": sorted(self.keys.used),
+            "continues": self.continues,
+            "log_size": None if self.log is None else self.log["size"],
+            "sealed": self.is_sealed,
+            "counts": self.counts,
+            "findings": [{"at": at, "code": code} for at, code in findings],
+        }
+
+
+def report_text(path, report):
+    def known(name):
+        return "unknown" if report[name] is None else report[name]
+
+    counts = ", ".join("%s %d" % (name, report["counts"][name]) for name in sorted(report["counts"]))
+    total = "no findings" if report["ok"] else "%d findings" % len(report["findings"])
+    lines = [
+        "%s: %s" % (path, total),
+        "  tenant %s of fleet %s, exported at %s" % (known("tenant"), known("fleet"), known("exported_at")),
+        "  " + counts,
+        "  sealed by the fleet: %s; log of %d entries" % ("yes" if report["sealed"] else "no", report["log_size"] or 0),
+    ]
+    lines += ["  signed by key " + key_id for key_id in report["keys"]]
+    if not report["keys_compared"]:
+        lines.append("  The keys are only those that the bundle states: compare them with --key, else they prove nothing.")
+    if not report["keys_proved"]:
+        lines.append("  The bundle lacks the audit entries about the keys: the fleet alone states when they were valid.")
+    if report["continues"] is True:
+        lines.append("  The log continues the checkpoint that you have kept.")
+    lines += ["  FINDING %s at %s" % (one["code"], one["at"]) for one in report["findings"]]
+    # A bundle must not write to the terminal of the auditor.
+    return "".join(re.sub(r"[^\x20-\x7e]", "?", line) + "\n" for line in lines)
+
+
+def call_of(arguments):
+    bundles, keys, revoked, checkpoint, as_json = [], set(), set(), None, False
+    rest = list(arguments)
+    while rest:
+        value = rest.pop(0)
+        if value == "--json":
+            as_json = True
+        elif value in ("--key", "--revoked") and rest and re.fullmatch("[0-9a-fA-F]{64}", rest[0]):
+            (keys if value == "--key" else revoked).add(rest.pop(0).lower())
+        elif value == "--checkpoint" and rest:
+            checkpoint = rest.pop(0)
+        elif value.startswith("-"):
+            return None
+        else:
+            bundles.append(value)
+    return (bundles, keys, revoked, checkpoint, as_json) if bundles else None
+
+
+def main(arguments):
+    call = call_of(arguments)
+    if call is None:
+        sys.stderr.write(USAGE)
+        return 64
+    bundles, keys, revoked, checkpoint, as_json = call
+    code = 0
+    try:
+        kept = None
+        if checkpoint is not None:
+            with open(checkpoint, encoding="utf-8", errors="replace", newline="") as file:
+                kept = file.read()
+        for path in bundles:
+            archive = Archive(path)
+            bundle = Bundle(archive, keys or None, revoked, kept)
+            bundle.verify()
+            archive.file.close()
+            report = bundle.report()
+            if not report["ok"]:
+                code = 8
+            sys.stdout.write(exact_text(report) + "\n" if as_json else report_text(path, report))
+    except OSError as error:
+        sys.stderr.write("error: %s\n" % error)
+        return 65
+    return code
+
+
+if __name__ == "__main__":
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8")
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,170 @@
+// `fleet export --bundle`: a bundle of a real fleet, and the verifiers in it, which need no fleet and no installation.
+
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { VERIFIER_FILE, verifierText } from "../../../shared/transfer/bundle/verifier-file.ts";
+import { type EvidenceFleet, startEvidenceFleet } from "../../harness/evidence/evidence-fleet.ts";
+import { callCli } from "../../services/cli/call.ts";
+
+/** A busy machine takes seconds for each call. */
+const CALLS_MS = 200_000;
+const NOWHERE = { env: { FLEET_URL: "nats://127.0.0.1:1" } };
+
+let fleet: EvidenceFleet;
+let folder: string;
+const at = (name: string): string => join(folder, name);
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "fleet-bundle-"));
+  fleet = await startEvidenceFleet();
+}, CALLS_MS);
+afterAll(async () => {
+  rmSync(folder, { recursive: true, force: true });
+  await fleet?.stop();
+});
+
+const hasPython = spawnSync("python3", ["--version"]).status === 0;
+if (!hasPython) process.stderr.write("python3 is not on PATH: verify.py is not tested\n");
+
+/** The bundle was unpacked by `tar`, so the verifiers are the ones that it holds. */
+function verify(bundle: string, ...args: string[]) {
+  const run = (program: string, file: string) => {
+    const { status, stdout } = spawnSync(program, [at(`unpacked/${file}`), bundle, ...args], {
+      encoding: "utf8",
+    });
+    return { exit: status, out: stdout };
+  };
+  const found = run(process.execPath, "verify.mjs");
+  if (hasPython) expect(run("python3", "verify.py")).toEqual(found);
+  return found;
+}
+
+const keyArgs = (): string[] => fleet.keys.flatMap((id) => ["--key", id]);
+
+describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
+  test("the verifier in JavaScript is the one of its sources", () => {
+    expect(readFileSync(VERIFIER_FILE, "utf8")).toBe(verifierText());
+  });
+
+  test("has everything that both verifiers need, and they agree", async () => {
+    await fleet.run("audit", "log", "--out", at("kept.txt"));
+    const bundle = at("all.tar");
+    const letter = at("letter.txt");
+    writeFileSync(letter, "11.100(c): sent");
+    const made = await fleet.run(
+      "export",
+      "--all",
+      "--bundle",
+      bundle,
+      "--attach",
+      letter,
+      "--checkpoint",
+      at("kept.txt"),
+      "--json",
+    );
+    expect(made).toMatchObject({ exit: 0, err: "" });
+    expect(statSync(bundle).mode & 0o777).toBe(0o600);
+    expect(spawnSync("mkdir", [at("unpacked")]).status).toBe(0);
+    expect(spawnSync("tar", ["-xf", bundle, "-C", at("unpacked")]).status).toBe(0);
+    expect(readdirSync(at("unpacked")).sort()).toEqual([
+      "attachments",
+      "consistency.json",
+      "export.jsonl",
+      "keyset.json",
+      "log.note",
+      "manifest.json",
+      "proofs.jsonl",
+      "report.html",
+      "seal.json",
+      "verify.mjs",
+      "verify.py",
+    ]);
+    const found = verify(bundle, ...keyArgs(), "--checkpoint", at("kept.txt"), "--json");
+    expect(found.exit, found.out).toBe(0);
+    const report = JSON.parse(found.out);
+    expect(report).toMatchObject({
+      ok: true,
+      tenant: "default",
+      fleet: fleet.client.fleetId,
+      keys_compared: true,
+      keys: [...fleet.keys].sort(),
+      continues: true,
+      sealed: true,
+      findings: [],
+    });
+    expect(report.counts).toMatchObject({
+      tasks: 7,
+      unsigned: 0,
+      pending: 0,
+      removed: 2,
+      keys: 3,
+      key_changes: 8,
+    });
+    expect(report.counts.included).toBe(report.counts.entries);
+    expect(report.counts.signed).toBe(report.counts.entries);
+    const lines = readFileSync(at("unpacked/export.jsonl"));
+    writeFileSync(at("lines.jsonl"), lines);
+    expect((await callCli(["export", "verify", at("lines.jsonl")], NOWHERE)).exit).toBe(0);
+    const checked = await callCli(["export", "verify", bundle, ...keyArgs(), "--json"], NOWHERE);
+    expect(checked.exit, checked.out).toBe(0);
+    const page = readFileSync(at("unpacked/report.html"), "utf8");
+    expect(page).toContain(createHash("sha256").update(lines).digest("hex"));
+    expect(page).not.toMatch(/<script|<b>of<\/b>/i);
+  });
+
+  test("says that keys which only the bundle states prove nothing, and refuses others", async () => {
+    const unnamed = verify(at("all.tar"));
+    expect(unnamed).toMatchObject({
+      exit: 0,
+      out: expect.stringContaining("only those that the bundle states") as string,
+    });
+    const [first, ...others] = fleet.keys;
+    const some = verify(at("all.tar"), ...others.flatMap((id) => ["--key", id]), "--json");
+    expect(some.exit).toBe(8);
+    expect(JSON.parse(some.out).findings).toEqual([{ at: `key:${first}`, code: "key_untrusted" }]);
+    expect(verify(at("all.tar"), "--key", "x").exit).toBe(64);
+    expect(verify(at("nothing.tar")).exit).toBe(65);
+    const command = await callCli(["export", "verify", at("all.tar"), "--key", "0".repeat(64)], NOWHERE);
+    expect(command).toMatchObject({ exit: 8, out: expect.stringContaining("key_untrusted") as string });
+  });
+
+  test("is recorded in the chain of the tenant, and never replaces a file", async () => {
+    const manifest = createHash("sha256")
+      .update(readFileSync(at("unpacked/manifest.json")))
+      .digest("hex");
+    const { out } = await fleet.run("audit", "tenant", "--json");
+    const acts = JSON.parse(out).entries.map(({ entry }: { entry: string }) => JSON.parse(entry));
+    expect(acts.at(-1)).toMatchObject({ action: "export", subject: { manifest } });
+    expect(await fleet.run("export", "--all", "--bundle", at("all.tar"))).toMatchObject({ exit: 64 });
+    expect(await fleet.run("export", "--task", "nothing", "--bundle", at("none.tar"))).toMatchObject({
+      exit: 4,
+    });
+    expect(await fleet.run("export", "--task", "auth", "--checkpoint", at("kept.txt"))).toMatchObject({
+      exit: 64,
+    });
+    expect(existsSync(at("none.tar"))).toBe(false);
+    expect(readdirSync(folder).filter((name) => name.endsWith(".part"))).toEqual([]);
+  });
+
+  test("of another tenant states keys whose changes it cannot read", async () => {
+    const other = await fleet.server.client("writer-2", "other");
+    await other.createCheckpoint({
+      taskId: "theirs",
+      checkpoint: { metadata: { agent_type: "qa" }, execution_state: { phase: "testing" } },
+    });
+    expect(
+      await fleet.run("export", "--all", "--tenant", "other", "--bundle", at("other.tar")),
+    ).toMatchObject({ exit: 0 });
+    const found = verify(at("other.tar"), ...keyArgs(), "--json");
+    expect(found.exit, found.out).toBe(0);
+    expect(JSON.parse(found.out)).toMatchObject({
+      tenant: "other",
+      sealed: true,
+      counts: { tasks: 1, key_changes: 0 },
+    });
+  });
+});

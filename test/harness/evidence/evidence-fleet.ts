@@ -1,0 +1,92 @@
+/** A real fleet with everything that a bundle of evidence can hold: missions, removed checkpoints, rotated and revoked keys. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, vi } from "vitest";
+import { signingKeyFrom } from "../../../shared/integrity/dsse.ts";
+import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { callCli } from "../../services/cli/call.ts";
+import { startFleet, type TestFleet } from "../processes/fleet.ts";
+import { input } from "../records/records.ts";
+
+export interface EvidenceFleet {
+  readonly server: TestFleet;
+  readonly client: FleetClient;
+  /** The ids of the keys that signed, in their order. The second one is revoked. */
+  readonly keys: readonly string[];
+  /** Its private key, as a thief has it. */
+  readonly revokedPem: string;
+  run(...args: string[]): ReturnType<typeof callCli>;
+  stop(): Promise<void>;
+}
+
+export async function startEvidenceFleet(): Promise<EvidenceFleet> {
+  const server = await startFleet({ FLEET_GATEWAY_PORT: "-1", FLEET_SCRUB_EVERY: "off" });
+  const client = await server.client("writer-1");
+  const env = {
+    FLEET_URL: server.url,
+    FLEET_HOME: server.home,
+    FLEET_SPOOL_DIR: join(server.home, "spool"),
+  };
+  const run = (...args: string[]) => callCli(args, { env });
+  const pemInFile = () => readFileSync(join(server.home, "signing-key.pem"), "utf8");
+  const keyInFile = () => signingKeyFrom(pemInFile()).id;
+  const ok = async (...args: string[]) => {
+    const { exit, err } = await run(...args);
+    expect({ exit, err, args }).toMatchObject({ exit: 0 });
+  };
+  const keyAfter = async (before: string) => {
+    await vi.waitUntil(() => keyInFile() !== before, { timeout: 60_000 });
+    return keyInFile();
+  };
+  const first = keyInFile();
+  const oldest = await writeVersions(client, "auth", 4);
+  await ok("keys", "rotate", first);
+  const second = await keyAfter(first);
+  await writeVersions(client, "auth", 1);
+  await writeVersions(client, "billing", 2);
+  const revokedPem = pemInFile();
+  await ok("keys", "revoke", second, "--reason", "compromised");
+  const third = await keyAfter(second);
+  await writeVersions(client, "billing", 1);
+  await ok("mission", "start", "msn-1", "--title", "ship it");
+  await ok("checkpoint", "remove", oldest, "--task", "auth");
+  await writeBatch(client);
+  return { server, client, keys: [first, second, third], revokedPem, run, stop: () => server.stop() };
+}
+
+const TASKS_AT_ONCE = ["one", "two", "three", "four"];
+const SIGNATURE_BYTES = 64;
+
+/** Writes until commits of several tasks were signed together. */
+async function writeBatch(client: FleetClient): Promise<void> {
+  await vi.waitUntil(
+    async () => {
+      await Promise.all(
+        TASKS_AT_ONCE.map((taskId) =>
+          client.createCheckpoint({ taskId, checkpoint: input({ goal: "at once" }) }),
+        ),
+      );
+      const { signatures = [] } = await client.getAudit("one", { signatures: true });
+      const sizes = signatures.map(
+        ({ envelope }) => Buffer.from(envelope!.signatures[0]!.sig, "base64").length,
+      );
+      return sizes.some((size) => size > SIGNATURE_BYTES);
+    },
+    { timeout: 60_000 },
+  );
+}
+
+/** Returns the id of the first checkpoint. */
+async function writeVersions(client: FleetClient, taskId: string, count: number): Promise<string> {
+  const ids: string[] = [];
+  for (let n = 0; n < count; n += 1) {
+    const made = await client.createCheckpoint({
+      taskId,
+      checkpoint: input({ goal: `goal ${n} <b>of</b> ${taskId} – ünï` }),
+    });
+    if (n % 2 === 0)
+      await client.updateCheckpoint(String(made.checkpointId), { execution_state: { progress_percent: n } });
+    ids.push(String(made.checkpointId));
+  }
+  return ids[0]!;
+}
