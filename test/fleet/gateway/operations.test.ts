@@ -131,10 +131,11 @@ describe("retention", () => {
     expect(preview).toMatchObject({ status: 200, body: { deleted: 0, freed_bytes: 0, details: [] } });
     expect(await operator.post("/checkpoints/prune", { dry_run: false })).toMatchObject({ status: 200 });
     await write("hold-1");
-    const retained = await operator.post("/tasks/hold-1/retention", { retention_policy: null });
-    expect(retained.status).toBe(200);
+    expect((await operator.post("/tasks/hold-1/retention", { retention_policy: null })).status).toBe(200);
     expect(await operator.post("/tasks/hold-1/holds", { hold: "sec-17" })).toMatchObject({ status: 200 });
-    expect((await operator.get("/holds")).body).toMatchObject({ holds: [{ task_id: "hold-1" }] });
+    for (const list of ["holds", "shreds"]) expect((await operator.get(`/${list}`)).status).toBe(200);
+    for (const act of ["request", "approve", "cancel"])
+      expect((await operator.post(`/tasks/hold-1/shred/${act}`, {})).status).toBe(400);
   });
 });
 
