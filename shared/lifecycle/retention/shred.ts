@@ -66,7 +66,7 @@ export function shredApproved(
   if (refused !== null) return refused;
   const { nowMs, actor } = decision.circumstances;
   const { shred, task_id } = task;
-  if (shred?.requested_by === actor) {
+  if (shred != null && isSamePerson(shred.requested_by, actor)) {
     const details = { task_id, requested_by: actor };
     const message = "the person that requested the shredding cannot approve it";
     return refuse("same_person", new FleetError("FORBIDDEN", message, { details }));
@@ -105,6 +105,11 @@ function notAPerson({ circumstances: { actor } }: Decision): Refusal | null {
   if (parsePrincipal(actor)?.kind === "human") return null;
   const details = { actor };
   return refuse("not_a_person", new FleetError("FORBIDDEN", "only a person may do this", { details }));
+}
+
+/** Names of people are accounts of machines and of identity providers, many of which ignore the case of letters. */
+function isSamePerson(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
 }
 
 function notRequested(task: TaskRecord, requestSeq: number): Refusal | null {

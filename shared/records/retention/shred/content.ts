@@ -19,10 +19,10 @@ import { indexLocks, indexMailbox } from "../../mission/mission-due.ts";
 import { readLocks } from "../../mission/mission-records.ts";
 import { isOffer, partitionOf, readOutbox } from "../../outbox/outbox.ts";
 
-const FACTS = "stays: the audit trail has ids, codes, times and hashes, never content";
+const FACTS = "stays: the audit trail has ids, codes, times, hashes and the paths of locks, no other content";
 const HASHES = "stays: hashes and signatures, which prove the trail";
 const PLACES = "stays: ids and positions";
-const EXPIRES = "is not of a task; it is forgotten by itself within days";
+const EXPIRES = "stays: it is forgotten by itself 30 days after the last event of the session";
 const NOT_OF_TASKS = "is not of a task";
 
 /** By key space: `removed`, or why it stays. */
@@ -70,7 +70,8 @@ export const SHREDDED: Readonly<Record<Subspace, string>> = {
   dropped: "removed by the indexer",
   meta: NOT_OF_TASKS,
   feed: PLACES,
-  outbox: "removed: offers, which have a prompt. Events have ids and codes, and are published within seconds",
+  outbox:
+    "removed: offers, which have a prompt. Events have ids, codes and reasons of handoffs, and are published within seconds",
   bell: NOT_OF_TASKS,
   expiry: PLACES,
   retention: PLACES,

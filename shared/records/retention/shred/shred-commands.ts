@@ -2,16 +2,15 @@
 import { promiseOf, type RetainedCheckpoint } from "../../../lifecycle/retention/rules.ts";
 import type { ShredPromise } from "../../../lifecycle/retention/shred.ts";
 import type { TaskRecord } from "../../../lifecycle/task.ts";
-import { idTime } from "../../../protocol/ids.ts";
+import type { Checkpoint } from "../../../protocol/checkpoint.ts";
+import { FleetError } from "../../../protocol/errors.ts";
 import type { Policies } from "../../../protocol/policy.ts";
-import { DEFAULT_RETENTION } from "../../../protocol/retention.ts";
 import type {
   ShredApproveCommand,
   ShredCancelCommand,
   ShredRequestCommand,
 } from "../../../protocol/shred.ts";
 import type { Reader, Tx } from "../../../store/store.ts";
-import type { Found } from "../../checkpoint/body.ts";
 import { findMany } from "../../checkpoint/lookup.ts";
 import { decodeOrder, type OrderEntry } from "../../checkpoint/order.ts";
 import { parseSeq, tenantKeys } from "../../kv/keyspace.ts";
@@ -88,36 +87,56 @@ async function promiseOfTask(
 export interface OpenPlace {
   readonly seq: number;
   readonly entry: OrderEntry;
-  readonly found: Found | undefined;
+  readonly checkpoint: Checkpoint;
 }
 
-/** A damaged entry of the order is left out: it names no checkpoint. */
+/**
+ * Throws CORRUPT for a damaged entry of the order, and for a checkpoint that cannot be read: what it was promised is not known, and the mirror could
+ * bring content back for which no removal is in the trail. An operator repairs the task first, or removes the checkpoint.
+ */
 export async function openPlaces(
   reader: Reader,
   { tenant, task_id }: TaskRecord,
   rows: readonly { readonly key: Uint8Array; readonly value: Uint8Array }[],
 ): Promise<OpenPlace[]> {
-  const places = rows.flatMap(({ key, value }) => {
+  const places = rows.map(({ key, value }) => {
+    const seq = parseSeq(key);
     const entry = decodeOrder(value);
-    return entry === null ? [] : [{ seq: parseSeq(key), entry }];
+    if (entry === null) throw damaged(task_id, { seq });
+    return { seq, entry };
   });
   const found = await findMany(reader, tenantKeys(tenant), task_id, places);
-  return places.map((place, i) => ({ ...place, found: found[i] }));
+  return places.map(({ seq, entry }, i) => {
+    const one = found[i];
+    if (one?.sound !== true) throw damaged(task_id, { seq, checkpoint_id: entry.id });
+    return { seq, entry, checkpoint: one.checkpoint };
+  });
 }
 
-/** Of a checkpoint that cannot be read, its entry and its id tell the class and the time. */
+function damaged(
+  task_id: string,
+  place: { readonly seq: number; readonly checkpoint_id?: string },
+): FleetError {
+  return new FleetError(
+    "CORRUPT",
+    "a checkpoint of the task is damaged, so what it was promised is not known",
+    {
+      details: { task_id, ...place },
+    },
+  );
+}
+
 export function promiseOfPlace(
   head: TaskRecord,
-  { seq, entry, found }: OpenPlace,
+  { seq, entry, checkpoint: sound }: OpenPlace,
   { policies, nowMs }: PromiseContext,
 ): ShredPromise {
-  const sound = found?.sound === true ? found.checkpoint : null;
   const checkpoint: RetainedCheckpoint = {
     ...{ id: entry.id, seq, isBroken: false },
-    policy: sound?.compliance.retention_policy ?? entry.retention ?? DEFAULT_RETENTION,
-    floor: sound?.compliance.retention_floor,
-    committedAt: sound?.metadata.committed_at ?? new Date(idTime(entry.id)).toISOString(),
-    retainUntil: sound?.compliance.retain_until,
+    policy: sound.compliance.retention_policy,
+    floor: sound.compliance.retention_floor,
+    committedAt: sound.metadata.committed_at,
+    retainUntil: sound.compliance.retain_until,
   };
   const { keep: reason, untilMs, floor } = promiseOf(checkpoint, rulesOf(head, { policies }));
   if (untilMs <= nowMs) return null;

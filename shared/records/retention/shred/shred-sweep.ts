@@ -8,7 +8,6 @@ import { remove } from "../../../lifecycle/retention/rules.ts";
 import { endShred } from "../../../lifecycle/retention/shred.ts";
 import type { TaskRecord } from "../../../lifecycle/task.ts";
 import { LIMITS } from "../../../protocol/limits.ts";
-import { DEFAULT_RETENTION } from "../../../protocol/retention.ts";
 import { type Bytes, StoreError, type Tx } from "../../../store/store.ts";
 import { after, systemKeys, tenantKeys } from "../../kv/keyspace.ts";
 import { LeaseLost } from "../../leader/lease.ts";
@@ -95,18 +94,14 @@ async function shredPart(tx: Tx, sweep: RetentionSweep, { tenant, task }: ShredP
   if (isHeld(head) || places.some(isPromised)) return { removed: 0, state: "kept" };
   const { service, incarnation } = sweep;
   const decision = decisionOfService(head, service, nowMs);
-  for (const { seq, entry, found } of places) {
+  for (const { seq, entry, checkpoint } of places) {
     const { id, version, hash } = entry;
-    const sound = found?.sound === true ? found.checkpoint : null;
-    const policy = sound?.compliance.retention_policy ?? entry.retention ?? DEFAULT_RETENTION;
+    const { retention_policy: policy, retain_until: retainUntil } = checkpoint.compliance;
     const change = { id, version, oldHash: hash, newHash: null };
     remove(decision, { change, policy, judgement: { remove: "shredded" } });
-    const { parent_ids: parents = [] } = sound?.metadata ?? {};
-    const retainUntil = sound?.compliance.retain_until;
+    const { parent_ids: parents } = checkpoint.metadata;
     await clearEntry(tx, keys, decision, { entry, seq, parents, policy, retainUntil, reason: "shredded" });
   }
-  // Entries that name no checkpoint are cleared with the rest.
-  for (const { key } of rows) tx.clear(key);
   const isLast = rows.length < limit && (await clearContent(tx, head));
   if (isLast) endShred(decision);
   if (decision.transitions.length > 0) write(tx, { sweep, incarnation, nowMs, head }, decision.transitions);

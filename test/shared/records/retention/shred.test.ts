@@ -2,6 +2,7 @@
 
 import { afterEach, describe, expect, test } from "vitest";
 import { DEFAULT_POLICIES, type Policies, policySchema } from "../../../../shared/protocol/policy.ts";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { SHREDDED } from "../../../../shared/records/retention/shred/content.ts";
 import { stepShredding } from "../../../../shared/records/retention/shred/shred-sweep.ts";
 import type { RetentionSweep } from "../../../../shared/records/retention/sweep.ts";
@@ -108,6 +109,40 @@ describe.each(ENGINES)("shredding on %s", (engine) => {
       });
     expect((await place.head(other)).latest_id).not.toBeNull();
   });
+
+  test("the same person in other letters is no second person", async () => {
+    const place = await placeWith();
+    const task = await written(place, 1);
+    await request(place, task);
+    expect(await refusal(approve(place, task, "human=Olga"))).toMatchObject({ code: "FORBIDDEN" });
+  });
+
+  test.each(["order", "checkpoint"] as const)(
+    "a damaged %s row stops a shredding before anything is gone",
+    async (kind) => {
+      const place = await placeWith();
+      const task = await written(place, 2);
+      const keys = tenantKeys("default");
+      const key =
+        kind === "order" ? keys.order(task, 1) : keys.checkpoint(task, (await place.head(task)).latest_id!);
+      const sound = await place.store.read({ label: "test", deadlineMs: 5_000 }, (reader) => reader.get(key));
+      const write = (value: Uint8Array) =>
+        place.store.transact({ label: "test", deadlineMs: 5_000, onUnknown: "safe" }, async (tx) =>
+          tx.set(key, value),
+        );
+      const damaged = Uint8Array.from(sound!);
+      damaged[damaged.length - 3]! ^= 1;
+      await write(damaged);
+      expect(await refusal(request(place, task))).toMatchObject({ code: "CORRUPT" });
+      await write(sound!);
+      await request(place, task);
+      await approve(place, task);
+      await write(damaged);
+      expect(await sweep(place)).toMatchObject({ removed: 0, ended: [], failed: [{ task }] });
+      await write(sound!);
+      expect(await sweep(place)).toMatchObject({ removed: 2, ended: [{ task }], failed: [] });
+    },
+  );
 
   test("only two different persons can, in seven days, and only what was requested", async () => {
     const place = await placeWith();
