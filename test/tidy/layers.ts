@@ -84,6 +84,7 @@ const HOMES: Record<string, readonly string[]> = {
   "@secretlint/*": ["shared/integrity/"],
   pkijs: ["shared/integrity/"],
   asn1js: ["shared/integrity/"],
+  aws4fetch: ["services/watchdog/anchors/"],
   hono: ["services/gateway/"],
   "@hono/*": ["services/gateway/"],
   jose: ["shared/bus/"],

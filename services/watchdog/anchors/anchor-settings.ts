@@ -1,7 +1,12 @@
 /** The settings of the anchors of the audit log, read once at the start. */
 import { X509Certificate } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
+import {
+  type BucketSettings,
+  bucketSettingsSchema,
+} from "../../../shared/protocol/anchor-bucket-settings.ts";
+import { validate } from "../../../shared/protocol/validation.ts";
 import {
   ConfigError,
   type ConfigOf,
@@ -11,15 +16,24 @@ import {
   text,
   url,
 } from "../../../shared/runtime/settings/config.ts";
-import { unreadable } from "../../../shared/service-host/settings-file.ts";
+import { readSettingsFile, unreadable } from "../../../shared/service-host/settings-file.ts";
 
 const AUTHORITY_FILE = "FLEET_AUDIT_TSA_CA";
+const BUCKET_FILE = "FLEET_AUDIT_ANCHOR_BUCKET";
+/** Bits of the mode by which other users may read or write the file. */
+const OTHERS = 0o077;
 
 export const anchorFields = {
   anchorFolder: optional(
     text("FLEET_AUDIT_ANCHOR_FOLDER", {
       description:
         "Folder to whose files the signed checkpoints of the audit log are appended; on a disk that operators of the fleet cannot change",
+    }),
+  ),
+  anchorBucketFile: optional(
+    text(BUCKET_FILE, {
+      description:
+        "File with a bucket (S3 with Object Lock) for the signed checkpoints of the audit log, as in services/watchdog/README.md; JSON, readable by its owner only",
     }),
   ),
   anchorEvery: duration("FLEET_AUDIT_ANCHOR_EVERY", {
@@ -46,6 +60,8 @@ export const anchorFields = {
 export interface AnchorSettings {
   /** null: checkpoints are appended to no folder. */
   readonly folder: string | null;
+  /** null: they are in no bucket. */
+  readonly bucket: BucketSettings | null;
   /** null: they are not time-stamped. */
   readonly timestamps: TimestampSettings | null;
   readonly everyMs: number;
@@ -60,6 +76,7 @@ export interface TimestampSettings {
 /** Throws ConfigError. */
 export function readAnchorSettings({
   anchorFolder,
+  anchorBucketFile,
   anchorEvery,
   timestampUrl,
   timestampAuthorities,
@@ -67,9 +84,21 @@ export function readAnchorSettings({
   const authorities = timestampAuthorities === undefined ? [] : certificatesIn(timestampAuthorities);
   return {
     folder: anchorFolder === undefined ? null : resolve(anchorFolder),
+    bucket: anchorBucketFile === undefined ? null : bucketIn(anchorBucketFile),
     timestamps: timestampUrl === undefined ? null : { url: timestampUrl, authorities },
     everyMs: anchorEvery,
   };
+}
+
+function bucketIn(path: string): BucketSettings {
+  const file = { name: BUCKET_FILE, path, secret: /^(secret_access_key|session_token)$/ };
+  const settings = readSettingsFile(file, (value) => validate(bucketSettingsSchema, value));
+  const mode = statSync(path).mode & 0o777;
+  if ((mode & OTHERS) === 0) return settings;
+  const got = `${path} with the mode ${mode.toString(8)}`;
+  throw new ConfigError([
+    { name: BUCKET_FILE, expected: "a file that only its owner can read (chmod 600)", got },
+  ]);
 }
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;

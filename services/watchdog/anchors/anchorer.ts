@@ -16,6 +16,7 @@ import type { ServiceContext, Stop } from "../../../shared/runtime/process/servi
 import { backoffMs } from "../../../shared/runtime/retry.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
 import type { Store } from "../../../shared/store/store.ts";
+import { anchorBucket } from "./anchor-bucket.ts";
 import { anchorFolder } from "./anchor-folder.ts";
 import type { AnchorSettings } from "./anchor-settings.ts";
 import type { AnchorKeeper } from "./anchor-target.ts";
@@ -44,10 +45,11 @@ export function startAnchorer(context: AnchorerContext, settings: AnchorSettings
 }
 
 function keepersOf({ clock }: AnchorerContext, settings: AnchorSettings): AnchorKeeper[] {
-  const { folder, timestamps, everyMs } = settings;
+  const { folder, bucket, timestamps, everyMs } = settings;
   const now = () => clock.now();
   return [
     ...(folder === null ? [] : [anchorFolder(folder, now)]),
+    ...(bucket === null ? [] : [anchorBucket(bucket, { everyMs, now })]),
     ...(timestamps === null ? [] : [timestampAnchor(timestamps, { everyMs, now })]),
   ];
 }

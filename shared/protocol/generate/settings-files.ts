@@ -1,5 +1,6 @@
 /** The JSON Schemas of the settings files, with which editors complete and check them. */
 import { z } from "zod";
+import { bucketSettingsSchema } from "../anchor-bucket-settings.ts";
 import { policySchema } from "../policy.ts";
 import { runnerSettingsSchema } from "../runner-settings.ts";
 import { signerSettingsSchema } from "../signer-settings.ts";
@@ -14,6 +15,10 @@ const SETTINGS_FILES: Readonly<Record<string, SettingsSchema>> = {
   policy: { title: "The policy of handoffs and recoveries, in FLEET_POLICY", schema: policySchema },
   runner: { title: "The agents of a runner, in FLEET_RUNNER_CONFIG", schema: runnerSettingsSchema },
   signer: { title: "The issuers of a signing service, in FLEET_SIGNER_CONFIG", schema: signerSettingsSchema },
+  "anchor-bucket": {
+    title: "The bucket for anchors of the audit log, in FLEET_AUDIT_ANCHOR_BUCKET",
+    schema: bucketSettingsSchema,
+  },
   webhooks: { title: "The webhooks of a fleet, in FLEET_WEBHOOKS", schema: webhooksSchema },
 };
 

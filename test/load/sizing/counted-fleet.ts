@@ -65,7 +65,7 @@ export class CountedFleet {
       scrubRate: MIB,
       scrubEvery: null,
       webhooks: [],
-      anchors: { folder: null, timestamps: null, everyMs: 3_600_000 },
+      anchors: { folder: null, bucket: null, timestamps: null, everyMs: 3_600_000 },
     };
     const context = async (instance: string) => {
       const [bus, backgroundBus] = await Promise.all([this.connect(instance), this.connect(instance)]);

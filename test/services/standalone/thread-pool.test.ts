@@ -56,7 +56,7 @@ const DATA = {
       recoveriesMax: 256,
       missionSilence: 300_000,
       webhooks: [],
-      anchors: { folder: null, timestamps: null, everyMs: 3_600_000 },
+      anchors: { folder: null, bucket: null, timestamps: null, everyMs: 3_600_000 },
       scrubRate: 4_000_000,
       scrubEvery: null,
     },

@@ -21,6 +21,7 @@ const leases = createLeaderLeases(store, "killed", () => Date.now());
 const context = { store, leases, clock: systemClock, log: testLog, metrics: createMetrics() };
 startAnchorer(context, {
   folder,
+  bucket: null,
   timestamps: { url: authority, authorities: [] },
   everyMs: 3_600_000,
 });

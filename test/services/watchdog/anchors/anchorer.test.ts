@@ -46,9 +46,10 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const inFolder = (): AnchorSettings => ({ folder, timestamps: null, everyMs: 3_600_000 });
+const inFolder = (): AnchorSettings => ({ folder, bucket: null, timestamps: null, everyMs: 3_600_000 });
 const stamped = (everyMs = 3_600_000): AnchorSettings => ({
   folder: null,
+  bucket: null,
   timestamps: { url: authority.url, authorities: [authority.ca] },
   everyMs,
 });

@@ -66,6 +66,7 @@ test("an anchor without its record is made again, once", { timeout: 120_000 }, a
       const context = { store, leases, clock: systemClock, log: testLog, metrics: createMetrics() };
       const stop = startAnchorer(context, {
         folder,
+        bucket: null,
         timestamps: { url: authority.url, authorities: [authority.ca] },
         everyMs: 3_600_000,
       });
