@@ -92,6 +92,7 @@ function evidenceHandlers({
   | "audit_proof"
   | "audit_anchors"
   | "export_record"
+  | "tenant_audit_proof"
   | "signing_keys"
   | "key_rotate"
   | "key_revoke"
@@ -99,6 +100,7 @@ function evidenceHandlers({
   return {
     audit_log: (tenant, query) => auditLogs.state(tenant, query),
     audit_proof: (tenant, query) => auditLogs.prove(tenant, query),
+    tenant_audit_proof: (tenant, query) => auditLogs.proveAct(tenant, query),
     audit_anchors: (tenant, query) => auditLogs.anchors(tenant, query),
     export_record: (tenant, query, caller) => tenantActs.recordExport({ tenant, caller }, query),
     signing_keys: () => signingKeys.list(),

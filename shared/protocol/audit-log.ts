@@ -12,6 +12,11 @@ const auditLogQuerySchema = z.looseObject({
   since_size: z.int().min(0).optional(),
 });
 
+const tenantAuditProofQuerySchema = z.looseObject({
+  /** The number of the entry. Absent: the newest one that is in the log. */
+  seq: z.int().min(1).optional(),
+});
+
 const auditProofQuerySchema = z.looseObject({
   task_id: tokenSchema,
   /** The number of the entry. Absent: the newest one that is in the log. */
@@ -28,26 +33,11 @@ const exportRecordQuerySchema = z.looseObject({
   entries: z.int().min(0),
 });
 
-const auditLogSchema = z.looseObject({
-  origin: z.string(),
-  size: z.int(),
-  /** In base64. */
-  root: z.string(),
-  /** The C2SP checkpoint of this size. null: the log is empty, or not signed, because the services have no key. */
-  checkpoint: z.string().nullable(),
-  /** When the log last grew. */
-  at: z.string().nullable(),
-  /** The age of the oldest entry in the fleet that is not in a log; 0: all are. */
-  delay_ms: z.number(),
-  /** With `since_size`. null: the log is shorter than that. */
-  consistency: proofSchema.nullable().exactOptional(),
-});
-export type AuditLogState = z.infer<typeof auditLogSchema>;
-
 /** A receipt: what a third party needs to verify, without the fleet, that the log has an entry. */
 export const auditProofSchema = z.looseObject({
   tenant: z.string(),
-  task_id: z.string(),
+  /** null: of the chain of the tenant itself. */
+  task_id: z.string().nullable(),
   seq: z.int(),
   /** The canonical JSON that was hashed. */
   entry: z.string(),
@@ -69,10 +59,28 @@ const exportSealSchema = z.looseObject({
   signature: envelopeSchema.nullable(),
 });
 export type ExportSeal = z.infer<typeof exportSealSchema>;
+const auditLogSchema = z.looseObject({
+  origin: z.string(),
+  size: z.int(),
+  /** In base64. */
+  root: z.string(),
+  /** The C2SP checkpoint of this size. null: the log is empty, or not signed, because the services have no key. */
+  checkpoint: z.string().nullable(),
+  /** When the log last grew. */
+  at: z.string().nullable(),
+  /** The age of the tenant's oldest entry that is not in its log; 0: all are. */
+  delay_ms: z.number(),
+  /** With `since_size`. null: the log is shorter than that. */
+  consistency: proofSchema.nullable().exactOptional(),
+  /** With `since_size`: the receipts of the newest statements that the store was restored from a backup. */
+  restores: z.array(auditProofSchema).exactOptional(),
+});
+export type AuditLogState = z.infer<typeof auditLogSchema>;
 
 export const AUDIT_LOG_QUERY_SCHEMAS = {
   audit_log: auditLogQuerySchema,
   audit_proof: auditProofQuerySchema,
+  tenant_audit_proof: tenantAuditProofQuerySchema,
   ...AUDIT_ANCHOR_QUERY_SCHEMAS,
   export_record: exportRecordQuerySchema,
 } as const;
@@ -80,6 +88,7 @@ export const AUDIT_LOG_QUERY_SCHEMAS = {
 export const AUDIT_LOG_RESULT_SCHEMAS = {
   audit_log: auditLogSchema,
   audit_proof: auditProofSchema,
+  tenant_audit_proof: auditProofSchema,
   ...AUDIT_ANCHOR_RESULT_SCHEMAS,
   export_record: exportSealSchema,
 } as const;

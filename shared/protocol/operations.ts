@@ -121,6 +121,7 @@ export const QUERY_OPS = [
   "audit_proof",
   "audit_anchors",
   "export_record",
+  "tenant_audit_proof",
   ...MISSION_QUERY_OPS,
   ...ARTIFACT_OPS,
   ...SCRUB_OPS,

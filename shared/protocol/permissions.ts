@@ -92,7 +92,7 @@ const OVERVIEW_OPS: readonly QueryOp[] = [
 ];
 
 /** The records of a mission have the messages of all its agents. */
-const AUDITED_OPS: readonly QueryOp[] = ["tenant_audit", "mission_records", "holds", "shreds"];
+const AUDITED_OPS: QueryOp[] = ["tenant_audit", "tenant_audit_proof", "mission_records", "holds", "shreds"];
 
 /**
  * Only operators remove checkpoints and change what is kept: an agent that is led astray must not be able to

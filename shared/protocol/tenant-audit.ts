@@ -18,6 +18,7 @@ export const TENANT_ACTS = [
   "key_retire",
   "key_rotate",
   "key_revoke",
+  "store_restore",
 ] as const;
 export type TenantAct = (typeof TENANT_ACTS)[number];
 

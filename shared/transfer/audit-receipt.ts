@@ -40,7 +40,7 @@ function problemOf(
   if (keyIds.length > 0 && !keyIds.includes(keyId)) return "its checkpoint is signed with another key";
   if (checkpoint.origin !== logOrigin(tenant)) return "its checkpoint is of another log";
   const facts = factsIn(entry);
-  if (facts?.tenant !== tenant || facts.task !== task_id || facts.seq !== seq)
+  if (facts?.tenant !== tenant || (facts.task ?? null) !== task_id || facts.seq !== seq)
     return "its entry is that of another place";
   const hashes = proof.map(exactBase64);
   if (!hashes.every((hash) => hash !== null)) return "its proof cannot be read";

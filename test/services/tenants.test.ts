@@ -149,7 +149,7 @@ function bodies(own: string, other: string): Readonly<Record<ReaderOp, readonly 
     scrub_start: [{}],
     scrub_findings: [{}],
     ...{ audit_log: [{}, { since_size: 0 }], audit_proof: oneTask, audit_anchors: [{}] },
-    export_record: [{ manifest: "0".repeat(64), tasks: 1, entries: 1 }],
+    ...{ export_record: [{ manifest: "0".repeat(64), tasks: 1, entries: 1 }], tenant_audit_proof: [{}] },
     ...{ signing_keys: [{}], key_rotate: [{}] },
     key_revoke: [{ key_id: "0".repeat(64), reason: "lost" }],
     queue_status: [{}],

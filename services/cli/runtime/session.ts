@@ -71,6 +71,12 @@ export class Session {
     }
   }
 
+  /** The principal that calls, also for a command that needs no fleet. */
+  async caller(): Promise<string> {
+    const { readCaller } = await import("./address.ts");
+    return readCaller(this.settings, this.context.env) ?? accountPerson();
+  }
+
   async #connect(tenant: string | undefined, agentId: string | undefined): Promise<FleetClient> {
     // Loaded here, because the client and its schemas take longer to load than most commands to run.
     const [{ connect }, { discover, readCaller }] = await Promise.all([

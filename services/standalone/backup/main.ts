@@ -16,7 +16,7 @@ import { diskProblemOf } from "./disk-problem.ts";
 import { restoreBackup } from "./restore.ts";
 import { supersedeSigned } from "./signed-restore.ts";
 
-const [act = "", argument = ""] = process.argv.slice(2);
+const [act = "", argument = "", person = ""] = process.argv.slice(2);
 const {
   home: named,
   storeUrl,
@@ -51,7 +51,7 @@ function done(): Promise<unknown> {
     case "backup":
       return makeBackup(folders(), argument);
     case "restore":
-      return restoreBackup({ ...folders(), signingKeyFile }, argument);
+      return restoreBackup({ ...folders(), signingKeyFile }, argument, person);
     case "restored":
       return supersede(argument);
     default:
@@ -80,7 +80,7 @@ async function supersede(backupAt: string): Promise<unknown> {
     });
   const store = await openStore(absoluteStoreUrl(storeUrl));
   try {
-    const restored = await supersedeSigned(store, backupAt, { home: undefined, signingKeyFile });
+    const restored = await supersedeSigned(store, { backupAt, person }, { home: undefined, signingKeyFile });
     return { ...restored, backup_at: backupAt, fleet: null };
   } finally {
     await store.close({ drainMs: 5_000 });

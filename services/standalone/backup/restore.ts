@@ -28,7 +28,12 @@ import { IDENTITY_FILE } from "../identity.ts";
 import { lockStore } from "../store-lock.ts";
 import { type FleetFolders, removeLocks } from "./backup.ts";
 import { type BackupManifest, STORE_FOLDER, verifiedManifest } from "./manifest.ts";
-import { type RestoreKeys, type SignedRestore, supersedeSigned } from "./signed-restore.ts";
+import {
+  type RestoredBackup,
+  type RestoreKeys,
+  type SignedRestore,
+  supersedeSigned,
+} from "./signed-restore.ts";
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
@@ -44,6 +49,7 @@ export interface BackupRestored extends SignedRestore {
 export async function restoreBackup(
   { home, store, signingKeyFile }: FleetFolders & Pick<SigningOptions, "signingKeyFile">,
   folder: string,
+  person: string,
 ): Promise<BackupRestored> {
   const manifest = await verifiedManifest(folder);
   requireUsableFolder(home);
@@ -54,7 +60,8 @@ export async function restoreBackup(
     requireNoStore(store);
     requireSameFleet(home, manifest);
     const data = join(folder, STORE_FOLDER, DATA_FILE);
-    const restored = await prepare(store, data, manifest.created_at, { home, signingKeyFile });
+    const backup = { backupAt: manifest.created_at, person };
+    const restored = await prepare(store, data, backup, { home, signingKeyFile });
     copyMissing(manifest, folder, home);
     moveToPlace(store);
     return { ...restored, backup_at: manifest.created_at, fleet: manifest.fleet };
@@ -66,7 +73,7 @@ export async function restoreBackup(
 async function prepare(
   store: string,
   data: string,
-  backupAt: string,
+  backup: RestoredBackup,
   keys: RestoreKeys,
 ): Promise<SignedRestore> {
   const prepared = preparedFolder(store);
@@ -76,7 +83,7 @@ async function prepare(
   syncFolder(store);
   try {
     copyPrivate(data, join(prepared, DATA_FILE));
-    return await supersedeIn(prepared, backupAt, keys);
+    return await supersedeIn(prepared, backup, keys);
   } catch (error) {
     rmSync(join(prepared, DATA_FILE), { force: true });
     throw error;
@@ -92,10 +99,14 @@ function moveToPlace(store: string): void {
   rmSync(prepared, { recursive: true });
 }
 
-async function supersedeIn(folder: string, backupAt: string, keys: RestoreKeys): Promise<SignedRestore> {
+async function supersedeIn(
+  folder: string,
+  backup: RestoredBackup,
+  keys: RestoreKeys,
+): Promise<SignedRestore> {
   const store = await openStore(`lmdb:${folder}`);
   try {
-    return await supersedeSigned(store, backupAt, keys);
+    return await supersedeSigned(store, backup, keys);
   } finally {
     await store.close({ drainMs: 5_000 });
     removeLocks(folder);

@@ -1,4 +1,5 @@
 /** The first work on a restored store, signed if the store has signing keys: a restore is part of the history that signatures prove. */
+import { principalActor } from "../../../shared/records/audit/audit.ts";
 import { systemKeys } from "../../../shared/records/kv/keyspace.ts";
 import { type RestoredStore, supersedeAll } from "../../../shared/records/restored/restored-store.ts";
 import {
@@ -15,6 +16,13 @@ import type { Store } from "../../../shared/store/store.ts";
 /** The key of the fleet into whose home the store is restored; a backup has none. */
 export type RestoreKeys = Pick<SigningOptions, "home" | "signingKeyFile">;
 
+export interface RestoredBackup {
+  /** The time of the backup, ISO 8601. */
+  readonly backupAt: string;
+  /** The principal that restores it. */
+  readonly person: string;
+}
+
 export interface SignedRestore extends RestoredStore {
   /** The ids of the signing keys in use. One of them may have been revoked after the backup: the store has lost that. */
   readonly signing_keys: readonly string[];
@@ -22,7 +30,7 @@ export interface SignedRestore extends RestoredStore {
 
 export async function supersedeSigned(
   store: Store,
-  backupAt: string,
+  { backupAt, person }: RestoredBackup,
   keys: RestoreKeys,
 ): Promise<SignedRestore> {
   const { known, mustSign } = await store.read(
@@ -34,14 +42,14 @@ export async function supersedeSigned(
       return { known, mustSign: rows.length > 0 || (await areSignaturesRequired(reader)) };
     },
   );
-  const times = { backupAt, nowMs: Date.now() };
+  const facts = { backupAt, nowMs: Date.now(), actor: principalActor(person) };
   const signing_keys = known.filter(isKeyInUse).map(({ key_id }) => key_id);
-  if (!mustSign) return { ...(await supersedeAll(store, times)), signing_keys };
+  if (!mustSign) return { ...(await supersedeAll(store, facts)), signing_keys };
   const log = createLogger({ service: "restore", level: "silent" });
   const context = { log, clock: systemClock, metrics: createMetrics({ ofProcess: false }) };
   const signing = await openSigning(context, store, { service: "restore", ...keys });
   try {
-    return { ...(await supersedeAll(signing.store, times)), signing_keys };
+    return { ...(await supersedeAll(signing.store, facts)), signing_keys };
   } finally {
     await signing.stop();
   }

@@ -64,7 +64,7 @@ export function startAuditLogger(context: AuditLoggerContext): Stop {
 function createSteps(context: AuditLoggerContext, leader: LeaderLease, signal: AbortSignal) {
   const { store, clock, log } = context;
   const damage = new DamageLog(context);
-  const walk = new ActWalk(clock);
+  const walk = new ActWalk({ clock, log });
   const behind = new BehindLogs(context, damage);
   /** Holds the lease before each transaction: together they may take longer than the lease lasts. */
   const duties = [

@@ -200,6 +200,13 @@ const AUDIT: readonly RestRoute[] = [
   readRoute("getAudit", "/tasks/{task_id}/audit", "audit", "The audit trail of a task.", "audit"),
   readRoute("getTenantAudit", "/audit", "audit", "The audit chain of the tenant.", "tenant_audit"),
   readRoute("getAuditLog", "/audit/log", "audit", "The newest checkpoint of the audit log.", "audit_log"),
+  readRoute(
+    "proveTenantAudit",
+    "/audit/proof",
+    "audit",
+    "The receipt of an entry of the tenant's chain.",
+    "tenant_audit_proof",
+  ),
   readRoute("listAuditAnchors", "/audit/anchors", "audit", "The anchors of the audit log.", "audit_anchors"),
   readRoute(
     "proveAudit",

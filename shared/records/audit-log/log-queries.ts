@@ -11,11 +11,14 @@ import { tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import { listSigningKeys } from "../signing/key-record.ts";
 import { readAnchors } from "./anchor-records.ts";
-import { readLogDelay } from "./log-delay.ts";
+import { readTenantDelay } from "./log-delay.ts";
 import { fromTree, lastPlaced, readLog, readPlace, tilesOf } from "./log-records.ts";
+import { readRestoreStatements } from "./restore-statements.ts";
 
 /** About the time between two steps of the log. */
 const RETRY_AFTER_MS = 2_000;
+/** Statements of restores in one answer. */
+const RESTORES_MAX = 10;
 
 export class AuditLogs {
   readonly #transactions: Transactions;
@@ -36,7 +39,15 @@ export class AuditLogs {
    * came to it.
    */
   prove(tenant: string, query: QueryParams<"audit_proof">): Promise<AuditProof> {
-    return this.#transactions.read("audit_proof", (reader) => prove(reader, tenant, query));
+    const { task_id: task } = query;
+    return this.#transactions.read("audit_proof", (reader) => prove(reader, { tenant, task }, query));
+  }
+
+  /** The same for the chain of the tenant. */
+  proveAct(tenant: string, { seq }: QueryParams<"tenant_audit_proof">): Promise<AuditProof> {
+    return this.#transactions.read("tenant_audit_proof", (reader) =>
+      prove(reader, { tenant, task: null }, { seq }),
+    );
   }
 
   /** Throws CORRUPT for a damaged record of an anchor. */
@@ -78,25 +89,38 @@ async function readState(
   nowMs: number,
 ): Promise<AuditLogState> {
   const { size, root, note, at } = await readLog(reader, tenant);
-  const { delayMs } = await readLogDelay(reader, nowMs);
+  const delayMs = await readTenantDelay(reader, tenant, nowMs);
   const state = { origin: logOrigin(tenant), size, root: base64(root), checkpoint: note, at };
   const log = { ...state, delay_ms: delayMs };
   if (since === undefined) return log;
-  if (since > size) return { ...log, consistency: null };
+  const restores = await readRestores(reader, tenant);
+  if (since > size) return { ...log, consistency: null, restores };
   const proof = proveConsistency(tilesOf(reader, tenantKeys(tenant)), since, size);
-  return { ...log, consistency: (await fromTree(tenant, proof)).map(base64) };
+  return { ...log, consistency: (await fromTree(tenant, proof)).map(base64), restores };
+}
+
+/** Without those that have no receipt yet, or cannot have one. */
+async function readRestores(reader: Reader, tenant: string): Promise<AuditProof[]> {
+  const statements = await readRestoreStatements(reader, tenant, RESTORES_MAX);
+  const receipts = statements.map((seq) =>
+    prove(reader, { tenant, task: null }, { seq }).catch((error: unknown) => {
+      if (error instanceof FleetError) return null;
+      throw error;
+    }),
+  );
+  return (await Promise.all(receipts)).flatMap((receipt) => receipt ?? []);
 }
 
 async function prove(
   reader: Reader,
-  tenant: string,
-  { task_id: task, seq: wanted, size: earlier }: QueryParams<"audit_proof">,
+  { tenant, task }: { readonly tenant: string; readonly task: string | null },
+  { seq: wanted, size: earlier }: { readonly seq?: number | undefined; readonly size?: number | undefined },
 ): Promise<AuditProof> {
   const keys = tenantKeys(tenant);
   const last = await lastPlaced(reader, keys, task);
   const seq = wanted ?? Math.max(1, last);
-  const value = await reader.get(keys.audit(task, seq));
-  const details = { task_id: task, seq };
+  const value = await reader.get(task === null ? keys.tenantAudit(seq) : keys.audit(task, seq));
+  const details = { ...(task !== null && { task_id: task }), seq };
   if (value === undefined) throw new FleetError("NOT_FOUND", "there is no such audit entry", { details });
   const index = await readPlace(reader, keys, { task, seq });
   if (index === null && seq <= last)

@@ -11,6 +11,7 @@ export const EVIDENCE_SUBSPACES = [
   "log_places",
   "tenant_log_places",
   "log_anchors",
+  "log_restores",
 ] as const;
 type EvidenceSubspace = (typeof EVIDENCE_SUBSPACES)[number];
 
@@ -29,6 +30,9 @@ export function evidenceKeys(at: (subspace: EvidenceSubspace, ...parts: Buffer[]
     logPlaces: (task: string | null): KeyRange =>
       children(task === null ? at("tenant_log_places") : at("log_places", name(task))),
     logAnchor: (target: AnchorTarget, size: number): Bytes => at("log_anchors", name(target), number(size)),
+    /** `seq`: of the statement in the chain of the tenant. */
+    logRestore: (seq: number): Bytes => at("log_restores", number(seq)),
+    logRestores: (): KeyRange => children(at("log_restores")),
     logAnchors: (target: AnchorTarget): KeyRange => children(at("log_anchors", name(target))),
   };
 }

@@ -30,7 +30,7 @@
  * | `log`                                             | size, root and checkpoint of the log     | the audit log         |
  * | `log_tiles`, level, n                             | hashes of its Merkle tree                | the audit log         |
  * | `log_places`, task, seq                           | the entry's number in the log            | the audit log         |
- * | `tenant_log_places`, seq                          | the entry's number in the log            | the audit log         |
+ * | `tenant_log_places`, seq; `log_restores`, seq     | number in the log; states a restore      | the audit log; restore|
  * | `log_anchors`, target, size                       | checkpoint, time and proof of an anchor  | the anchors' job      |
  * | `sessions`, agent, session                       | times of its turns, and what was done    | turn_event            |
  * | `session_folders`, hash of a machine and a folder | the newest session in the folder         | turn_event            |

@@ -8,6 +8,8 @@ import type { TaskRecord } from "../../lifecycle/task.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { Store, Tx } from "../../store/store.ts";
+import type { AuditActor } from "../audit/audit.ts";
+import { stateRestore } from "../audit-log/restore-statements.ts";
 import { decode, encode } from "../kv/codec.ts";
 import type { Format, StoreRestore } from "../kv/format.ts";
 import { fenceFloorOf, nextIncarnation } from "../kv/incarnation.ts";
@@ -32,14 +34,19 @@ export interface RestoredStore {
   readonly damaged: number;
 }
 
-export interface RestoreTimes {
+/** The times of a backup and of its restore, and the principal that restores it. */
+export interface RestoreFacts {
   /** Of the backup, ISO 8601. */
   readonly backupAt: string;
   readonly nowMs: number;
+  readonly actor: AuditActor;
 }
 
 /** Throws CONFLICT if the clock is before the backup, because fences of the lost future might be given out again. */
-export async function supersedeAll(store: Store, { backupAt, nowMs }: RestoreTimes): Promise<RestoredStore> {
+export async function supersedeAll(
+  store: Store,
+  { backupAt, nowMs, actor }: RestoreFacts,
+): Promise<RestoredStore> {
   if (!(nowMs >= Date.parse(backupAt)))
     throw new FleetError("CONFLICT", "the clock of this machine is before the time of the backup", {
       details: { now: new Date(nowMs).toISOString(), backup_at: backupAt },
@@ -48,7 +55,7 @@ export async function supersedeAll(store: Store, { backupAt, nowMs }: RestoreTim
   const { incarnation } = format;
   const done = { tasks: 0, superseded: 0, damaged: 0 };
   for (let isDone = false; !isDone; ) {
-    const part = await supersedeSlice(store, nowMs);
+    const part = await supersedeSlice(store, { nowMs, actor });
     done.tasks += part.tasks;
     done.superseded += part.superseded;
     done.damaged += part.damaged;
@@ -78,13 +85,16 @@ async function formatIn(tx: Tx): Promise<Format> {
 }
 
 /** The place in the store moves in the transaction of the tasks before it, so that none is superseded twice. */
-async function supersedeSlice(store: Store, nowMs: number) {
+async function supersedeSlice(store: Store, { nowMs, actor }: Pick<RestoreFacts, "nowMs" | "actor">) {
   const { value } = await store.transact({ label: "restore_tasks", ...transacting }, async (tx) => {
     const format = await formatIn(tx);
     const { restored, incarnation } = format;
     const done = { tasks: 0, superseded: 0, damaged: 0, isDone: true };
     if (!restored?.next) return done;
     const { tenant, after } = restored.next;
+    // With the first tasks of a tenant, so that the chain of each has one statement of each restore.
+    if (after === null)
+      await stateRestore(tx, tenant, { actor, at: restored.at, backupAt: restored.backup_at });
     const keys = tenantKeys(tenant);
     const { begin, end } = keys.tasks();
     const from = after === null ? begin : Buffer.concat([keys.task(after), Buffer.from([0x00])]);

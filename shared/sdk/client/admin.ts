@@ -303,6 +303,11 @@ export class FleetAdmin {
     return this.#parts.queries.send("audit_proof", query);
   }
 
+  /** The same for an entry of {@link tenantAudit}. */
+  tenantAuditProof(query: Camel<QueryInput<"tenant_audit_proof">> & CallOptions = {}): Promise<AuditProof> {
+    return this.#parts.queries.send("tenant_audit_proof", query);
+  }
+
   /** The anchors of the audit log at places outside the store, the newest first, in pages of each target. */
   auditAnchors(query: Camel<QueryInput<"audit_anchors">> & CallOptions = {}): Promise<AuditAnchorPage> {
     return this.#parts.queries.send("audit_anchors", query);

@@ -182,6 +182,7 @@ const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "audit_proof",
   "audit_anchors",
   "export_record",
+  "tenant_audit_proof",
   "remove",
   "prunable",
   "shred_request",

@@ -133,9 +133,18 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
       ...PATIENT,
     });
     const born = await later.takeTask("born-later", PATIENT);
+    const isLogged = () => client.admin.auditProof({ taskId: "born-later", seq: 1, ...PATIENT });
+    await expect.poll(() => isLogged().then(Boolean, () => false), SOON).toBe(true);
+    const note = join(folder, "kept.txt");
+    expect((await fleet("audit", "log", "--out", note)).exit).toBe(0);
     await loseStore();
     await json("restore", join(folder, "one"));
     await startAgain();
+    // An auditor's checkpoint of the lost future: the log states the restore.
+    await expect.poll(() => fleet("audit", "consistent", note).then(({ exit }) => exit), SOON).toBe(5);
+    expect((await fleet("audit", "consistent", note)).out).toMatch(
+      /The store was restored at .* by human=\S+ from a backup of .*; \d+ entries after it are gone/,
+    );
     expect(await client.getTask("task-1", PATIENT)).toMatchObject({ owner: null, seq: 1 });
     expect(await client.getTask("born-later", PATIENT)).toBeNull();
     const stale = [

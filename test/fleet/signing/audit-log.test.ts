@@ -90,6 +90,11 @@ test("a third party verifies a receipt without the fleet, and later the log", {
   expect(await fleet("audit", "consistent", other)).toMatchObject({ exit: 8 });
   expect(await fleet("audit", "consistent", join(folder, "none"))).toMatchObject({ exit: 64 });
   expect(await fleet("audit", "prove", "nothing")).toMatchObject({ exit: 4 });
+  for (const wrong of [[], ["--tenant-chain", "x"], ["--tenant-chain", "1", "2"]])
+    expect(await fleet("audit", "prove", ...wrong)).toMatchObject({ exit: 64 });
+  const act = await fleet("audit", "prove", "--tenant-chain", "1", "--out", receipt);
+  expect(act).toMatchObject({ exit: 0, out: expect.stringContaining("Entry 1 of the tenant's chain") });
+  expect(await callCli(["audit", "check", receipt, "--key", id], nowhere)).toMatchObject({ exit: 0 });
   const { size, delay_ms } = await client.admin.auditLog();
   expect(size).toBeGreaterThanOrEqual(3);
   expect(delay_ms).toBeLessThan(60_000);

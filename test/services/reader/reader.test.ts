@@ -131,6 +131,7 @@ const OTHERS = [
   "audit_proof",
   "audit_anchors",
   "export_record",
+  "tenant_audit_proof",
   "mission_records",
   "tasks",
   "missions",

@@ -18,7 +18,7 @@ export async function runBackupProgram<T>(
 ): Promise<T> {
   const { homeOf } = await import("../../../../shared/sdk/fleet-home.ts");
   const { env } = session.context;
-  const child = spawn(process.execPath, [MAIN, act, argument], {
+  const child = spawn(process.execPath, [MAIN, act, argument, await session.caller()], {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...env, FLEET_HOME: homeOf(env) },
   });

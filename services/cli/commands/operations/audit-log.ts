@@ -28,12 +28,14 @@ export function addAuditLog(group: Command, action: ActionFactory): void {
     .description(
       "Get the receipt of an audit entry: its bytes, a signed checkpoint, and the proof between them.",
     )
-    .argument("<task>", "the task")
+    .argument("[task]", "the task")
     .argument("[seq]", "the number of the entry; the newest one in the log without it", wholeNumber(1))
+    .option("--tenant-chain", "an entry of `audit tenant` instead; then the number is the only argument")
     .option("-o, --out <file>", "write the receipt to a file")
     .action(action(prove));
   withExamples(proveCommand, (fleet) => ({
     "For an auditor": `${fleet} audit prove auth 1 --out receipt.json`,
+    "Of an act of an operator": `${fleet} audit prove --tenant-chain 3`,
   }));
   const checkCommand = group
     .command("check")
@@ -47,7 +49,7 @@ export function addAuditLog(group: Command, action: ActionFactory): void {
   const consistentCommand = group
     .command("consistent")
     .description(
-      "Verify that the log continues a checkpoint that was kept (exit 8: the store is an older copy, or the log was written again).",
+      "Verify that the log continues a checkpoint that was kept (exit 8: the store is an older copy, or the log was written again; exit 5: a signed entry of the log states that the store was restored from a backup).",
     )
     .argument("<file>", "the kept checkpoint")
     .addOption(trustedKeyOption())
@@ -75,12 +77,14 @@ async function log(session: Session, { out }: { readonly out?: string }): Promis
 
 async function prove(
   session: Session,
-  task: string,
+  task: string | undefined,
   seq: number | undefined,
-  { out }: { readonly out?: string },
+  { out, tenantChain = false }: { readonly out?: string; readonly tenantChain?: boolean },
 ): Promise<void> {
   const { admin } = await session.client();
-  const receipt = await admin.auditProof({ ...session.deadline, taskId: task, seq });
+  const receipt = tenantChain
+    ? await admin.tenantAuditProof({ ...session.deadline, seq: soleNumber(task, seq) })
+    : await admin.auditProof({ ...session.deadline, taskId: namedTask(task), seq });
   if (out !== undefined) {
     const { writePrivateFile } = await import("../../runtime/output.ts");
     await writePrivateFile(out, `${JSON.stringify(receipt, null, 2)}\n`);
@@ -90,6 +94,20 @@ async function prove(
   const judged = judgeReceipt(receipt, []);
   await session.show(receipt, () => renderAuditReceipt(judged, false, session.view));
   if (judged.problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
+}
+
+const PROVE_HINT = "See `audit prove --help`.";
+
+function namedTask(task: string | undefined): string {
+  if (task === undefined) throw new UsageError("name a task, or --tenant-chain", PROVE_HINT);
+  return task;
+}
+
+/** The first argument of a call without a task. */
+function soleNumber(first: string | undefined, second: number | undefined): number | undefined {
+  if (first === undefined) return undefined;
+  if (second === undefined && /^[1-9]\d{0,14}$/.test(first)) return Number(first);
+  throw new UsageError("--tenant-chain takes the number of an entry only", PROVE_HINT);
 }
 
 async function check(session: Session, file: string, { key = [] }: KeyFlags): Promise<void> {
@@ -107,9 +125,11 @@ async function check(session: Session, file: string, { key = [] }: KeyFlags): Pr
 }
 
 async function consistent(session: Session, file: string, { key = [] }: KeyFlags): Promise<void> {
-  const { judgeContinuation, keptCheckpoint, keysNamed } = await import(
-    "../../../../shared/transfer/audit-receipt.ts"
-  );
+  const [{ judgeContinuation, keptCheckpoint, keysNamed }, { beginsWith, restoreFacts, statedRestore }] =
+    await Promise.all([
+      import("../../../../shared/transfer/audit-receipt.ts"),
+      import("../../../../shared/transfer/stated-restore.ts"),
+    ]);
   const note = await textIn(file);
   const { admin } = await session.client();
   const { keys } = await admin.signingKeys(session.deadline);
@@ -124,10 +144,19 @@ async function consistent(session: Session, file: string, { key = [] }: KeyFlags
   const kept = keptCheckpoint(note, trusted.kept);
   const state = await admin.auditLog({ ...session.deadline, sinceSize: kept?.size ?? 0 });
   const problem = judgeContinuation(note, state, trusted);
-  const report = { ok: problem === null, problem, kept_size: kept?.size ?? null, size: state.size };
+  const stated = problem === null ? null : statedRestore(note, state, trusted);
+  const isTrue =
+    stated !== null &&
+    beginsWith(stated, await admin.auditLog({ ...session.deadline, sinceSize: stated.log_size }), trusted);
+  const restored = isTrue ? restoreFacts(stated) : null;
+  const report = {
+    ...{ ok: problem === null, problem, restored },
+    ...{ kept_size: kept?.size ?? null, size: state.size },
+  };
   const { renderContinuation } = await import("../../rendering/keys/audit-log.ts");
   await session.show(report, () => renderContinuation(report, session.view));
-  if (problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
+  // Not the code of an attack, and no success: an auditor asks who has restored the store, and why.
+  if (problem !== null) session.exitCode = ERROR_TABLE[restored === null ? "CORRUPT" : "CONFLICT"].exit;
 }
 
 async function textIn(file: string): Promise<string> {

@@ -2,6 +2,7 @@
 
 import type { AuditLogState } from "../../../../shared/protocol/audit-log.ts";
 import type { JudgedReceipt } from "../../../../shared/transfer/audit-receipt.ts";
+import type { StatedRestore } from "../../../../shared/transfer/stated-restore.ts";
 import { count, counted, plain } from "../terminal/text.ts";
 import { ago } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
@@ -32,7 +33,9 @@ export function renderAuditReceipt(
   { colors }: View,
 ): string {
   if (problem !== null) return colors.red(`The receipt is NOT valid: ${problem}.`);
-  const entry = `Entry ${count(receipt?.seq ?? 0)} of task ${plain(receipt?.task_id ?? "")}`;
+  const task = receipt?.task_id ?? null;
+  const chain = task === null ? "the tenant's chain" : `task ${plain(task)}`;
+  const entry = `Entry ${count(receipt?.seq ?? 0)} of ${chain}`;
   const place = `${entry} is number ${count(receipt?.index ?? 0)} of ${count(size ?? 0)} in the log.`;
   if (isCompared) return [colors.green("The receipt is valid."), place].join("\n");
   return [
@@ -45,12 +48,27 @@ export function renderAuditReceipt(
 export function renderContinuation(
   {
     problem,
+    restored,
     kept_size,
     size,
-  }: { readonly problem: string | null; readonly kept_size: number | null; readonly size: number },
+  }: {
+    readonly problem: string | null;
+    readonly restored: StatedRestore | null;
+    readonly kept_size: number | null;
+    readonly size: number;
+  },
   view: View,
 ): string {
   const { colors } = view;
+  if (restored !== null) {
+    const { at, by, backup_at, lost } = restored;
+    const gone = lost === 1 ? "1 entry after it is" : `${count(lost)} entries after it are`;
+    return [
+      colors.yellow("The log does not continue the checkpoint, and a signed entry of it states why:"),
+      `The store was restored at ${plain(at)} by ${plain(by)} from a backup of ${plain(backup_at)}; ${gone} gone.`,
+      "Ask the operators whether this restore was theirs.",
+    ].join("\n");
+  }
   if (problem !== null) return colors.red(`The log does NOT continue the checkpoint: ${problem}.`);
   const kept = counted(kept_size ?? 0, "entry", "entries");
   return [colors.green("The log continues the checkpoint."), `${kept} then, ${count(size)} now`].join("\n");

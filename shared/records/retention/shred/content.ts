@@ -48,6 +48,7 @@ export const SHREDDED: Readonly<Record<Subspace, string>> = {
   log: HASHES,
   log_tiles: HASHES,
   log_anchors: HASHES,
+  log_restores: PLACES,
   log_places: HASHES,
   tenant_log_places: HASHES,
   sessions: EXPIRES,

@@ -16,6 +16,7 @@ import {
 import { scrub } from "../../../harness/records/scrub.ts";
 
 const HOUR_MS = 3_600_000;
+const OLGA = { id: "human=olga", type: "human" } as const;
 
 describe.each(ENGINES)("a restored store on %s", (engine) => {
   let bench: TestRecords;
@@ -25,7 +26,7 @@ describe.each(ENGINES)("a restored store on %s", (engine) => {
   afterEach(() => bench.close());
 
   const restored = (nowMs = Date.now()) =>
-    supersedeAll(bench.store, { backupAt: new Date(nowMs - HOUR_MS).toISOString(), nowMs });
+    supersedeAll(bench.store, { backupAt: new Date(nowMs - HOUR_MS).toISOString(), nowMs, actor: OLGA });
 
   /** The services after a restore: they read the format when they start. */
   async function services(): Promise<TestRecords> {
@@ -103,7 +104,7 @@ describe.each(ENGINES)("a restored store on %s", (engine) => {
         return bench.store.transact(options, body);
       }) as typeof bench.store.transact,
     } as typeof bench.store;
-    const times = { backupAt: new Date(0).toISOString(), nowMs: Date.now() };
+    const times = { backupAt: new Date(0).toISOString(), nowMs: Date.now(), actor: OLGA };
     await expect(supersedeAll(failing, times)).rejects.toThrow("killed");
     await expect(openFormat(bench.store)).rejects.toMatchObject({ code: "CONFLICT" });
     const begun = await readFormat(bench.store);
@@ -125,7 +126,9 @@ describe.each(ENGINES)("a restored store on %s", (engine) => {
     await create(bench.repository, { task: "task-1" });
     const nowMs = Date.now();
     const backupAt = new Date(nowMs + HOUR_MS).toISOString();
-    await expect(supersedeAll(bench.store, { backupAt, nowMs })).rejects.toMatchObject({ code: "CONFLICT" });
+    await expect(supersedeAll(bench.store, { backupAt, nowMs, actor: OLGA })).rejects.toMatchObject({
+      code: "CONFLICT",
+    });
     expect(await openFormat(bench.store)).toEqual(bench.format);
   });
 });

@@ -94,7 +94,10 @@ describe.each(ENGINES)("the events of %s", (engine) => {
     await restoreRows(place.store, before);
     const nowMs = Date.now();
     const time = new Date(nowMs - ageMs).toISOString();
-    await supersedeAll(place.store, { backupAt: new Date(nowMs).toISOString(), nowMs });
+    await supersedeAll(place.store, {
+      ...{ backupAt: new Date(nowMs).toISOString(), nowMs },
+      actor: { id: "human=olga", type: "human" },
+    });
     const events = streamOf([JSON.stringify({ ...JSON.parse(event!), time })]);
     expect((await found(events)).map(([, , details]) => details)).toEqual(expected);
   });
