@@ -98,6 +98,14 @@ const SESSION_START = {
   folder: "/work",
 };
 
+const evidenceOf = (task_id: string) => ({
+  audit_log: [{}, { since_size: 0 }],
+  audit_proof: [{ task_id }],
+  audit_anchors: [{}],
+  tenant_audit_proof: [{}],
+  export_record: [{ manifest: "0".repeat(64), tasks: 1, entries: 1 }],
+});
+
 /** The bodies with which a tenant asks each query about everything that it may see, and about records of the other. */
 function bodies(own: string, other: string): Readonly<Record<ReaderOp, readonly Json[]>> {
   const task_id = `${own}-owned`;
@@ -148,8 +156,7 @@ function bodies(own: string, other: string): Readonly<Record<ReaderOp, readonly 
     scrub_status: [{}],
     scrub_start: [{}],
     scrub_findings: [{}],
-    ...{ audit_log: [{}, { since_size: 0 }], audit_proof: oneTask, audit_anchors: [{}] },
-    ...{ export_record: [{ manifest: "0".repeat(64), tasks: 1, entries: 1 }], tenant_audit_proof: [{}] },
+    ...evidenceOf(task_id),
     ...{ signing_keys: [{}], key_rotate: [{}] },
     key_revoke: [{ key_id: "0".repeat(64), reason: "lost" }],
     queue_status: [{}],

@@ -3,11 +3,10 @@
  * file system may forbid all else (`chattr +a`). A process that dies in the middle leaves half a line; the next one ends that
  * line, which readers skip, and writes its own.
  */
-import { constants, mkdirSync } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import { constants } from "node:fs";
+import { type FileHandle, mkdir, open } from "node:fs/promises";
 import { join } from "node:path";
 import type { MadeAnchor } from "../../../shared/records/audit-log/anchor-records.ts";
-import { syncFolder } from "../../../shared/runtime/process/whole-file.ts";
 import type { AnchoredCheckpoint, AnchorKeeper, WallClock } from "./anchor-target.ts";
 
 /** Checkpoints that follow each other faster share a line. */
@@ -17,7 +16,7 @@ const FOLDER_MODE = 0o700;
 /** Of a line; it has some hundred. */
 const LINE_BYTES_MAX = 16_384;
 /** A link to another file is refused: it could lead the line anywhere. */
-const { O_APPEND, O_CREAT, O_NOFOLLOW, O_RDWR } = constants;
+const { O_APPEND, O_CREAT, O_NOFOLLOW, O_RDONLY, O_RDWR } = constants;
 
 export function anchorFolder(folder: string, now: WallClock): AnchorKeeper {
   return {
@@ -32,7 +31,7 @@ async function append(
   { tenant, size, checkpoint }: AnchoredCheckpoint,
   at: string,
 ): Promise<MadeAnchor> {
-  mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
+  await mkdir(folder, { recursive: true, mode: FOLDER_MODE });
   const path = join(folder, `${tenant}.jsonl`);
   const file = await open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW, FILE_MODE);
   try {
@@ -57,7 +56,12 @@ async function append(
 /** The file, and its name in a folder that a power cut may not forget. */
 async function synced(file: FileHandle, folder: string): Promise<void> {
   await file.sync();
-  syncFolder(folder);
+  const directory = await open(folder, O_RDONLY);
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
 }
 
 interface FileEnd {
@@ -80,6 +84,7 @@ async function endOf(file: FileHandle): Promise<FileEnd> {
 function lineIn(line: string): { readonly at: string; readonly checkpoint: string } | null {
   try {
     const { at, checkpoint } = JSON.parse(line) as { readonly at?: unknown; readonly checkpoint?: unknown };
+    if (Number.isNaN(Date.parse(String(at)))) return null;
     return typeof at === "string" && typeof checkpoint === "string" ? { at, checkpoint } : null;
   } catch {
     return null;

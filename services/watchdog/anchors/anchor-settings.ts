@@ -82,12 +82,28 @@ export function readAnchorSettings({
   timestampAuthorities,
 }: ConfigOf<typeof anchorFields>): AnchorSettings {
   const authorities = timestampAuthorities === undefined ? [] : certificatesIn(timestampAuthorities);
+  if (timestampUrl !== undefined) requireProvable(timestampUrl, authorities);
   return {
     folder: anchorFolder === undefined ? null : resolve(anchorFolder),
     bucket: anchorBucketFile === undefined ? null : bucketIn(anchorBucketFile),
     timestamps: timestampUrl === undefined ? null : { url: timestampUrl, authorities },
     everyMs: anchorEvery,
   };
+}
+
+/** Everyone between could answer an http: request with a time-stamp of their own. */
+function requireProvable(address: string, authorities: readonly string[]): void {
+  const { protocol, username, password } = new URL(address);
+  if (`${username}${password}` !== "")
+    throw new ConfigError([
+      {
+        name: "FLEET_AUDIT_TSA_URL",
+        expected: "an address without a user name",
+        got: "one with a user name",
+      },
+    ]);
+  if (protocol === "http:" && authorities.length === 0)
+    throw problem({ expected: "the certificates of an authority with an http: address", got: "nothing" });
 }
 
 function bucketIn(path: string): BucketSettings {

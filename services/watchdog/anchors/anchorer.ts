@@ -2,6 +2,7 @@
  * Anchors the checkpoints of the audit logs, in one watchdog at a time for each target. Each target has its own loop and
  * lease, so a slow one delays no other, nor the log itself. What is anchored is in the store, so another watchdog continues.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   readLogSteps,
   readUnanchored,
@@ -14,8 +15,10 @@ import { createBackgroundThrottle } from "../../../shared/runtime/background-thr
 import { withSpan } from "../../../shared/runtime/observability/tracing.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { backoffMs } from "../../../shared/runtime/retry.ts";
+import { runTicker } from "../../../shared/runtime/ticker.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
 import type { Store } from "../../../shared/store/store.ts";
+import { AnchorFailure } from "./anchor-answer.ts";
 import { anchorBucket } from "./anchor-bucket.ts";
 import { anchorFolder } from "./anchor-folder.ts";
 import type { AnchorSettings } from "./anchor-settings.ts";
@@ -26,6 +29,9 @@ import { timestampAnchor } from "./timestamp-anchor.ts";
 const POLL_MS = 2_000;
 /** The time between two looks at the logs. */
 const LOOK_MS = 10_000;
+/** Of one anchor. Shorter than the lease; a folder on a network disk may never answer. */
+const KEEP_MS = 4_500;
+const GAUGE_EVERY_MS = 5_000;
 /** After failures. */
 const BACKOFF = { baseMs: 2_000, maxMs: 60_000, random: () => 0.5 + Math.random() / 2 } as const;
 /** One after another. Then the target is left alone for a while, because it probably fails for every tenant. */
@@ -38,6 +44,11 @@ export interface AnchorerContext extends ServiceContext {
 
 /** Stop aborts the request in progress and releases the leases. */
 export function startAnchorer(context: AnchorerContext, settings: AnchorSettings): Stop {
+  if (settings.timestamps?.authorities.length === 0)
+    context.log.warn(
+      { setting: "FLEET_AUDIT_TSA_CA" },
+      "time-stamps of any authority are accepted, because no certificate of one is set",
+    );
   const stops = keepersOf(context, settings).map((keeper) => startKeeper(context, keeper));
   return async () => {
     await Promise.all(stops.map((stop) => stop()));
@@ -71,11 +82,34 @@ function startKeeper(context: AnchorerContext, keeper: AnchorKeeper): Stop {
     clock,
     log,
   });
+  const measuring = runTicker({
+    name: `age of anchors, ${keeper.target}`,
+    everyMs: GAUGE_EVERY_MS,
+    run: async () => anchoring.measure(),
+    signal,
+    clock,
+    log,
+  });
   return async () => {
     stopping.abort();
-    await working;
+    await Promise.all([working, measuring]);
     await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
+}
+
+/** The call itself may continue; another one for the same checkpoint does no harm. */
+async function withinTime<T>(kept: Promise<T>): Promise<T> {
+  const timer = new AbortController();
+  const late = sleep(KEEP_MS, undefined, { signal: timer.signal, ref: false }).then(
+    () => Promise.reject(new AnchorFailure("the target has not answered in time")),
+    () => kept,
+  );
+  try {
+    return await Promise.race([kept, late]);
+  } finally {
+    timer.abort();
+    late.catch(() => {});
+  }
 }
 
 class Anchoring {
@@ -90,9 +124,14 @@ class Anchoring {
   /** Of the pass in progress. */
   #stepsAtStart = 0;
   #oldestMs: number | null = null;
+  /** The oldest one of the last whole pass. null: every checkpoint was anchored. */
+  #waitingSinceMs: number | null = null;
   /** When a log without any anchor was first seen. */
   readonly #firstSeenMs = new Map<string, number>();
   readonly #seenInPass = new Set<string>();
+  /** Tenants whose log is shorter than an anchored one. */
+  readonly #cuts = new Set<string>();
+  readonly #cutInPass = new Set<string>();
   /** Failures one after another. */
   #failures = 0;
   #restsUntil = 0;
@@ -136,7 +175,6 @@ class Anchoring {
       }
       if (!(await this.#anchor(unanchored, clock.now()))) failures += 1;
     }
-    this.#measure(this.#oldestMs);
     const isEnd = this.#next === undefined;
     if (isEnd) this.#end();
     if (failures > 0) return this.#rest(Math.max(LOOK_MS, backoffMs(this.#failures, BACKOFF)));
@@ -156,7 +194,9 @@ class Anchoring {
     this.#seenInPass.clear();
     this.#firstSeenMs.clear();
     this.#restsUntil = 0;
-    this.#measure(null);
+    this.#waitingSinceMs = null;
+    this.#context.metrics.auditLogsCut.set({ target: this.#keeper.target }, 0);
+    this.measure();
   }
 
   /** Whether a log has changed since all were anchored: an idle fleet costs one read. */
@@ -164,27 +204,36 @@ class Anchoring {
     this.#stepsAtStart = await readLogSteps(this.#context.store);
     this.#oldestMs = null;
     this.#seenInPass.clear();
+    this.#cutInPass.clear();
     return this.#doneAt !== this.#stepsAtStart;
   }
 
   #end(): void {
+    this.#waitingSinceMs = this.#oldestMs;
+    const { target } = this.#keeper;
+    this.#context.metrics.auditLogsCut.set({ target }, this.#cutInPass.size);
     this.#doneAt = this.#oldestMs === null ? this.#stepsAtStart : null;
     for (const tenant of this.#firstSeenMs.keys())
       if (!this.#seenInPass.has(tenant)) this.#firstSeenMs.delete(tenant);
   }
 
-  #measure(oldestMs: number | null): void {
+  /** Ages also while an anchor hangs. */
+  measure(): void {
     const { clock, metrics } = this.#context;
-    const ageMs = oldestMs === null ? 0 : Math.max(0, clock.now() - oldestMs);
+    const sinceMs = this.#waitingSinceMs;
+    const ageMs = sinceMs === null ? 0 : Math.max(0, clock.now() - sinceMs);
     metrics.auditAnchorAgeSeconds.set({ target: this.#keeper.target }, ageMs / 1_000);
   }
 
   /** Returns whether it was made, or is not due yet. Throws {@link LeaseLost}. */
   async #anchor(unanchored: UnanchoredLog, nowMs: number): Promise<boolean> {
     const { tenant, last } = unanchored;
-    const lastMs = last === null ? null : Date.parse(last.at);
-    // A time in the future is of a clock that was wrong.
-    const isDue = lastMs === null || lastMs > nowMs || nowMs - lastMs >= this.#keeper.everyMs;
+    if (unanchored.isCut) this.#cut(unanchored);
+    if (unanchored.isAnchored) return true;
+    const lastMs = last === null ? null : Date.parse(last.recorded_at);
+    // The time is that of this fleet. One in the future is of a watchdog whose clock was wrong.
+    const ageMs = lastMs === null ? null : nowMs - lastMs;
+    const isDue = ageMs === null || !(ageMs >= 0 && ageMs < this.#keeper.everyMs);
     if (isDue && (await this.#keep(unanchored))) return true;
     const sinceMs = lastMs ?? this.#firstSeenMs.get(tenant) ?? nowMs;
     if (lastMs === null) this.#firstSeenMs.set(tenant, sinceMs);
@@ -204,11 +253,19 @@ class Anchoring {
       const made = await withSpan(
         "anchor",
         { "fleet.tenant": tenant, "fleet.target": target },
-        () => this.#keeper.keep(log, this.#signal),
+        () => withinTime(this.#keeper.keep(log, this.#signal)),
         { kind: "client" },
       );
       const guard: Parameters<typeof recordAnchor>[0]["guard"] = (tx) => requireLease(tx, lease);
-      await recordAnchor({ store, guard }, { tenant, target }, { ...made, size });
+      await recordAnchor(
+        { store, guard },
+        { tenant, target },
+        {
+          ...made,
+          size,
+          recorded_at: new Date(this.#context.clock.now()).toISOString(),
+        },
+      );
     } catch (error) {
       if (error instanceof LeaseLost) throw error;
       this.#failed(log, error);
@@ -216,6 +273,15 @@ class Anchoring {
     }
     this.#made(log);
     return true;
+  }
+
+  /** Someone has cut the log off: a restore takes the records of anchors back too. Logged once. */
+  #cut({ tenant, size }: UnanchoredLog): void {
+    this.#cutInPass.add(tenant);
+    if (this.#cuts.has(tenant)) return;
+    this.#cuts.add(tenant);
+    const { target } = this.#keeper;
+    this.#context.log.error({ tenant, target, size }, "the audit log was longer when it was anchored");
   }
 
   #made({ tenant, size }: UnanchoredLog): void {

@@ -33,6 +33,8 @@ const DIGESTS: Readonly<Record<string, string>> = {
 };
 const EXTENDED_KEY_USAGE = "2.5.29.37";
 const TIME_STAMPING = "1.3.6.1.5.5.7.3.8";
+/** The tag of ASN.1. */
+const SEQUENCE = 16;
 /** Granted, and granted with changes of the request. */
 const GRANTED_MAX = 1;
 
@@ -127,11 +129,13 @@ function requireAttributes({ signerInfos }: SignedData, certificate: Certificate
   const [first] = listIn(listIn(attributeOf(SIGNING_CERTIFICATE_V2, SIGNING_CERTIFICATE))[0]);
   const parts = listIn(first);
   const isFirstVersion = attributeOf(SIGNING_CERTIFICATE_V2) === undefined;
-  const named = listIn(parts[0])[0]?.valueBlock.toString();
+  // By its type: the bytes of a hash may look like a list.
+  const isNamed = parts[0]?.idBlock.tagNumber === SEQUENCE;
+  const named: string | undefined = isNamed ? listIn(parts[0])[0]?.valueBlock.toString() : undefined;
   const digest = isFirstVersion
     ? "sha1"
     : (DIGESTS[named ?? SHA_256] ?? refuse("it names an unknown digest"));
-  const hash: Uint8Array | undefined = (named === undefined ? parts[0] : parts[1])?.valueBlock.valueHexView;
+  const hash: Uint8Array | undefined = (isNamed ? parts[1] : parts[0])?.valueBlock.valueHexView;
   const der = new Uint8Array(certificate.toSchema().toBER(false));
   if (hash === undefined || !createHash(digest).update(der).digest().equals(hash))
     refuse("it names another certificate than that of its signature");

@@ -7,7 +7,7 @@ import type { AnchorTarget } from "../../protocol/audit-anchors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { Reader, Store, Tx } from "../../store/store.ts";
 import { tenantAfter } from "../kv/tenants.ts";
-import { newestAnchor, type StoredAnchor, writeAnchor } from "./anchor-records.ts";
+import { lastAnchors, type StoredAnchor, writeAnchor } from "./anchor-records.ts";
 import { LOG_READ_DEADLINE_MS, LOG_WRITE } from "./log-job.ts";
 import { isOfOneLog, readLog, readLogPosition } from "./log-records.ts";
 
@@ -20,6 +20,10 @@ export interface UnanchoredLog {
   readonly checkpoint: string;
   /** null: it was never anchored. */
   readonly last: StoredAnchor | null;
+  /** Whether a longer log of the tenant was anchored: the store is an older copy, or its log was cut off. */
+  readonly isCut: boolean;
+  /** Whether the newest checkpoint is anchored. Then only the cut is to be reported. */
+  readonly isAnchored: boolean;
 }
 
 export interface UnanchoredPage {
@@ -59,8 +63,9 @@ async function unanchoredIn(
   try {
     const { size, note: checkpoint } = await readLog(reader, tenant);
     if (size === 0 || checkpoint === null) return null;
-    const last = await newestAnchor(reader, { tenant, target });
-    return last?.size === size ? null : { tenant, size, checkpoint, last };
+    const { last, isCut } = await lastAnchors(reader, { tenant, target }, size);
+    const isAnchored = last?.size === size;
+    return isAnchored && !isCut ? null : { tenant, size, checkpoint, last, isCut, isAnchored };
   } catch (error) {
     if (isOfOneLog(error)) return null;
     throw error;

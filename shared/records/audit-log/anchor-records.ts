@@ -6,7 +6,7 @@ import { decodeChecked, encodeChecked, isDamage } from "../kv/codec.ts";
 import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
 
 export interface MadeAnchor {
-  /** When it was anchored, ISO 8601. */
+  /** When it was anchored, ISO 8601: by the clock of the target. */
   readonly at: string;
   readonly checkpoint: string;
   /** The response of a time-stamp authority. */
@@ -18,21 +18,22 @@ export interface MadeAnchor {
 
 export interface StoredAnchor extends MadeAnchor {
   readonly size: number;
+  /** When it was recorded, by the clock of the fleet, from which the next interval counts. */
+  readonly recorded_at: string;
 }
 
 /** Of a folder, which gets every checkpoint, the store keeps the newest anchor only. The folder has all of them. */
 const KEEPS_NEWEST: ReadonlySet<AnchorTarget> = new Set(["folder"]);
 
-/** Removes anchors of larger checkpoints: the log has none, so an edit of the store has made them. */
+/** Removes no other anchor of a time-stamp or an object: the store may have the only copy of the proof that a log was longer. */
 export function writeAnchor(
   tx: Tx,
   { tenant, target }: AnchorPlace,
   { size, ...anchor }: StoredAnchor,
 ): void {
   const keys = tenantKeys(tenant);
-  const { begin, end } = keys.logAnchors(target);
-  tx.clearRange({ begin: KEEPS_NEWEST.has(target) ? begin : keys.logAnchor(target, size + 1), end });
-  tx.set(keys.logAnchor(target, size), encodeChecked(anchor satisfies MadeAnchor));
+  if (KEEPS_NEWEST.has(target)) tx.clearRange(keys.logAnchors(target));
+  tx.set(keys.logAnchor(target, size), encodeChecked(anchor satisfies Omit<StoredAnchor, "size">));
 }
 
 export interface AnchorPlace {
@@ -44,7 +45,7 @@ export interface AnchorPlace {
 export async function readAnchors(
   reader: Reader,
   { tenant, target }: AnchorPlace,
-  { beforeSize, limit }: { readonly beforeSize: number | undefined; readonly limit: number },
+  { beforeSize, limit }: { readonly beforeSize?: number | undefined; readonly limit: number },
 ): Promise<{ readonly anchors: readonly StoredAnchor[]; readonly more: boolean }> {
   const keys = tenantKeys(tenant);
   const { begin, end } = keys.logAnchors(target);
@@ -56,20 +57,31 @@ export async function readAnchors(
 
 function anchorIn(tenant: string, key: Bytes, value: Bytes): StoredAnchor {
   try {
-    return { size: parseSeq(key), ...decodeChecked<MadeAnchor>(value) };
+    return { size: parseSeq(key), ...decodeChecked<Omit<StoredAnchor, "size">>(value) };
   } catch (cause) {
     if (!isDamage(cause)) throw cause;
     throw new FleetError("CORRUPT", "the record of an anchor is damaged", { details: { tenant }, cause });
   }
 }
 
-/** null: there is none, or its record is damaged. Another anchor does no harm. */
-export async function newestAnchor(reader: Reader, place: AnchorPlace): Promise<StoredAnchor | null> {
-  try {
-    const { anchors } = await readAnchors(reader, place, { beforeSize: undefined, limit: 1 });
-    return anchors[0] ?? null;
-  } catch (error) {
-    if (error instanceof FleetError && error.code === "CORRUPT") return null;
-    throw error;
-  }
+/** The newest anchors up to this size, and whether there is one of a longer log. */
+export interface LastAnchors {
+  /** null: there is none, or its record is damaged. Another anchor does no harm. */
+  readonly last: StoredAnchor | null;
+  readonly isCut: boolean;
+}
+
+export async function lastAnchors(reader: Reader, place: AnchorPlace, size: number): Promise<LastAnchors> {
+  const newest = async (beforeSize?: number): Promise<StoredAnchor | null> => {
+    try {
+      const { anchors } = await readAnchors(reader, place, { beforeSize, limit: 1 });
+      return anchors[0] ?? null;
+    } catch (error) {
+      if (error instanceof FleetError && error.code === "CORRUPT") return null;
+      throw error;
+    }
+  };
+  const last = await newest();
+  const isCut = last !== null && last.size > size;
+  return { last: isCut ? await newest(size + 1) : last, isCut };
 }

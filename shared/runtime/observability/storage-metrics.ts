@@ -141,6 +141,11 @@ export function auditLogMetrics(make: MetricMakers) {
       "Age of the last anchor of the audit log that has waited longest for its next one, in seconds; 0: every checkpoint is anchored.",
       ["target"],
     ),
+    auditLogsCut: make.gauge(
+      "fleet_audit_logs_cut",
+      "Tenants whose Merkle log is shorter than one of its anchors.",
+      ["target"],
+    ),
     auditAnchorIntervalSeconds: make.gauge(
       "fleet_audit_anchor_interval_seconds",
       "Shortest time between two anchors of one audit log, in seconds.",

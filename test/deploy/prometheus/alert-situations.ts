@@ -56,6 +56,7 @@ export const HEALTHY: Series = {
   fleet_audit_logs_damaged: steady(0),
   'fleet_audit_anchor_age_seconds{target="timestamp"}': steady(3_000),
   'fleet_audit_anchor_interval_seconds{target="timestamp"}': steady(3_600),
+  'fleet_audit_logs_cut{target="timestamp"}': steady(0),
   'recovery_attempts_total{class="crash", outcome="completed"}': growing(1),
   'recovery_attempts_total{class="crash", outcome="blocked"}': steady(1),
   'fleet_recoveries{state="waiting"}': steady(1),
@@ -149,6 +150,7 @@ export const FIRING: Readonly<Record<string, Situation>> = {
   FleetAuditAnchorOld: {
     series: { 'fleet_audit_anchor_age_seconds{target="timestamp"}': steady(7_801) },
   },
+  FleetAuditLogCut: { series: { 'fleet_audit_logs_cut{target="timestamp"}': steady(1) } },
   FleetRetentionOld: { series: {}, at: "50h", every: "1h" },
   FleetRetentionBacklog: { series: { fleet_retention_backlog: steady(1) }, at: "50h", every: "1h" },
   FleetCriticalAlert: {

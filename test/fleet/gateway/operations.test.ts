@@ -306,8 +306,7 @@ describe("audit, agents, alerts", () => {
     const proof = async () => (await agent.get("/tasks/audit-1/audit/proof?seq=1")).body;
     await expect.poll(proof, { timeout: 60_000 }).toMatchObject({ task_id: "audit-1", seq: 1 });
     expect((await agent.get("/audit/log?since_size=1")).body).toHaveProperty("consistency");
-    for (const at of ["?limit=1", "/anchors", "/proof"])
-      expect((await operator.get(`/audit${at}`)).status).toBe(200);
+    for (const at of ["", "/anchors", "/proof"]) expect((await operator.get(`/audit${at}`)).status).toBe(200);
   });
 
   test("listAgents; restartAgent, askForCheckpoint and restartSession without a runner are 404", async () => {

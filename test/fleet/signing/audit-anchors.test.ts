@@ -1,7 +1,7 @@
 // `fleet audit anchors` on a running fleet with a folder and a time-stamp authority, over HTTP as well; and what an auditor does with them.
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -54,6 +54,12 @@ test("an auditor verifies the time of a checkpoint with openssl, and that the lo
   const listed = await fleet("audit", "anchors", "--out", evidence);
   expect(listed).toMatchObject({ exit: 0, out: expect.stringContaining("time-stamp (RFC 3161)") });
   const names = readdirSync(evidence);
+  const first = join(evidence, names.find((name) => name.endsWith(".txt"))!);
+  const own = readFileSync(first);
+  writeFileSync(first, "another");
+  expect(await fleet("audit", "anchors", "--out", evidence)).toMatchObject({ exit: 64 });
+  expect(readFileSync(first, "utf8")).toBe("another");
+  writeFileSync(first, own);
   const token = names.find((name) => name.endsWith(".tsr"))!;
   const note = token.replace(".tsr", ".txt");
   expect(statSync(join(evidence, token)).mode & 0o777).toBe(0o600);

@@ -15,6 +15,9 @@ import { nextCommand } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 
+/** The first line of a checkpoint, as it may stand in the name of a file. */
+const ORIGIN = /^fleet\/audit\/([A-Za-z0-9_-]+)\n/;
+
 interface Flags {
   readonly target?: AnchorTarget;
   readonly before?: number;
@@ -55,7 +58,7 @@ async function anchors(session: Session, { target, before, limit, out }: Flags):
 
 /** Returns the names of the files. */
 async function writeAnchors(folder: string, anchors: readonly AuditAnchor[]): Promise<readonly string[]> {
-  const [{ mkdir }, { writePrivateFile }] = await Promise.all([
+  const [{ mkdir, readFile }, { writePrivateFile }] = await Promise.all([
     import("node:fs/promises"),
     import("../../runtime/output.ts"),
   ]);
@@ -64,12 +67,24 @@ async function writeAnchors(folder: string, anchors: readonly AuditAnchor[]): Pr
   });
   const files: string[] = [];
   for (const { target, size, checkpoint, token } of anchors) {
-    const name = join(folder, `${size}-${target}`);
-    await writePrivateFile(`${name}.txt`, checkpoint);
-    files.push(`${name}.txt`);
-    if (token === null) continue;
-    await writePrivateFile(`${name}.tsr`, Buffer.from(token, "base64"));
-    files.push(`${name}.tsr`);
+    const tenant = ORIGIN.exec(checkpoint)?.[1] ?? "unknown";
+    const name = join(folder, `${tenant}-${size}-${target}`);
+    const parts = {
+      txt: Buffer.from(checkpoint),
+      ...(token !== null && { tsr: Buffer.from(token, "base64") }),
+    };
+    for (const [ending, bytes] of Object.entries(parts)) {
+      const path = `${name}.${ending}`;
+      const known = await readFile(path).catch(() => null);
+      // What was kept earlier is evidence, also against the fleet that answers now.
+      if (known !== null && !known.equals(bytes))
+        throw new UsageError(
+          `${path} has another content`,
+          "Give another folder, and compare the two files.",
+        );
+      if (known === null) await writePrivateFile(path, bytes);
+      files.push(path);
+    }
   }
   return files;
 }

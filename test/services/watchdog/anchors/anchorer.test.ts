@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { AnchorSettings } from "../../../../services/watchdog/anchors/anchor-settings.ts";
 import { startAnchorer } from "../../../../services/watchdog/anchors/anchorer.ts";
-import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { createLeaderLeases } from "../../../../shared/records/leader/leader-lease.ts";
 import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createMetrics, type Metrics } from "../../../../shared/runtime/observability/metrics.ts";
@@ -14,8 +13,10 @@ import type { Store } from "../../../../shared/store/store.ts";
 import { TimestampAuthority } from "../../../harness/anchors/timestamp-authority.ts";
 import { type ManualClock, manualClock } from "../../../harness/clock.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
+import { familyOf } from "../../../harness/records/edits.ts";
 import { create } from "../../../harness/records/records.ts";
-import { openSignedRecords, type SignedRecords, WRITING } from "../../../harness/records/signed.ts";
+import { dump, restoreRows } from "../../../harness/records/rows.ts";
+import { openSignedRecords, type SignedRecords } from "../../../harness/records/signed.ts";
 import { appendAll } from "../../../shared/records/audit-log/logs.ts";
 import { anchorsIn, linesOf } from "./anchors.ts";
 
@@ -82,10 +83,10 @@ const metricOf = async (
     Object.entries(labels).every(([label, value]) => one.labels[label as never] === value),
   )?.value;
 
-/** The loop sleeps. */
+/** The loop and the measurement sleep. */
 async function pass(clock: ManualClock, seconds: number, stepMs = 500): Promise<void> {
   for (let ms = 0; ms < seconds * 1_000; ms += stepMs) {
-    await clock.sleeping(1);
+    await clock.sleeping(2);
     await clock.advance(stepMs);
   }
 }
@@ -235,16 +236,36 @@ test("two watchdogs anchor as one, and one continues after the other", async () 
   await expect.poll(async () => (await stamps()).length, SOON).toBe(2);
 });
 
-test("a record of a larger checkpoint than the log has is removed", async () => {
+test("a log that was cut off is reported, and the anchors of the longer log are kept", async () => {
   const clock = manualClock(Date.now());
   await write(1);
-  const keyOf = (size: number) => tenantKeys("default").logAnchor("folder", size);
-  const stop = start(inFolder(), { clock });
+  const copy = await dump(records.raw);
+  await write(3);
+  const stop = start(stamped(1_000), { clock });
   await pass(clock, 15);
-  const newest = await records.raw.read(WRITING, (reader) => reader.get(keyOf(2)));
-  await records.raw.transact(WRITING, async (tx) => tx.set(keyOf(1_000_000), newest!));
+  const [longer] = await stamps();
+  expect(longer).toMatchObject({ size: 5 });
+  // All is put back but the records of anchors.
+  const kept = (await dump(records.raw)).filter((row) => familyOf(row) === "log_anchors");
+  await restoreRows(records.raw, [...copy, ...kept]);
+  await pass(clock, 30);
+  expect((await stamps()).map(({ size }) => size)).toEqual([5, 2]);
+  expect((await stamps())[0]).toEqual(longer);
+  expect((await metrics.auditLogsCut.get()).values).toMatchObject([{ value: 1 }]);
+  await stopped(stop, clock);
+});
+
+test("an authority whose clock is ahead is not asked more often", async () => {
+  // Two minutes behind that of the authority.
+  const clock = manualClock(Date.now() - 120_000);
   await write(1);
-  await pass(clock, 25);
-  expect((await anchorsIn(records.raw, "folder")).map(({ size }) => size)).toEqual([3]);
+  const stop = start(stamped(60_000), { clock });
+  await pass(clock, 15);
+  await write(1);
+  await pass(clock, 30);
+  expect(authority.requests).toHaveLength(1);
+  await pass(clock, 30);
+  await expect.poll(async () => (await stamps()).length, SOON).toBe(2);
+  expect(authority.requests).toHaveLength(2);
   await stopped(stop, clock);
 });
