@@ -131,7 +131,7 @@ async function prove(
   const size = Math.min(earlier ?? newest, newest);
   // The log of an earlier size never gets the entry.
   if (earlier !== undefined && (index === null || index >= size || size < earlier))
-    throw new FleetError("CONFLICT", "the audit log of that size does not have the entry", {
+    throw new FleetError("NOT_FOUND", "the audit log of that size does not have the entry", {
       details: { ...details, size: earlier },
     });
   if (index === null || index >= size)

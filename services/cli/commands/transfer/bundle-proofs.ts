@@ -111,7 +111,7 @@ async function proofLine(
     return { ...place, index, proof };
   } catch (error) {
     if (!(error instanceof FleetError)) throw error;
-    if (error.code === "CONFLICT") return without("not_in_log");
+    if (error.code === "NOT_FOUND") return without("not_in_log");
     if (error.code === "CORRUPT") return without("damaged");
     throw error;
   }
