@@ -60,7 +60,7 @@ settings does not start, and names every problem at once. It logs a warning for 
 name that was probably meant.
 
 Four variables name JSON files: FLEET_POLICY, FLEET_RUNNER_CONFIG, FLEET_SIGNER_CONFIG and FLEET_WEBHOOKS. Their JSON Schemas are
-[settings-policy.json](../shared/protocol/schemas/settings-policy.json), settings-runner.json, settings-signer.json and
+[settings-policy.json](../shared/protocol/schemas/settings-policy.json), settings-esign.json, settings-runner.json, settings-signer.json and
 settings-webhooks.json in that folder. An editor completes and checks a file that names its schema, such as
 \`"$schema": "./node_modules/fleet/dist/shared/protocol/schemas/settings-policy.json"\`. FLEET_WEBHOOKS is a list, which has no
 place for it.

@@ -32,6 +32,7 @@ type Judge<T extends AlertType> =
 
 /** Complete by compilation. null: nothing stored tells when the cause is gone. */
 const JUDGES: { readonly [T in AlertType]: Judge<T> | null } = {
+  SIGN_ATTEMPT_FAILED: null,
   ATTENTION_LOST: null,
   COMMAND_DEAD: null,
   DEAD_LETTERS_FULL: { stream: hasRoomForLetter },

@@ -3,9 +3,8 @@
 import { runMain } from "../../shared/runtime/process/main.ts";
 import { readConfig } from "../../shared/runtime/settings/config.ts";
 import { openPlatform } from "../../shared/service-host/platform.ts";
-import { readAgentRules } from "../../shared/service-host/policy-file.ts";
 import { clusterFields, platformFields } from "../../shared/service-host/service-settings.ts";
-import { readerFields } from "./config.ts";
+import { readerFields, readReaderConfig } from "./config.ts";
 import { start } from "./reader.ts";
 
 await runMain({
@@ -13,7 +12,7 @@ await runMain({
   start: async (context) => {
     const config = readConfig({ ...platformFields, ...clusterFields, ...readerFields }, process.env);
     const platform = await openPlatform(context, { service: "reader", ...config });
-    platform.closers.add("reader", await start({ ...platform, config: readAgentRules(config) }));
+    platform.closers.add("reader", await start({ ...platform, config: readReaderConfig(config) }));
     platform.markServing();
     return platform.stop;
   },

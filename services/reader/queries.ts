@@ -84,6 +84,7 @@ function queueHandlers(queue: QueueQueries): Pick<Handlers, (typeof QUEUE_OPS)[n
 
 function evidenceHandlers({
   auditLogs,
+  esignatures,
   signingKeys,
   tenantActs,
 }: CheckpointRepository): Pick<
@@ -96,6 +97,9 @@ function evidenceHandlers({
   | "signing_keys"
   | "key_rotate"
   | "key_revoke"
+  | "signatures"
+  | "signers"
+  | "signer_revoke"
 > {
   return {
     audit_log: (tenant, query) => auditLogs.state(tenant, query),
@@ -105,6 +109,9 @@ function evidenceHandlers({
     export_record: (tenant, query, caller) => tenantActs.recordExport({ tenant, caller }, query),
     signing_keys: () => signingKeys.list(),
     key_rotate: (tenant, query, caller) => signingKeys.rotate({ tenant, caller }, query),
+    signatures: (tenant, query) => esignatures.list(tenant, query),
+    signers: (tenant, query) => esignatures.signers(tenant, query),
+    signer_revoke: (tenant, query, caller) => esignatures.revokeSigner({ tenant, caller }, query),
     key_revoke: (tenant, query, caller) => signingKeys.revoke({ tenant, caller }, query),
   };
 }
@@ -128,7 +135,7 @@ export function createQueries(
   alerts: AlertQueries,
   recoveries: RecoveryQueries,
   offers: OfferQueries,
-  direct: Pick<Handlers, "turn_event" | "events" | keyof ArtifactQueries>,
+  direct: Pick<Handlers, "turn_event" | "events" | "signing_request" | keyof ArtifactQueries>,
 ): Queries {
   const handlers: Handlers = {
     get: (tenant, { checkpoint_id: id, version, ...form }) =>

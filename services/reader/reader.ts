@@ -16,6 +16,7 @@ import { createOfferQueries } from "./offers.ts";
 import { createQueries, isQueryOp } from "./queries.ts";
 import { createQueueQueries } from "./queue.ts";
 import { createRecoveryQueries } from "./recoveries.ts";
+import { createSigningRequest } from "./signing-request.ts";
 import { createStatus } from "./status.ts";
 import { createEventQuery } from "./streams/event-pages.ts";
 import { createTurnQuery } from "./turns.ts";
@@ -35,6 +36,11 @@ export async function start(context: ReaderContext): Promise<Stop> {
     {
       turn_event: createTurnQuery(context, repository),
       events: createEventQuery(context),
+      signing_request: createSigningRequest({
+        repository,
+        issuers: config.esign ?? [],
+        now: () => clock.now(),
+      }),
       ...createArtifactQueries(context, repository),
     },
   );

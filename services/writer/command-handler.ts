@@ -120,7 +120,7 @@ function createDirectPath({
     return !(await repository.applied.isAppliedSoon(actor.tenant, after, PREDECESSOR_MS, deadlineMs));
   }
 
-  const attempt = (command: ValidCommand, { isOrdered }: { isOrdered: boolean }) =>
+  const attemptInStore = (command: ValidCommand, { isOrdered }: { isOrdered: boolean }) =>
     breaker
       .run(async () => {
         if (disk.fullDisk("store") !== undefined && !(await isApplied(command, command.id)))
@@ -134,6 +134,10 @@ function createDirectPath({
         if (!isStoreAway(error)) throw error;
         return { why: "store_away", isOpen: (error as FleetError).code === "TIMEOUT" };
       });
+
+  /** A signature waits for an identity provider, whose delay says nothing about the store, and is never queued. */
+  const attempt = (command: ValidCommand, order: { isOrdered: boolean }) =>
+    command.op === "signature_add" ? command.apply(deadlineMs) : attemptInStore(command, order);
 
   /**
    * A command that cannot be queued is refused until its predecessor has left the queue. Once the queue is

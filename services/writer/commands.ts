@@ -25,6 +25,7 @@ import { checkImportedRecords } from "../../shared/records/transfer/import-recor
 import type { Metrics } from "../../shared/runtime/observability/metrics.ts";
 import { currentTraceparent } from "../../shared/runtime/observability/tracing.ts";
 import { requireAgentType } from "../../shared/service-host/policy-file.ts";
+import type { SignatureDesk } from "./esign/signature-desk.ts";
 import { requireNoSecrets } from "./secret-refusal.ts";
 
 /** A command whose body matches its schema. */
@@ -87,7 +88,11 @@ async function withRecoveryContext(
   }
 }
 
-function handlersOf(repository: CheckpointRepository, metrics: CommandMetrics): Handlers {
+function handlersOf(
+  repository: CheckpointRepository,
+  metrics: CommandMetrics,
+  desk: Pick<SignatureDesk, "add">,
+): Handlers {
   /** The command is committed: an error of the read must not hide that. */
   async function withCheckpoint(
     { actor: { tenant } }: Caller,
@@ -139,23 +144,32 @@ function handlersOf(repository: CheckpointRepository, metrics: CommandMetrics): 
     shred_request: { apply: (by, command) => repository.erasure.request(by, command) },
     shred_approve: { apply: (by, command) => repository.erasure.approve(by, command) },
     shred_cancel: { apply: (by, command) => repository.erasure.cancel(by, command) },
+    signature_add: { apply: (by, command) => desk.add(by, command) },
     ...missionHandlers(repository, metrics),
     ...importHandlers(repository),
   };
 }
 
+export interface CommandRules {
+  readonly agentTypes: ReadonlySet<string>;
+  readonly policies: Policies;
+  /** Accepts the signatures of people. */
+  readonly desk: Pick<SignatureDesk, "add">;
+}
+
 export function createCommandParser(
   repository: CheckpointRepository,
-  { agentTypes, policies }: { readonly agentTypes: ReadonlySet<string>; readonly policies: Policies },
+  { agentTypes, policies, desk }: CommandRules,
   now: () => number,
   metrics: CommandMetrics,
 ): ParseCommand {
-  const handlers = handlersOf(repository, metrics);
+  const handlers = handlersOf(repository, metrics, desk);
 
   function parse<Op extends CommandOp>(op: Op, actor: Actor, body: unknown, bytes: Uint8Array): ValidCommand {
     const schema = COMMAND_SCHEMAS[op];
-    // Before the command can be queued. The versions of an import have the hashes of their origin.
-    if (refusesSecrets(policies, actor.tenant) && !op.startsWith("import_")) requireNoSecrets(body, metrics);
+    // Before the command can be queued. The versions of an import have the hashes of their origin, and a signature its token.
+    if (refusesSecrets(policies, actor.tenant) && !op.startsWith("import_") && op !== "signature_add")
+      requireNoSecrets(body, metrics);
     const command = validate(schema, body) as CommandBody<Op>;
     const handler = handlers[op];
     for (const [path, type] of Object.entries(handler.agentTypes?.(command) ?? {})) {

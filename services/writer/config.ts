@@ -1,9 +1,13 @@
 /** The settings of the writer. */
+
+import type { EsignIssuerSettings } from "../../shared/protocol/esign-settings.ts";
 import { type ConfigOf, duration, orOff } from "../../shared/runtime/settings/config.ts";
 import { type AgentRules, agentFields, readAgentRules } from "../../shared/service-host/policy-file.ts";
+import { esignFields, readEsignIssuers } from "../../shared/service-host/signing/esign-issuers-file.ts";
 
 export const writerFields = {
   ...agentFields,
+  ...esignFields,
   finalizeDraftsAfter: orOff(
     duration("FLEET_FINALIZE_DRAFTS_AFTER", {
       default: "15m",
@@ -27,10 +31,17 @@ export interface WriterConfig extends AgentRules {
   readonly finalizeDraftsAfter: number | null;
   /** In milliseconds; null: nothing is removed by itself. */
   readonly retentionEvery: number | null;
+  /** The identity providers whose people may sign. Absent: none. */
+  readonly esign?: readonly EsignIssuerSettings[];
 }
 
 /** Throws ConfigError. */
 export function readWriterConfig(config: ConfigOf<typeof writerFields>): WriterConfig {
   const { finalizeDraftsAfter, retentionEvery } = config;
-  return { ...readAgentRules(config), finalizeDraftsAfter, retentionEvery };
+  return {
+    ...readAgentRules(config),
+    finalizeDraftsAfter,
+    retentionEvery,
+    esign: readEsignIssuers(config),
+  };
 }

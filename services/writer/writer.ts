@@ -3,7 +3,7 @@
  * consumes the queue afterwards, publishes the events of the transactions, finalizes superseded drafts, ends
  * locks of missions, and removes old checkpoints.
  */
-
+import { openEsignIssuers } from "../../shared/bus/access/issuers/esign-issuers.ts";
 import { serveEndpoint } from "../../shared/bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
@@ -13,6 +13,7 @@ import { openRepository } from "../../shared/service-host/repository.ts";
 import { createCommandHandler } from "./command-handler.ts";
 import { createCommandParser, isCommandOp } from "./commands.ts";
 import type { WriterContext } from "./context.ts";
+import { SignatureDesk } from "./esign/signature-desk.ts";
 import { startExpiry } from "./expiry.ts";
 import { startDiskMonitor } from "./monitor/disk-alert.ts";
 import { startQueueMonitor } from "./monitor/queue-monitor.ts";
@@ -34,7 +35,10 @@ export async function start(context: WriterContext): Promise<Stop> {
   });
   const agentTypes = knownAgentTypes(config.agentTypes);
   const { policies } = config;
-  const parseCommand = createCommandParser(repository, { agentTypes, policies }, () => clock.now(), metrics);
+  const now = () => clock.now();
+  const issuers = openEsignIssuers(config.esign ?? []);
+  const desk = new SignatureDesk({ repository, issuers, bus, metrics, log, now });
+  const parseCommand = createCommandParser(repository, { agentTypes, policies, desk }, now, metrics);
   const breaker = storeBreaker(context);
   const backlog = createBacklog(context.backgroundBus, clock);
   const parts = { ...context, backlog, breaker, parseCommand, repository };

@@ -72,6 +72,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   restore: UNTOUCHED,
   refuse: UNTOUCHED,
   remove: UNTOUCHED,
+  signature_add: UNTOUCHED,
   retain: ({ updated_at, retention }, change) => {
     const policy = nullableFact(change, "retention_policy");
     return {

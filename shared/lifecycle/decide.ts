@@ -10,6 +10,7 @@ import type { RecoveryFailure } from "../protocol/recovery-record.ts";
 import { block } from "./block.ts";
 import { checkpointChanged, checkpointCreated } from "./checkpoints.ts";
 import { type Aggregate, type Circumstances, Decision } from "./decision.ts";
+import { sign } from "./esign/sign.ts";
 import { failAgent } from "./failure.ts";
 import {
   accept,
@@ -119,6 +120,8 @@ function decideKnown(decision: Decision, task: TaskRecord, input: KnownInput): D
       return shredApproved(decision, task, input);
     case "shred_cancel":
       return shredCancelled(decision, task, input.requestSeq);
+    case "signature_add":
+      return sign(decision, input);
     case "agent_failed":
       return failAgent(decision, task, input);
     case "attempt_due":

@@ -3,6 +3,7 @@ import type { Handoff, HandoffEnding, HandoffOptions } from "../protocol/handoff
 import type { RecoveryChoice, RecoveryFailure } from "../protocol/recovery-record.ts";
 import type { PointFailure } from "../protocol/recovery-states.ts";
 import type { ChangedCheckpoint, CreatedCheckpoint } from "./checkpoints.ts";
+import type { SignedInput } from "./esign/sign.ts";
 import type { HandoffRequest, Offering } from "./handoff.ts";
 import type {
   ImportBegin,
@@ -46,6 +47,7 @@ export type CommandInput =
   | ({ readonly type: "shred_request" } & ShredRequest)
   | ({ readonly type: "shred_approve" } & ShredApproval)
   | { readonly type: "shred_cancel"; readonly requestSeq: number }
+  | ({ readonly type: "signature_add" } & SignedInput)
   | ({ readonly type: "import_begin" } & ImportBegin)
   | ({ readonly type: "import_version" } & ImportedVersion)
   | ({ readonly type: "import_removed" } & ImportedRemoval)

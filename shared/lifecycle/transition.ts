@@ -67,6 +67,7 @@ export const AUDIT_OPS = [
   "shred_approve",
   "shred_cancel",
   "shred_end",
+  "signature_add",
   ...MISSION_AUDIT_OPS,
   "import_begin",
   "import_version",

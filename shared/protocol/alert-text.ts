@@ -8,6 +8,7 @@ import type { HandoffFailure } from "./handoff-states.ts";
 import { DEFAULT_TENANT } from "./ids.ts";
 import { principalLabel } from "./principal.ts";
 import { type BlockReason, NOT_STARTED_PREFIX } from "./recovery-states.ts";
+import { SIGNING_REFUSALS } from "./signing-refusal.ts";
 import { STREAMS } from "./subjects.ts";
 
 export interface AlertText {
@@ -156,6 +157,11 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
         ? "Look for the file, and store it again: that replaces lost or damaged bytes."
         : "Leave the store as it is, see what else is damaged, and restore the task from a backup.",
     look: ["scrub", "findings"],
+  }),
+  SIGN_ATTEMPT_FAILED: ({ subject, data: { caller, reason } }) => ({
+    what: `An attempt of ${principalLabel(caller)} to sign a checkpoint of task ${subject} was refused: ${SIGNING_REFUSALS[reason] ?? reason}.`,
+    todo: "Ask the person. If it was another one, revoke the signer and the credentials of the caller.",
+    look: ["audit", "tenant"],
   }),
   ATTENTION_LOST: ({ data: { watchdog, heardMs, ofMs } }) => ({
     what: `Watchdog ${watchdog} could observe agents for only ${seconds(heardMs)} of the last ${seconds(ofMs)}: failures are detected late, or not at all.`,

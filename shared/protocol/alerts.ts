@@ -9,6 +9,7 @@ import { tokenSchema } from "./ids.ts";
 import { BLOCK_REASONS } from "./recovery-states.ts";
 import { SCRUB_KINDS } from "./scrub.ts";
 import { SEVERITIES, type Severity } from "./severity.ts";
+import { SIGNING_REFUSAL_REASONS } from "./signing-refusal.ts";
 import { validate } from "./validation.ts";
 
 const data = {
@@ -50,6 +51,12 @@ const data = {
    * for an earlier version of a checkpoint, critical for a record by which others are found.
    */
   SCRUB_FOUND: z.object({ taskId: tokenSchema, kind: z.enum(SCRUB_KINDS), details: z.string() }),
+  /** An attempt to sign in the name of a person was refused (a warning). The tenant's audit chain has it too. */
+  SIGN_ATTEMPT_FAILED: z.object({
+    taskId: tokenSchema,
+    caller: z.string(),
+    reason: z.enum(SIGNING_REFUSAL_REASONS),
+  }),
   /**
    * A watchdog observed heartbeats for so little of the last window that it detects failures late, or not at
    * all (critical). No task.

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { checkpointSchema, firedTriggerSchema, forkedFromSchema } from "./checkpoint.ts";
 import { ERROR_CODES } from "./errors.ts";
+import type { SignatureAnswer } from "./esign.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
 import type { MissionAnswer, MissionCheckpointAnswer, ResumptionAnswer } from "./mission-commands.ts";
 import type { LockAnswer } from "./mission-locks.ts";
@@ -178,6 +179,7 @@ export interface CommandAnswers {
   readonly shred_request: ShredAnswer;
   readonly shred_approve: ShredAnswer;
   readonly shred_cancel: ShredAnswer;
+  readonly signature_add: SignatureAnswer;
   readonly fork: CommittedAnswer;
   readonly mission_start: MissionAnswer;
   readonly mission_update: MissionAnswer;

@@ -5,6 +5,7 @@
  */
 import { z } from "zod";
 import { checkpointInputSchema, FINAL_STATUSES, PHASES } from "./checkpoint.ts";
+import { signatureAddCommandSchema } from "./esign.ts";
 import { handoffFields, handoffOptionsSchema, handoffReasonSchema } from "./handoff-record.ts";
 import { holdCommandSchema } from "./holds.ts";
 import { checkpointIdSchema, commandIdSchema, digestSchema, principalSchema, tokenSchema } from "./ids.ts";
@@ -288,6 +289,7 @@ export const COMMAND_SCHEMAS = {
   retain: retainCommandSchema,
   hold: holdCommandSchema,
   ...SHRED_COMMAND_SCHEMAS,
+  signature_add: signatureAddCommandSchema,
   fork: forkCommandSchema,
   ...MISSION_COMMAND_SCHEMAS,
   import_begin: importBeginCommandSchema,

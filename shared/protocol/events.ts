@@ -6,6 +6,7 @@
 
 import { z } from "zod";
 import { invalid } from "./errors.ts";
+import { ESIGN_MEANINGS } from "./esign.ts";
 import { FAILURE_CLASSES } from "./exit-report.ts";
 import { HANDOFF_FAILURES } from "./handoff-states.ts";
 import { tokenSchema } from "./ids.ts";
@@ -33,6 +34,14 @@ const data = {
     checkpointId: z.string(),
     taskId: z.string(),
     reason: z.enum(REMOVAL_REASONS),
+  }),
+  /** A person has signed the version electronically. */
+  CHECKPOINT_SIGNED: z.object({
+    checkpointId: z.string(),
+    taskId: z.string(),
+    version: z.int(),
+    meaning: z.enum(ESIGN_MEANINGS),
+    printedName: z.string(),
   }),
   /** An operator changed the retention of the task. While it has a hold, nothing of it is removed. */
   TASK_RETENTION_CHANGED: z.object({

@@ -4,14 +4,15 @@
  */
 import { z } from "zod";
 import { artifactSizeSchema, partBytesSchema, partSchema } from "./artifacts.ts";
+import { esignedSchema } from "./esign.ts";
 import { handoffSchema } from "./handoff-record.ts";
 import { checkpointIdSchema, digestSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { recordBytesSchema, recordNameSchema } from "./mission-record.ts";
 import { envelopeSchema, signingKeySchema } from "./signing-keys.ts";
 import { taskSchema } from "./task.ts";
 
-/** A reader refuses files of a newer format. 2: with artifacts. 3: with the records of missions. */
-export const EXPORT_FORMAT = 3;
+/** A reader refuses files of a newer format. 2: with artifacts. 3: with the records of missions. 4: with electronic signatures. */
+export const EXPORT_FORMAT = 4;
 /** Files of earlier formats lack the records of missions. */
 export const RECORDS_FORMAT = 3;
 
@@ -59,6 +60,8 @@ export const auditLineSchema = z.looseObject({
   signature: envelopeSchema.exactOptional(),
   /** With the first signature of a task by this key. */
   signing_key: signingKeySchema.exactOptional(),
+  /** The electronic signature that the entry records. */
+  esignature: esignedSchema.exactOptional(),
   /** The entry is signed, and the reader that answered is of an older version, which answers no signatures. Absent: no. */
   signature_unread: z.literal(true).exactOptional(),
 });

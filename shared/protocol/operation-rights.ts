@@ -6,6 +6,7 @@ export const RIGHTS = {
   read: "query.get",
   write: "cmd.create",
   finalize: "cmd.finalize",
+  sign: "cmd.signature_add",
   hand_off: "cmd.handoff",
   recover: "cmd.recover",
   retain: "cmd.retain",

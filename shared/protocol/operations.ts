@@ -18,6 +18,7 @@ export const COMMAND_OPS = [
   "shred_request",
   "shred_approve",
   "shred_cancel",
+  "signature_add",
   "fork",
   "mission_start",
   "mission_update",
@@ -44,7 +45,7 @@ export type CommandOp = (typeof COMMAND_OPS)[number];
  * The commands that may wait in the queue while the store is unavailable. Not `take` and `acknowledge`: their
  * answer is the fence of all further commands, so no agent could continue before they are applied. Not
  * `cancel_handoff` and `recover`: when applied later they could hit another agent than the caller meant. Not
- * `remove`, `retain`, `hold` and those of shredding: an operator waits for the answer, and the task may need the checkpoint by then. Not
+ * `remove`, `retain`, `hold`, `signature_add` and those of shredding: a person waits for the answer, and the task may need the checkpoint by then. Not
  * `fork`: when applied later it could copy another checkpoint than the caller saw. Of the commands
  * of missions only `mission_checkpoint`, which changes no work: with the others, agents would act meanwhile on a
  * mission that is not as it seems. Not the commands of an import: each needs the answer of the one before.
@@ -85,6 +86,15 @@ export const MISSION_QUERY_OPS = [
   "messages",
 ] as const;
 
+/** Queries about electronic signatures of people. */
+export const ESIGN_QUERY_OPS = ["signing_request", "signatures", "signers", "signer_revoke"] as const;
+
+/** Those for people who sign, and for auditors. */
+export const SIGNER_OPS = [
+  "signing_request",
+  "signers",
+] as const satisfies readonly (typeof ESIGN_QUERY_OPS)[number][];
+
 /** Queries by which clients take offers. */
 export const OFFER_OPS = ["offer_next", "offer_settle"] as const;
 
@@ -122,6 +132,7 @@ export const QUERY_OPS = [
   "audit_anchors",
   "export_record",
   "tenant_audit_proof",
+  ...ESIGN_QUERY_OPS,
   ...MISSION_QUERY_OPS,
   ...ARTIFACT_OPS,
   ...SCRUB_OPS,

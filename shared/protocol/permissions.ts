@@ -11,6 +11,7 @@ import {
   QUERY_OPS,
   QUEUED_OPS,
   type QueryOp,
+  SIGNER_OPS,
 } from "./operations.ts";
 import { STREAMS } from "./subjects.ts";
 
@@ -70,6 +71,7 @@ const READ_OPS: readonly QueryOp[] = [
   "audit_log",
   "audit_proof",
   "audit_anchors",
+  "signatures",
   "artifact",
   "artifact_read",
   "artifacts",
@@ -92,7 +94,14 @@ const OVERVIEW_OPS: readonly QueryOp[] = [
 ];
 
 /** The records of a mission have the messages of all its agents. */
-const AUDITED_OPS: QueryOp[] = ["tenant_audit", "tenant_audit_proof", "mission_records", "holds", "shreds"];
+const AUDITED_OPS: readonly QueryOp[] = [
+  "tenant_audit",
+  "tenant_audit_proof",
+  "mission_records",
+  "holds",
+  "shreds",
+  ...SIGNER_OPS,
+];
 
 /**
  * Only operators remove checkpoints and change what is kept: an agent that is led astray must not be able to
@@ -100,6 +109,8 @@ const AUDITED_OPS: QueryOp[] = ["tenant_audit", "tenant_audit_proof", "mission_r
  */
 function commandRoles(op: CommandOp): readonly ClientRole[] {
   if (op === "remove" || op === "retain" || op === "hold" || op.startsWith("shred_")) return ["operator"];
+  // A right of its own. Without the token of a person it accepts nothing, and no agent is a person.
+  if (op === "signature_add") return ["operator", "observer"];
   if (IMPORT_OPS.includes(op)) return ["operator"];
   return op === "recover" ? RECOVER_ROLES : ACTING;
 }

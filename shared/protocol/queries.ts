@@ -15,6 +15,7 @@ import { AUDIT_LOG_QUERY_SCHEMAS, type AuditLogQueryResults } from "./audit-log.
 import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from "./checkpoint.ts";
 import type { CheckpointPage, CorruptCheckpoint, LatestResult, SearchResult } from "./checkpoint-pages.ts";
 import type { Diagnosis } from "./diagnosis.ts";
+import { ESIGN_QUERY_SCHEMAS, type EsignQueryResults } from "./esign.ts";
 import { type EventsPage, eventsQuerySchema } from "./event-queries.ts";
 import type { DiskStatus, StreamFinding } from "./fleet-health.ts";
 import type { Handoff } from "./handoff-record.ts";
@@ -189,6 +190,7 @@ export const QUERY_SCHEMAS = {
   signing_keys: emptyQuerySchema,
   key_rotate: keyRotateQuerySchema,
   key_revoke: keyRevokeQuerySchema,
+  ...ESIGN_QUERY_SCHEMAS,
   ...MISSION_QUERY_SCHEMAS,
   ...ARTIFACT_QUERY_SCHEMAS,
   ...AUDIT_LOG_QUERY_SCHEMAS,
@@ -253,7 +255,11 @@ export interface FleetStatus {
   readonly uptime_ms: number;
 }
 
-export interface QueryResults extends MissionQueryResults, ArtifactQueryResults, AuditLogQueryResults {
+export interface QueryResults
+  extends MissionQueryResults,
+    ArtifactQueryResults,
+    AuditLogQueryResults,
+    EsignQueryResults {
   get: { readonly checkpoint: Checkpoint; readonly restored?: readonly CorruptCheckpoint[] };
   latest: LatestResult;
   history: CheckpointPage;

@@ -82,7 +82,7 @@ export type RemovalReason = (typeof REMOVAL_REASONS)[number];
  * Why a checkpoint stays. `held`: a hold is placed on its task. `promised`: its retention policy still
  * promises it. `floor`: the retention floor of its tenant, or of the time of its commit, still forbids it. `newest`: it is one of the newest of its task. `final`: its completed task ended with it.
  * `recovery`: a recovery of the task would continue from it. `handoff`: the open handoff starts from it.
- * `owned`: a living agent continues from it. `young`: it is not old enough.
+ * `owned`: a living agent continues from it. `signed`: a person has signed a version of it. `young`: it is not old enough.
  * `corrupt`: an ancestor does not verify, so an operator must decide from where to continue.
  */
 export const KEPT_REASONS = [
@@ -94,6 +94,7 @@ export const KEPT_REASONS = [
   "recovery",
   "handoff",
   "owned",
+  "signed",
   "young",
   "corrupt",
 ] as const;

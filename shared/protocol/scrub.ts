@@ -16,6 +16,7 @@ export const SCRUB_KINDS = [
   "tenant_audit",
   "signature",
   "signing_key",
+  "esignature",
   "handoff",
   "recovery",
   "command",

@@ -16,6 +16,15 @@ const isKeysUrl = (text: string): boolean => {
   return protocol === "https:" || (protocol === "http:" && LOOPBACK.has(hostname));
 };
 
+export const keysUrlSchema = z
+  .string()
+  .refine(isKeysUrl, "an https URL, or http on loopback, without a user name");
+
+export const tokenAlgorithmsSchema = z
+  .array(z.enum(TOKEN_ALGORITHMS, { error: `one of ${TOKEN_ALGORITHMS.join(", ")}` }))
+  .min(1)
+  .default(["RS256", "ES256"]);
+
 /** The path to a claim: a name, or the names from the outside to the inside. */
 const claim = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]);
 
@@ -31,15 +40,12 @@ const role: z.ZodType<ClientRole> = z.enum(CLIENT_ROLES, { error: `one of ${CLIE
 const issuerFields = z.strictObject({
   /** The `iss` of its tokens, to the letter. */
   issuer: z.string().min(1),
-  keys_url: z.string().refine(isKeysUrl, "an https URL, or http on loopback, without a user name"),
+  keys_url: keysUrlSchema,
   /** A file with a token for `keys_url`, such as that of the service's own account in Kubernetes. */
   keys_token_file: z.string().min(1).optional(),
   /** The `aud` that the tokens must have. */
   audience: z.string().min(1),
-  algorithms: z
-    .array(z.enum(TOKEN_ALGORITHMS, { error: `one of ${TOKEN_ALGORITHMS.join(", ")}` }))
-    .min(1)
-    .default(["RS256", "ES256"]),
+  algorithms: tokenAlgorithmsSchema,
   tenant: sourceOf(tokenSchema),
   name: sourceOf(tokenSchema),
   /** True: the name is that of a person. */

@@ -19,6 +19,8 @@ export const TENANT_ACTS = [
   "key_rotate",
   "key_revoke",
   "store_restore",
+  "sign_refuse",
+  "signer_revoke",
 ] as const;
 export type TenantAct = (typeof TENANT_ACTS)[number];
 

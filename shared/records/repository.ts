@@ -55,6 +55,7 @@ import { updateCheckpoint } from "./checkpoint/update.ts";
 import { Findings } from "./corruption/report-corrupt.ts";
 import type { CheckpointCopies, Restored } from "./corruption/restore.ts";
 import { type ReadForm, VerifiedReads } from "./corruption/verified-reads.ts";
+import { Esignatures } from "./esign/esignatures.ts";
 import { forkTask } from "./fork/fork.ts";
 import { acknowledgeHandoff, cancelHandoff, initiateHandoff } from "./handoff/commands.ts";
 import { findHandoff, listHandoffs } from "./handoff/lists.ts";
@@ -125,6 +126,7 @@ export class CheckpointRepository {
   readonly artifacts: ArtifactRecords;
   readonly signingKeys: SigningKeys;
   readonly erasure: Erasure;
+  readonly esignatures: Esignatures;
   readonly reads: VerifiedReads;
 
   constructor(options: RepositoryOptions) {
@@ -151,6 +153,7 @@ export class CheckpointRepository {
     this.missions = new Missions(parts, this.#commands);
     this.erasure = new Erasure(transactions, this.#commands);
     this.artifacts = new ArtifactRecords(transactions, now);
+    this.esignatures = new Esignatures(parts, this.#commands);
     this.signingKeys = new SigningKeys(store, transactions, now);
   }
 

@@ -3,6 +3,7 @@
  * before its end was verified.
  */
 import { createHash, type Hash } from "node:crypto";
+import type { EsignBlock } from "../protocol/esign.ts";
 import { type ExportLine, type ExportLineOf, RECORDS_FORMAT } from "../protocol/export-lines.ts";
 import { ArtifactVerifier } from "./artifact-verifier.ts";
 import { ExportFault, parseExportLine } from "./export-line.ts";
@@ -24,6 +25,10 @@ export interface ExportSummary {
   readonly signature_problems: number;
   /** Signed entries whose signatures a reader of an older version did not answer. */
   readonly signatures_unread: number;
+  /** The electronic signatures, each with its task and its state. */
+  readonly electronic_signatures: readonly (EsignBlock & { readonly task_id: string })[];
+  /** Those that do not verify. */
+  readonly esignature_problems: number;
   /** The ids of the keys in the file, to compare with those that are kept at another place. */
   readonly signing_keys: readonly string[];
   readonly versions: number;
@@ -57,6 +62,7 @@ export class ExportVerifier {
   readonly #done = new Set<string>();
   readonly #withoutRecords = new Set<string>();
   readonly #signingKeys = new Set<string>();
+  readonly #esignatures: ExportSummary["electronic_signatures"][number][] = [];
   readonly #totals = {
     ...{ tasks: 0, unreadable: 0, entries: 0, versions: 0, lost: 0, removed: 0 },
     ...{ records: 0, records_lost: 0, handoffs: 0 },
@@ -99,7 +105,17 @@ export class ExportVerifier {
     const missions_without_records = this.#withoutRecords.size;
     const { counts: artifacts, lost: lost_artifacts } = this.#artifacts;
     const signing_keys = [...this.#signingKeys].sort();
-    const counts = { ...this.#totals, signing_keys, missions_without_records, ...artifacts, lost_artifacts };
+    const electronic_signatures = [...this.#esignatures];
+    const esignature_problems = electronic_signatures.filter(({ state }) => state !== "valid").length;
+    const esigned = { electronic_signatures, esignature_problems };
+    const counts = {
+      ...this.#totals,
+      ...esigned,
+      signing_keys,
+      missions_without_records,
+      ...artifacts,
+      lost_artifacts,
+    };
     return { fleet, tenant, exported_at, ...counts, lines: this.#lines };
   }
 
@@ -185,6 +201,7 @@ export class ExportVerifier {
     for (const name of ["signed", "unsigned", "signature_problems", "signatures_unread"] as const)
       this.#totals[name] += task.signatures[name];
     for (const id of task.signingKeys) this.#signingKeys.add(id);
+    for (const block of task.esignatures) this.#esignatures.push({ task_id: line.task_id, ...block });
     this.#totals.lost += counts.lost - task.removed;
     if (task.lacksRecords) this.#withoutRecords.add(line.task_id);
     this.#totals.removed += task.removed;

@@ -1,5 +1,5 @@
 /**
- * Verifies the lines of one exported task, in constant memory but for the ids of its handoffs: the hash chain of the trail, the hash of
+ * Verifies the lines of one exported task, in memory that grows only with the ids of its handoffs and the hashes of its versions: the hash chain of the trail, the hash of
  * each version against the entry that made it, and the head against the fold of the trail.
  */
 import { createHash, type Hash } from "node:crypto";
@@ -11,6 +11,7 @@ import { MissingFact } from "../lifecycle/trail/facts.ts";
 import type { Checkpoint, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import type { ExportLine, ExportLineOf } from "../protocol/export-lines.ts";
 import type { Task } from "../protocol/task.ts";
+import { EsignatureVerifier } from "./esignature-verifier.ts";
 import { exportedHash } from "./export-line.ts";
 import { RecordVerifier } from "./record-verifier.ts";
 import { SignatureVerifier } from "./signature-verifier.ts";
@@ -49,6 +50,7 @@ export class TaskVerifier {
   readonly #records = new RecordVerifier();
   readonly #hasRecords: boolean;
   readonly #signatures: SignatureVerifier;
+  readonly #esignatures: EsignatureVerifier;
   /** The versions among the lost ones that retention removed. */
   removed = 0;
   /** The checkpoints whose removal an entry records. One after the end of the trail is not in the file. */
@@ -64,6 +66,7 @@ export class TaskVerifier {
     this.task = task;
     this.#hasRecords = hasRecords;
     this.#signatures = new SignatureVerifier(isSigned);
+    this.#esignatures = new EsignatureVerifier(task);
   }
 
   get signatures(): SignatureVerifier["counts"] {
@@ -72,6 +75,11 @@ export class TaskVerifier {
 
   get signingKeys(): Iterable<string> {
     return this.#signatures.keyIds;
+  }
+
+  /** The electronic signatures, in the order of their entries. */
+  get esignatures(): EsignatureVerifier["blocks"] {
+    return this.#esignatures.blocks;
   }
 
   get counts(): Readonly<Record<TaskCount, number>> {
@@ -127,6 +135,7 @@ export class TaskVerifier {
     this.#counts.entries += 1;
     this.#records.addEntry(entry);
     this.#signatures.add(line, entry);
+    this.#esignatures.add(line, entry);
     const removed = this.#removals.get(seq);
     if (removed !== undefined && (entry.op !== "remove" || entry.checkpoint_id !== removed)) {
       return `entry ${seq} does not record the removal of checkpoint ${removed}`;
@@ -188,6 +197,7 @@ export class TaskVerifier {
       return `checkpoint ${due.id} stands at position ${metadata.seq}, and the trail leads to ${this.#created}`;
     }
     this.#counts.versions += 1;
+    this.#esignatures.addVersion(due);
     this.#due = null;
     return null;
   }

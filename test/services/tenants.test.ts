@@ -106,6 +106,13 @@ const evidenceOf = (task_id: string) => ({
   export_record: [{ manifest: "0".repeat(64), tasks: 1, entries: 1 }],
 });
 
+const esignBodies = (own: string, task_id: string) => ({
+  signatures: [{ task_id }],
+  signing_request: [{ task_id }],
+  signers: [{}],
+  signer_revoke: [{ issuer: `https://${own}.example`, subject: own, reason: "left" }],
+});
+
 /** The bodies with which a tenant asks each query about everything that it may see, and about records of the other. */
 function bodies(own: string, other: string): Readonly<Record<ReaderOp, readonly Json[]>> {
   const task_id = `${own}-owned`;
@@ -158,6 +165,7 @@ function bodies(own: string, other: string): Readonly<Record<ReaderOp, readonly 
     scrub_findings: [{}],
     ...evidenceOf(task_id),
     ...{ signing_keys: [{}], key_rotate: [{}] },
+    ...esignBodies(own, task_id),
     key_revoke: [{ key_id: "0".repeat(64), reason: "lost" }],
     queue_status: [{}],
     dead_list: [{}],

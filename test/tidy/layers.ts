@@ -88,6 +88,7 @@ const HOMES: Record<string, readonly string[]> = {
   hono: ["services/gateway/"],
   "@hono/*": ["services/gateway/"],
   jose: ["shared/bus/"],
+  "openid-client": ["services/cli/"],
   "@modelcontextprotocol/sdk": ["services/mcp/"],
   "@kubernetes/client-node": ["services/runner/"],
   "@langchain/*": ["shared/sdk/"],

@@ -11,6 +11,7 @@ import { addBackup, addRestore } from "../commands/backup/backup.ts";
 import { addCheckpoints } from "../commands/checkpoints/checkpoints.ts";
 import { addResume } from "../commands/checkpoints/resume.ts";
 import { addDoctor } from "../commands/doctor/doctor.ts";
+import { addSign, addSignatures, addSigners } from "../commands/esign/esign.ts";
 import { addFence } from "../commands/handoff/fence.ts";
 import { addHandoffs } from "../commands/handoff/handoffs.ts";
 import { addHook } from "../commands/hooks/hook.ts";
@@ -55,7 +56,7 @@ type AddCommand = (program: Command, action: ActionFactory) => void;
 /** The commands, by their headings in the help. The first is the default heading, which the help command has too. */
 const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
   Commands: [addUp, addProjectInit, addStatus, addDoctor, addWatch, addVersion, addCompletion],
-  Checkpoints: [addCheckpoints, addResume, addArtifacts],
+  Checkpoints: [addCheckpoints, addResume, addArtifacts, addSign, addSignatures],
   "Tasks, agents and handoffs": [
     addTask,
     addFork,
@@ -72,6 +73,7 @@ const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
     addAccess,
     addAudit,
     addKeys,
+    addSigners,
     addScrub,
     addSearchIndex,
     addQueue,

@@ -5,6 +5,7 @@ import { FleetError, invalid } from "../../../shared/protocol/errors.ts";
 import { recoverCheckpointSchema, recoveryChoices } from "../../../shared/protocol/rest/bodies.ts";
 import { missionMembers } from "../../../shared/protocol/rest/mission-checkpoint.ts";
 import { isVersioned, type RestAct, type RestRoute } from "../../../shared/protocol/rest/route.ts";
+import { SigningRefused } from "../../../shared/protocol/signing-refusal.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
 import type { Members } from "../http/body.ts";
 import {
@@ -95,6 +96,8 @@ async function command(what: ActOf<"command">, context: ActContext): Promise<Act
   if (what.body === "checkpoint" && Object.hasOwn(context.body, "mission_id"))
     return createMissionCheckpoint(context);
   const { fleet, headers, keys } = context;
+  // 21 CFR 11.100: a signature is that of a person.
+  if (what.op === "signature_add" && fleet.caller.isApiKey === true) throw new SigningRefused("not_a_person");
   const { task, members } = await commandInput(what, context);
   const version = wantedVersion(headers.get("if-match"));
   const sent = {

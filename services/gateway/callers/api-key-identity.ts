@@ -40,6 +40,7 @@ export class ApiKeyIdentities {
       name,
       role,
       scopes,
+      isApiKey: true,
       expiresAt: expires_at === null ? null : Date.parse(expires_at),
       credentials: () => this.#opened(record, secret),
     };

@@ -17,6 +17,8 @@ export interface CallerIdentity {
   readonly role: ClientRole | null;
   /** The operations for which the credentials are. null: all that the role may do. */
   readonly scopes: readonly string[] | null;
+  /** True: an API key, which a program holds. Absent: no. */
+  readonly isApiKey?: boolean;
   /** In milliseconds since the epoch. null: no end. */
   readonly expiresAt: number | null;
   /** The principal's own credentials for the bus. undefined: a bus without credentials. Throws FleetError. */

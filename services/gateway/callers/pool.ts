@@ -25,7 +25,7 @@ const DRAIN_MS = 1_000;
 
 /** A caller that the bus has admitted. */
 export interface AdmittedCaller
-  extends Pick<CallerIdentity, "tenant" | "name" | "role" | "scopes" | "expiresAt"> {
+  extends Pick<CallerIdentity, "tenant" | "name" | "role" | "scopes" | "expiresAt" | "isApiKey"> {
   readonly bus: Bus;
   /** Aborted when the connection has ended. */
   readonly ended: AbortSignal;
@@ -126,7 +126,7 @@ export class CallerPool {
   }
 
   async #admit(identity: CallerIdentity, ending: AbortController): Promise<AdmittedCaller> {
-    const { tenant, name, role, scopes, expiresAt } = identity;
+    const { tenant, name, role, scopes, expiresAt, isApiKey = false } = identity;
     const credentials = await identity.credentials();
     const bus = await this.#open(identity, credentials).catch((error: unknown) => {
       throw error instanceof BusError ? refusal(error) : error;
@@ -138,7 +138,7 @@ export class CallerPool {
       if (connection?.ending === ending) this.#end(connection);
     });
     this.#log.info({ tenant, caller: name, role }, "caller connected");
-    return { tenant, name, role, scopes, expiresAt, bus, ended: ending.signal };
+    return { tenant, name, role, scopes, expiresAt, isApiKey, bus, ended: ending.signal };
   }
 
   #end(connection: PooledConnection): void {

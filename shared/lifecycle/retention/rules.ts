@@ -29,7 +29,7 @@ export interface Needs {
   /** The positions of the newest checkpoints that exist, the newest first: as many as the rules count. */
   readonly newest: readonly number[];
   /** Checkpoints that something depends on, by id. */
-  readonly needed: ReadonlyMap<string, Extract<KeptReason, "recovery" | "handoff" | "owned">>;
+  readonly needed: ReadonlyMap<string, Extract<KeptReason, "recovery" | "handoff" | "owned" | "signed">>;
   /** The newest sound checkpoint: the final one of a completed task. */
   readonly finalId: string | null;
 }

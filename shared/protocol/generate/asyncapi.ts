@@ -298,6 +298,7 @@ const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
   shred_request: "shred",
   shred_approve: "shred",
   shred_cancel: "shred",
+  signature_add: "signature",
   mission_start: "mission_state",
   mission_update: "mission_state",
   mission_checkpoint: "mission_snapshot",

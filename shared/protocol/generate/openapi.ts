@@ -257,6 +257,7 @@ const ANSWER_KIND: Readonly<Partial<Record<CommandOp, string>>> = {
   shred_request: "shred",
   shred_approve: "shred",
   shred_cancel: "shred",
+  signature_add: "signature",
   mission_start: "mission_state",
   mission_update: "mission_state",
   sortie_add: "mission_state",

@@ -9,6 +9,7 @@ import { AUDIT_LOG_RESULT_SCHEMAS } from "../audit-log.ts";
 import { checkpointSchema } from "../checkpoint.ts";
 import { diagnosisSchema } from "../diagnosis.ts";
 import { ERROR_CODES } from "../errors.ts";
+import { ESIGN_RESULT_SCHEMAS } from "../esign.ts";
 import { eventPageSchema } from "../event-queries.ts";
 import { streamFindingSchema } from "../fleet-health.ts";
 import { handoffSchema } from "../handoff-record.ts";
@@ -226,6 +227,7 @@ export const RESULT_SCHEMAS = {
   key_rotate: rotatedKeysSchema,
   key_revoke: revokedKeySchema,
   ...ARTIFACT_RESULT_SCHEMAS,
+  ...ESIGN_RESULT_SCHEMAS,
   ...AUDIT_LOG_RESULT_SCHEMAS,
   queue_status: queueSchema,
   dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),

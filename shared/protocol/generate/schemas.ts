@@ -20,6 +20,7 @@ import {
 } from "../answers.ts";
 import { checkpointInputSchema, checkpointSchema, PHASES, phaseSchema } from "../checkpoint.ts";
 import { COMMAND_SCHEMAS } from "../commands.ts";
+import { signatureAnswerSchema } from "../esign.ts";
 import { EVENT_DATA, EVENT_TYPES, eventSchema } from "../events.ts";
 import { exitReportSchema } from "../exit-report.ts";
 import { exportLineSchema } from "../export-lines.ts";
@@ -170,6 +171,12 @@ const APPLIED: readonly SchemaRow[] = [
     SCHEMA_FILES.answer("retention"),
     "Answer to a retain or hold that was applied",
     retentionAnswerSchema,
+    "output",
+  ],
+  [
+    SCHEMA_FILES.answer("signature"),
+    "Answer to a signature_add that was applied",
+    signatureAnswerSchema,
     "output",
   ],
   [

@@ -1,6 +1,7 @@
 /** The JSON Schemas of the settings files, with which editors complete and check them. */
 import { z } from "zod";
 import { bucketSettingsSchema } from "../anchor-bucket-settings.ts";
+import { esignSettingsSchema } from "../esign-settings.ts";
 import { policySchema } from "../policy.ts";
 import { runnerSettingsSchema } from "../runner-settings.ts";
 import { signerSettingsSchema } from "../signer-settings.ts";
@@ -12,6 +13,7 @@ interface SettingsSchema {
 }
 
 const SETTINGS_FILES: Readonly<Record<string, SettingsSchema>> = {
+  esign: { title: "The identity providers of signers, in FLEET_ESIGN_ISSUERS", schema: esignSettingsSchema },
   policy: { title: "The policy of handoffs and recoveries, in FLEET_POLICY", schema: policySchema },
   runner: { title: "The agents of a runner, in FLEET_RUNNER_CONFIG", schema: runnerSettingsSchema },
   signer: { title: "The issuers of a signing service, in FLEET_SIGNER_CONFIG", schema: signerSettingsSchema },

@@ -65,6 +65,7 @@ export const REST_TAGS = {
   handoffs: "Handoffs of tasks from one agent to the next.",
   recovery: "Tasks whose agent failed, and the points from which they continue.",
   audit: "The hash chains of all transitions.",
+  signatures: "Electronic signatures of people.",
   events: "Committed transitions, as CloudEvents.",
   artifacts: "Files that are too large for a checkpoint, by the hash of their bytes.",
   agents: "Agents, by their heartbeats.",

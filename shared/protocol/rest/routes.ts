@@ -226,6 +226,38 @@ const AUDIT: readonly RestRoute[] = [
   ),
 ];
 
+const SIGNATURES: readonly RestRoute[] = [
+  readRoute(
+    "listSignatures",
+    "/tasks/{task_id}/signatures",
+    "signatures",
+    "The electronic signatures of a task, each with what verifies it.",
+    "signatures",
+  ),
+  readRoute(
+    "getSigningRequest",
+    "/tasks/{task_id}/signing-request",
+    "signatures",
+    "What a person would sign now, and the identity providers that the fleet accepts.",
+    "signing_request",
+  ),
+  changeRoute(
+    "addSignature",
+    "/tasks/{task_id}/signatures",
+    "signatures",
+    "Add the electronic signature of a person. API keys are refused.",
+    command("signature_add"),
+  ),
+  readRoute("listSigners", "/signers", "signatures", "The people who have signed.", "signers"),
+  changeRoute(
+    "revokeSigner",
+    "/signers/revoke",
+    "signatures",
+    "Refuse later signatures of a person.",
+    query("signer_revoke"),
+  ),
+];
+
 const AGENTS: readonly RestRoute[] = [
   readRoute("listAgents", "/agents", "agents", "Agents with heartbeats, and owners without.", "agents"),
   changeRoute(
@@ -328,6 +360,7 @@ export const REST_ROUTES: readonly RestRoute[] = [
   ...HANDOFFS,
   ...RECOVERY,
   ...AUDIT,
+  ...SIGNATURES,
   ...EVENTS,
   ...ARTIFACTS,
   ...AGENTS,

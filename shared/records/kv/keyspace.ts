@@ -1,11 +1,10 @@
 /**
  * The complete key layout of the database in one table.
  *
- * Keys are tuples (FoundationDB's tuple layer), the same bytes on every engine, so byte order is tuple order.
- * Seed 000's path `/coditect/checkpoints/{task_id}/{checkpoint_id}` is `("coditect", "checkpoints", task,
- * checkpoint)`. The default tenant's keys lie under `("coditect", …)`, another tenant's under `("coditect",
- * "t", tenant, …)` in the same layout. System-wide data (feed, outbox, leases) lies under `("coditect", "s",
- * …)`.
+ * Keys are tuples (FoundationDB's tuple layer), the same bytes on every engine, so byte order is tuple order. Seed 000's
+ * path `/coditect/checkpoints/{task_id}/{checkpoint_id}` is `("coditect", "checkpoints", task, checkpoint)`. The default
+ * tenant's keys lie under `("coditect", …)`, another tenant's under `("coditect", "t", tenant, …)` in the same layout.
+ * System-wide data (feed, outbox, leases) lies under `("coditect", "s", …)`.
  *
  * | key, after the tenant's root                      | value                                    | written by            |
  * |---------------------------------------------------|------------------------------------------|-----------------------|
@@ -27,6 +26,7 @@
  * | `tenant_chain`                                    | seq and hash of the newest entry         | acts of operators     |
  * | `signatures`, task, seq                           | signature of the commit that ends there  | every transition      |
  * | `tenant_signatures`, seq                          | signature of the commit that ends there  | acts of operators     |
+ * | `esignatures`, `esigned`, `signers`, `sign_failures` | signatures of people: `evidence-keys.ts` | signature_add     |
  * | `log`                                             | size, root and checkpoint of the log     | the audit log         |
  * | `log_tiles`, level, n                             | hashes of its Merkle tree                | the audit log         |
  * | `log_places`, task, seq                           | the entry's number in the log            | the audit log         |

@@ -10,6 +10,7 @@ import type { Policies } from "../../protocol/policy.ts";
 import type { Reader } from "../../store/store.ts";
 import { verifyAncestry } from "../checkpoint/ancestry.ts";
 import { fallbackOf, placeOf } from "../checkpoint/lookup.ts";
+import { readSignedIds } from "../esign/esign-record.ts";
 import { readOpenHandoff } from "../handoff/record.ts";
 import { parseSeq, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { ownerAliveUntil } from "../recovery/leases.ts";
@@ -42,7 +43,7 @@ export async function readNeeds(
 ): Promise<Needs> {
   const keys = tenantKeys(task.tenant);
   const ladder = await readLadder(reader, keys, task);
-  const needed = new Map<string, "recovery" | "handoff" | "owned">();
+  const needed = new Map<string, "recovery" | "handoff" | "owned" | "signed">();
   const isEnded = task.work.kind === "ended" && task.work.as === "completed";
   const { last_successful_id, budget, latest_id } = task;
   const points = [...ladder, last_successful_id, budget?.avoid_id ?? null, budget?.checkpoint_id ?? null];
@@ -52,6 +53,7 @@ export async function readNeeds(
   if (latest_id !== null && (await ownerAliveUntil(reader, task, policies, nowMs)) > nowMs) {
     needed.set(latest_id, "owned");
   }
+  for (const id of await readSignedIds(reader, keys, task.task_id)) needed.set(id, "signed");
   const newest = await readNewest(reader, keys, task.task_id, rules);
   return { newest, needed, finalId: ladder[0] ?? null };
 }

@@ -27,6 +27,7 @@ export type RememberedAnswer =
   | RememberedRecovery
   | RememberedRetention
   | RememberedShred
+  | RememberedEsignature
   | RememberedMission
   | RememberedSnapshot
   | RememberedResumption
@@ -99,6 +100,16 @@ export type RememberedRetention = {
 export type RememberedShred = {
   readonly task_id: string;
   readonly shred: TaskShred | null;
+  readonly committed_at: string;
+};
+
+/** The answer to a command that added the electronic signature of a person. */
+export type RememberedEsignature = {
+  readonly task_id: string;
+  readonly checkpoint_id: string;
+  readonly version: number;
+  readonly statement_hash: string;
+  readonly audit_seq: number;
   readonly committed_at: string;
 };
 

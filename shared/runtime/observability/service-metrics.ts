@@ -1,4 +1,4 @@
-/** Metrics of runners, sessions, signing services and the gateway. */
+/** Metrics of runners, sessions, signing services, signatures of people and the gateway. */
 import type { MetricMakers } from "./metric-makers.ts";
 
 export function runnerMetrics(make: MetricMakers) {
@@ -39,6 +39,11 @@ export function signerMetrics(make: MetricMakers) {
     signerRequestsTotal: make.counter(
       "fleet_signer_requests_total",
       "Connections with a token that a signing service decided: issued, or the reason of the refusal; agent_issued and agent_refused: for agents of runners.",
+      ["outcome"],
+    ),
+    esignaturesTotal: make.counter(
+      "fleet_esignatures_total",
+      "Electronic signatures of people that a writer decided: added, or the reason of the refusal.",
       ["outcome"],
     ),
   };

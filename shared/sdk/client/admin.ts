@@ -35,6 +35,7 @@ import type { TenantAuditPage } from "../../protocol/tenant-audit.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { Stop } from "../../runtime/process/service.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
+import { EsignAdmin } from "../esign/esign-admin.ts";
 import type { ClientConnection } from "../request/connection.ts";
 import { KnownKeys } from "../request/known-keys.ts";
 import type { CallOptions } from "../request/request.ts";
@@ -81,10 +82,12 @@ export type RecoveryResult = Omit<Camel<RecoveryAnswer>, "status">;
 export class FleetAdmin {
   readonly #parts: AdminParts;
   readonly retention: RetentionAdmin;
+  readonly esign: EsignAdmin;
 
   constructor(parts: AdminParts) {
     this.#parts = parts;
     this.retention = new RetentionAdmin(parts);
+    this.esign = new EsignAdmin(parts);
   }
 
   status({ deadlineMs, signal }: CallOptions = {}): Promise<FleetStatus> {

@@ -823,7 +823,7 @@ class Lines:
         require(same(line.get("kind"), "header"), "order")
         require(is_count(line.get("format"), 1), "line")
         require(isinstance(line.get("tenant"), str) and isinstance(line.get("exported_at"), str), "line")
-        require(line["format"] <= 3, "format")
+        require(line["format"] <= 4, "format")
         self.header = line
 
     def between(self, line):

@@ -101,7 +101,14 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     message_cancel: { message_id: "msg-0001", note: text },
     mailbox_subscribe: { events: ["mission_changed"], note: text },
     // Only those in OPS are sent.
-    ...{ import_begin: {}, import_version: {}, import_removed: {}, import_records: {}, import_end: {} },
+    ...{
+      signature_add: {},
+      import_begin: {},
+      import_version: {},
+      import_removed: {},
+      import_records: {},
+      import_end: {},
+    },
   })[op];
 
 /** The audit entries of the prepared tasks, where they are not those of two checkpoints. */
@@ -130,9 +137,11 @@ const ENTRIES_MADE: Partial<Record<CommandOp, number>> = { mission_checkpoint: 3
 /**
  * All commands but `acknowledge`, which needs an offer: test/shared/records/handoff/handoff-refusals.test.ts covers it. Those of an import
  * need a task of their own: test/shared/records/transfer/import.test.ts. Those of shredding need two persons:
- * test/shared/records/retention/shred.test.ts.
+ * test/shared/records/retention/shred.test.ts. A signature needs the token of a person: test/fleet/esign/esign.test.ts.
  */
-const OPS = COMMAND_OPS.filter((op) => op !== "acknowledge" && !/^(import|shred)_/.test(op));
+const OPS = COMMAND_OPS.filter(
+  (op) => op !== "acknowledge" && op !== "signature_add" && !/^(import|shred)_/.test(op),
+);
 
 /** A command of that kind, with a new task in the state that the command needs. */
 async function prepare(op: CommandOp): Promise<PreparedCommand & { readonly other: RawCommand }> {

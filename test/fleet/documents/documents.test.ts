@@ -76,6 +76,9 @@ const TRIED_BY: Readonly<Record<string, string>> = {
   "fleet audit check receipt.json": "test/fleet/signing/audit-log.test.ts",
   "fleet audit anchors --out evidence": "test/fleet/signing/audit-anchors.test.ts",
   "fleet audit consistent checkpoint.txt": "test/fleet/signing/audit-log.test.ts",
+  // A person logs in.
+  "fleet sign auth --meaning approval": "test/fleet/esign/esign.test.ts",
+  "fleet signers revoke SUBJECT --reason left": "test/fleet/esign/esign.test.ts",
   "fleet agents restart AGENT": "test/fleet/sessions/tmux.test.ts",
   "fleet agents ask AGENT": "test/fleet/sessions/tmux.test.ts",
   "fleet mcp": "test/services/mcp/mcp.test.ts",

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ALERT_TYPES } from "../../../shared/protocol/alerts.ts";
+import type { EsignStatement } from "../../../shared/protocol/esign.ts";
 import { BLOCK_REASONS } from "../../../shared/protocol/recovery-states.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import { TestAgents } from "../../harness/processes/agents.ts";
@@ -141,6 +142,14 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
   },
   async "The bytes of an artifact are damaged"() {
     return { tenant: "files", ids: await runbook.damagedArtifact("files") };
+  },
+  async "An attempt to sign was refused"() {
+    await runbook.startTask("forged", 1);
+    const { admin } = await runbook.agent("forged");
+    const statement = { subject: { task: TASK } } as EsignStatement;
+    await expect(admin.esign.add(statement, "a.b.c")).rejects.toMatchObject({ code: "FORBIDDEN" });
+    await runbook.untilAlert("forged", "SIGN_ATTEMPT_FAILED");
+    return { tenant: "forged" };
   },
   async "A command is a dead letter"() {
     const [letter = 0, other = 0] = await deadLetters("letters");

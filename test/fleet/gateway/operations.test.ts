@@ -389,12 +389,12 @@ test("listDeadLetters, retryDeadLetter and dropDeadLetter", async () => {
   expect(await operator.send("DELETE", "/dead-letters/999")).toMatchObject({ status: 404 });
 });
 
-test("every operation of the table has answered above", async () => {
+test("every operation but signatures of people (test/fleet/esign) has answered above", async () => {
   const missing = (): string[] => {
     const answered = new Set(
       [...fleet.output().matchAll(/"operation":"(\w+)","status":\d+/g)].map(([, name]) => name),
     );
-    return REST_ROUTES.map(({ id }) => id).filter((id) => !answered.has(id));
+    return REST_ROUTES.flatMap(({ id, tag }) => (answered.has(id) || tag === "signatures" ? [] : [id]));
   };
   await expect.poll(missing).toEqual([]);
 });

@@ -1,16 +1,20 @@
 /** A repository over a new, real store for tests, and the commands that tests send to it. */
+
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { uuidv7 } from "uuidv7";
 import { canonicalText, sha256Hex } from "../../../shared/integrity/canonical.ts";
+import { statementFrom } from "../../../shared/integrity/esign/statement.ts";
 import type { CommittedAnswer } from "../../../shared/protocol/answers.ts";
 import type { CheckpointInput, FinalStatus } from "../../../shared/protocol/checkpoint.ts";
 import type { CorruptCheckpoint } from "../../../shared/protocol/checkpoint-pages.ts";
 import { COMMAND_SCHEMAS } from "../../../shared/protocol/commands.ts";
+import { ESIGN_PAYLOAD_TYPE, type SignatureAnswer } from "../../../shared/protocol/esign.ts";
 import type { CommandOp } from "../../../shared/protocol/operations.ts";
 import { DEFAULT_POLICIES, type Policies } from "../../../shared/protocol/policy.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
+import type { VerifiedEsignature } from "../../../shared/records/esign/sign.ts";
 import { type Format, openFormat } from "../../../shared/records/kv/format.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { Caller } from "../../../shared/records/task/command-runner.ts";
@@ -131,12 +135,22 @@ type ErasureMethods = typeof ERASURE_METHODS;
 
 type MethodOf<Op extends CommandOp> = Op extends keyof Methods
   ? Methods[Op]
-  : Exclude<Op, keyof Methods | keyof MissionMethods | keyof ErasureMethods>;
-type AnswerOf<Op extends CommandOp> = Op extends keyof MissionMethods
-  ? Awaited<ReturnType<CheckpointRepository["missions"][MissionMethods[Op]]>>
-  : Op extends keyof ErasureMethods
-    ? Awaited<ReturnType<CheckpointRepository["erasure"][ErasureMethods[Op]]>>
-    : Awaited<ReturnType<CheckpointRepository[MethodOf<Op>]>>;
+  : Exclude<Op, keyof Methods | keyof MissionMethods | keyof ErasureMethods | "signature_add">;
+type AnswerOf<Op extends CommandOp> = Op extends "signature_add"
+  ? SignatureAnswer
+  : Op extends keyof MissionMethods
+    ? Awaited<ReturnType<CheckpointRepository["missions"][MissionMethods[Op]]>>
+    : Op extends keyof ErasureMethods
+      ? Awaited<ReturnType<CheckpointRepository["erasure"][ErasureMethods[Op]]>>
+      : Awaited<ReturnType<CheckpointRepository[MethodOf<Op>]>>;
+
+/** The writer verifies the token before. */
+function verifiedIn(body: Record<string, unknown>): VerifiedEsignature {
+  const { payload, proof } = body as Pick<VerifiedEsignature["signed"], "payload" | "proof">;
+  const statement = statementFrom(Buffer.from(payload, "base64"));
+  if (statement === null) throw new TypeError("the payload is no statement");
+  return { statement, signed: { payload_type: ESIGN_PAYLOAD_TYPE, payload, proof } };
+}
 
 /** Validates a command and passes it on with the hash of its content, as the writer does. */
 export async function send<Op extends CommandOp>(
@@ -158,6 +172,8 @@ export async function send<Op extends CommandOp>(
     requestHash: sha256Hex(`${op}${canonicalText(request)}`),
     traceparent: undefined,
   };
+  if (op === "signature_add")
+    return (await repository.esignatures.add(caller, verifiedIn(body))) as AnswerOf<Op>;
   const ofMission = MISSION_METHODS[op as keyof MissionMethods];
   if (ofMission !== undefined) {
     const { missions } = repository;

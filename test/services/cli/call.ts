@@ -10,11 +10,15 @@ import { type Call, environment, type Result } from "./process.ts";
 const script = join(projectRoot, "services/cli/main.ts");
 
 /** Standard input is empty without `input`, and a pipe with it. */
-export async function callCli(args: readonly string[], { input, env = {} }: Call = {}): Promise<Result> {
+export async function callCli(
+  args: readonly string[],
+  { input, env = {}, onError = () => {} }: Call = {},
+): Promise<Result> {
   const printed = { out: "", err: "" };
   const output = (name: "out" | "err") => ({
     write: (text: string) => {
       printed[name] += text;
+      if (name === "err") onError(text);
     },
   });
   const exit = await run({

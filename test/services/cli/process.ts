@@ -16,6 +16,8 @@ export interface Result {
 export interface Call {
   readonly input?: string;
   readonly env?: Record<string, string>;
+  /** Called with what a call in this process writes to standard error, as it is written. */
+  readonly onError?: (text: string) => void;
 }
 
 /** The environment of the tests without its FLEET_ settings. */

@@ -10,6 +10,7 @@ import type { ErrorBody } from "../../../shared/protocol/errors.ts";
 import {
   ALERT_OPS,
   type AnsweredOp,
+  ESIGN_QUERY_OPS,
   OFFER_OPS,
   QUERY_OPS,
   QUEUE_OPS,
@@ -127,6 +128,7 @@ const OTHERS = [
   "signing_keys",
   "key_rotate",
   "key_revoke",
+  ...ESIGN_QUERY_OPS,
   "audit_log",
   "audit_proof",
   "audit_anchors",

@@ -49,6 +49,7 @@ const DATA = {
     ...readWriterConfig({
       agentTypes: [],
       policyFile: undefined,
+      esignIssuers: undefined,
       finalizeDraftsAfter: null,
       retentionEvery: null,
     }),

@@ -21,6 +21,7 @@ import {
 import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
 import { COMMAND_SCHEMAS } from "../../../shared/protocol/commands.ts";
 import { ERROR_CODES, ERROR_TABLE } from "../../../shared/protocol/errors.ts";
+import { signatureAnswerSchema } from "../../../shared/protocol/esign.ts";
 import { EVENT_TYPES } from "../../../shared/protocol/events.ts";
 import { exitReportSchema } from "../../../shared/protocol/exit-report.ts";
 import { eventTypeSchema, queryAnswerSchema } from "../../../shared/protocol/generate/schemas.ts";
@@ -58,6 +59,7 @@ const schemas = new Map<string, z.ZodType>([
   ["removed-answer", removedAnswerSchema],
   ["retention-answer", retentionAnswerSchema],
   ["shred-answer", shredAnswerSchema],
+  ["signature-answer", signatureAnswerSchema],
   ["mission-state-answer", missionAnswerSchema],
   ["mission-snapshot-answer", missionCheckpointAnswerSchema],
   ["resumption-answer", resumptionAnswerSchema],

@@ -17,7 +17,7 @@ export function addRemove(group: Command, action: ActionFactory): void {
     .alias("rm")
     .summary("Remove one checkpoint.")
     .description(
-      "Remove one checkpoint, of any age. Its hash and its audit entries stay. One that retention keeps is refused (5) with the reason: a hold, its policy, a recovery, an open handoff, or that it is one of the newest.",
+      "Remove one checkpoint, of any age. Its hash and its audit entries stay. One that retention keeps is refused (5) with the reason: a hold, its policy, a recovery, an open handoff, an electronic signature, or that it is one of the newest.",
     )
     .argument("<id>", "the checkpoint", bareId)
     .option("-t, --task <id>", "its task, which saves a look-up")

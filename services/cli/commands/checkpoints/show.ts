@@ -1,6 +1,7 @@
 // `fleet checkpoint show`: one checkpoint with all its sections.
 
 import { type Command, Option } from "commander";
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import { checkpointId } from "../../input/id.ts";
 import { wholeNumber } from "../../input/number.ts";
@@ -55,10 +56,23 @@ async function showStored(session: Session, id: string, { version }: Flags): Pro
       details: { checkpoint_id: id, ...(version !== undefined && { version }) },
     });
   }
-  await print(session, checkpoint);
+  const { shownSignatures } = await import("../esign/shown-signatures.ts");
+  const { task_id, version: shown } = checkpoint.metadata;
+  const { hash } = checkpoint.compliance;
+  await print(
+    session,
+    checkpoint,
+    await shownSignatures(session, task_id, { checkpointId: id, version: shown, hash }),
+  );
 }
 
-async function print(session: Session, checkpoint: Checkpoint): Promise<void> {
+async function print(
+  session: Session,
+  checkpoint: Checkpoint,
+  signatures: readonly EsignBlock[] = [],
+): Promise<void> {
   const { renderCheckpoint } = await import("../../rendering/checkpoints/checkpoint.ts");
-  await session.show(checkpoint, () => renderCheckpoint(checkpoint, session.view));
+  const electronic_signatures = signatures.map(({ signed: _, entry: __, ...block }) => block);
+  const shown = signatures.length === 0 ? checkpoint : { ...checkpoint, electronic_signatures };
+  await session.show(shown, () => renderCheckpoint(checkpoint, session.view, signatures));
 }

@@ -2,6 +2,7 @@
 // entries only grow. So the lines up to the last entry of the first page hold the task at that moment, however much it is written meanwhile.
 
 import { FleetError } from "../../../../shared/protocol/errors.ts";
+import type { ListedEsignature } from "../../../../shared/protocol/esign.ts";
 import type { ExportLine, ExportLineOf } from "../../../../shared/protocol/export-lines.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { AuditRecord } from "../../../../shared/protocol/queries.ts";
@@ -39,6 +40,7 @@ export async function* taskLines(
   const begun = new Set<string>();
   const newest = new NewestRecords();
   const signatures = new SignatureMembers(keys);
+  const esignatures = new EsignatureMembers(client, taskId, call);
   for (let page = first; ; ) {
     if (isRequired && hasUnread(page)) throw readerTooOld(taskId);
     await signatures.add(page.signatures ?? []);
@@ -49,10 +51,14 @@ export async function* taskLines(
       for (const [i, { seq, entry }] of some.entries()) {
         const members = signatures.of(seq);
         const isUnread = members.signature === undefined && hasUnread({ ...page, entries: [some[i]!] });
-        yield { kind: "audit", seq, entry, ...members, ...(isUnread && { signature_unread: true }) };
+        const facts = JSON.parse(entry) as Record<string, unknown>;
+        const ofPerson = facts.op === "signature_add" ? await esignatures.of(seq) : {};
+        yield {
+          ...{ kind: "audit", seq, entry, ...members, ...ofPerson },
+          ...(isUnread && { signature_unread: true }),
+        };
         const version = versions[i];
         if (version != null) yield version;
-        const facts = JSON.parse(entry) as Record<string, unknown>;
         newest.add(facts);
         const { op, handoff_id } = facts;
         if (op === "handoff") begun.add(String(handoff_id));
@@ -114,6 +120,23 @@ class SignatureMembers {
     const members = this.#bySeq.get(seq) ?? {};
     this.#bySeq.delete(seq);
     return members;
+  }
+}
+
+/** The electronic signatures of the task, read with the first entry that records one. */
+class EsignatureMembers {
+  readonly #read: () => Promise<readonly ListedEsignature[]>;
+  #all: readonly ListedEsignature[] = [];
+
+  constructor(client: FleetClient, taskId: string, call: CallOptions) {
+    this.#read = () => client.admin.esign.list(taskId, call);
+  }
+
+  async of(seq: number): Promise<Pick<ExportLineOf<"audit">, "esignature">> {
+    const found = () => this.#all.find((one) => one.audit_seq === seq)?.signed ?? null;
+    if (found() === null) this.#all = await this.#read();
+    const signed = found();
+    return signed === null ? {} : { esignature: signed };
   }
 }
 

@@ -1,7 +1,9 @@
 // One checkpoint with all its sections, for operators.
 
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import { utilizationOf } from "../../../../shared/protocol/triggers.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
+import { signatureBlockLines } from "../esign/signatures.ts";
 import { signatureText } from "../keys/signing-keys.ts";
 import { bulletList, field } from "../terminal/fields.ts";
 import { count, moneyText, percentText, plain, principalText, shownId } from "../terminal/text.ts";
@@ -9,7 +11,11 @@ import { exactly } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 import { renderMission } from "./mission.ts";
 
-export function renderCheckpoint(checkpoint: Checkpoint, view: View): string {
+export function renderCheckpoint(
+  checkpoint: Checkpoint,
+  view: View,
+  signatures: readonly EsignBlock[] = [],
+): string {
   return [
     ...heading(checkpoint, view),
     ...work(checkpoint, view),
@@ -23,6 +29,7 @@ export function renderCheckpoint(checkpoint: Checkpoint, view: View): string {
     field("Audit", plain(checkpoint.compliance.event_log_ref), view),
     field("Hash", checkpoint.compliance.hash, view),
     field("Signature", signatureText(checkpoint.compliance.signature, view), view),
+    ...signatureBlockLines(signatures, view),
   ].join("\n");
 }
 

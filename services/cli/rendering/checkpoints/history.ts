@@ -1,7 +1,9 @@
 // The history of a task as a chain: each checkpoint with its parents.
 
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import type { RemovedCheckpoint } from "../../../../shared/protocol/retention.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
+import { signatureBlockText } from "../esign/signatures.ts";
 import { briefIds } from "../terminal/elision.ts";
 import { pageEnd, tableLines, titleLine } from "../terminal/table.ts";
 import { counted, plain, principalText, progressText, shownId } from "../terminal/text.ts";
@@ -13,10 +15,14 @@ export interface TaskHistory {
   readonly order: "newest" | "oldest";
   readonly checkpoints: readonly Checkpoint[];
   readonly removed: readonly RemovedCheckpoint[];
+  readonly signatures: readonly EsignBlock[];
   readonly next: string | undefined;
 }
 
-export function renderHistory({ task, order, checkpoints, removed, next }: TaskHistory, view: View): string {
+export function renderHistory(
+  { task, order, checkpoints, removed, signatures, next }: TaskHistory,
+  view: View,
+): string {
   const title = `History of task ${plain(task)}, ${order} first`;
   const gone = removedLines(removed, view);
   if (checkpoints.length === 0 && next === undefined)
@@ -27,7 +33,15 @@ export function renderHistory({ task, order, checkpoints, removed, next }: TaskH
   );
   const lines = checkpoints.flatMap((checkpoint, i) => {
     const last = i === checkpoints.length - 1;
-    return [rows[i]!, ...parentLines(checkpoint, { last: last && next === undefined }, view)];
+    const isEnd = last && next === undefined;
+    const signed = signatures.filter((one) => one.checkpoint_id === checkpoint.metadata.checkpoint_id);
+    return [
+      rows[i]!,
+      ...parentLines(checkpoint, { last: isEnd }, view),
+      ...signed.map(
+        (one) => `${isEnd ? " " : "│"}   version ${one.version} signed by ${signatureBlockText(one, view)}`,
+      ),
+    ];
   });
   return [
     titleLine(title, view),

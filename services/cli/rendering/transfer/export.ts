@@ -2,17 +2,19 @@
 
 import type { ExportFault } from "../../../../shared/transfer/export-line.ts";
 import type { ExportSummary } from "../../../../shared/transfer/export-verifier.ts";
+import { signatureBlockText } from "../esign/signatures.ts";
 import { shortKeyId } from "../keys/signing-keys.ts";
 import { bulletList, field } from "../terminal/fields.ts";
-import { bytesText, counted, plain } from "../terminal/text.ts";
+import { bytesText, counted, plain, shownId } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
 import { namesOf } from "./import.ts";
 
 /** Whether the fleet could read everything. What retention had removed is not missing. */
 export function isWholeExport(summary: ExportSummary): boolean {
   const { lost, unreadable, artifacts_lost, records_lost } = summary;
-  const { signature_problems, signatures_unread } = summary;
-  return lost + unreadable + artifacts_lost + records_lost + signature_problems + signatures_unread === 0;
+  const { signature_problems, signatures_unread, esignature_problems } = summary;
+  const unproved = signature_problems + signatures_unread + esignature_problems;
+  return lost + unreadable + artifacts_lost + records_lost + unproved === 0;
 }
 
 /** `fleet` is the name of the program in printed commands. */
@@ -57,6 +59,14 @@ export function renderExport(
             `The signatures of ${counted(unread, "signed entry", "signed entries")} are not in the file: the reader was of an older version. Export again after its upgrade.`,
           ),
         ]),
+    ...bulletList(
+      "Electronic signatures",
+      summary.electronic_signatures.map(
+        (block) =>
+          `task ${plain(block.task_id)}, ${shownId(block.checkpoint_id)} version ${block.version}: ${signatureBlockText(block, view)}`,
+      ),
+      view,
+    ),
     ...(records === 0 ? [] : [field("Missions", counted(records, "record"), view)]),
     ...(artifacts === 0
       ? []

@@ -21,6 +21,8 @@ import { isOffer, partitionOf, readOutbox } from "../../outbox/outbox.ts";
 
 const FACTS = "stays: the audit trail has ids, codes, times, hashes and the paths of locks, no other content";
 const HASHES = "stays: hashes and signatures, which prove the trail";
+const SIGNED =
+  "stays: the statements of people who signed, with names, reasons and tokens, and none of the content";
 const PLACES = "stays: ids and positions";
 const EXPIRES = "stays: it is forgotten by itself 30 days after the last event of the session";
 const NOT_OF_TASKS = "is not of a task";
@@ -45,6 +47,10 @@ export const SHREDDED: Readonly<Record<Subspace, string>> = {
   tenant_chain: HASHES,
   signatures: HASHES,
   tenant_signatures: HASHES,
+  esignatures: SIGNED,
+  esigned: PLACES,
+  signers: NOT_OF_TASKS,
+  sign_failures: NOT_OF_TASKS,
   log: HASHES,
   log_tiles: HASHES,
   log_anchors: HASHES,

@@ -14,6 +14,7 @@ import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import { type Extent, readable } from "../task/head.ts";
 import { type AppliedCommand, verifyAppliedCommands } from "./commands.ts";
 import { readEntry } from "./entries.ts";
+import { verifyEsignatures, verifyEsignaturesRecorded } from "./esignatures.ts";
 import { FOLD_START, type Fold, foldEntries, verifyFold, verifyHandoffsOf } from "./fold.ts";
 import { verifyForks } from "./forks.ts";
 import { verifyLogged } from "./log-places.ts";
@@ -66,6 +67,7 @@ export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Exten
     await verifyRemoved(scrub, facts);
     await verifyMarked(scrub, facts);
     await verifyForks(scrub, facts);
+    await verifyEsignatures(scrub, facts);
     await verifyStatedRecords(scrub, facts);
     await verifySignatures(scrub, scrub.task, entries);
     await verifyLogged(scrub, scrub.task, entries);
@@ -74,6 +76,7 @@ export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Exten
     if (!more) {
       verifyEnd(scrub, at, facts.at(-1), extent);
       await verifyNoneAfter(scrub, scrub.task, extent.auditSeq);
+      await verifyEsignaturesRecorded(scrub);
       await verifyLater(scrub, at, extent);
       return null;
     }

@@ -170,7 +170,14 @@ describe("pages", () => {
 
   test("a history draws the chain", () => {
     const text = renderHistory(
-      { task: "auth", order: "newest", removed: [], checkpoints: [second, checkpoint()], next: undefined },
+      {
+        task: "auth",
+        order: "newest",
+        removed: [],
+        signatures: [],
+        checkpoints: [second, checkpoint()],
+        next: undefined,
+      },
       view,
     );
     expect(text.split("\n")).toEqual([

@@ -91,7 +91,7 @@ describe("at 80 columns nothing wraps", () => {
     fc.assert(
       fc.property(page, (checkpoints) => {
         const text = renderHistory(
-          { task: "t", order: "newest", removed: [], checkpoints, next: undefined },
+          { task: "t", order: "newest", removed: [], signatures: [], checkpoints, next: undefined },
           terminal(80),
         );
         expectToFit(text, checkpoints.length);

@@ -9,6 +9,7 @@ import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { COMMAND_OPS, type CommandOp } from "../../../../shared/protocol/operations.ts";
 import { clearExpired } from "../../../../shared/records/task/expiry.ts";
+import { esignBody } from "../../../harness/esign/signed-statement.ts";
 import { initiate, offer } from "../../../harness/records/handoffs.ts";
 import { readTask } from "../../../harness/records/imports.ts";
 import {
@@ -165,6 +166,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         hold: { hold: "case-1" },
         ...{ shred_request: {}, shred_approve: {}, shred_cancel: {} },
         fork: { source_task_id: task },
+        signature_add: op === "signature_add" ? await esignBody(bench.repository, { task }) : {},
         mission_start: { title: "a mission" },
         mission_update: { title: "a mission" },
         mission_checkpoint: {},

@@ -1,0 +1,81 @@
+// Electronic signatures of people, as 21 CFR 11.50 requires: printed name, date and time with zone, meaning.
+
+import {
+  ESIGN_PROBLEMS,
+  type EsignBlock,
+  type EsignProblem,
+  type SignerRecord,
+} from "../../../../shared/protocol/esign.ts";
+import { bulletList } from "../terminal/fields.ts";
+import { tableLines } from "../terminal/table.ts";
+import { counted, plain, shownId } from "../terminal/text.ts";
+import { ago } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+
+/** The time in the zone of the person, and in UTC. A zone that this machine does not know is named beside UTC. */
+export function signedTimeText(time: string, zone: string): string {
+  try {
+    const local = new Intl.DateTimeFormat("sv-SE", {
+      timeZone: zone,
+      dateStyle: "short",
+      timeStyle: "medium",
+    }).format(new Date(time));
+    return `${local} ${plain(zone)} (${plain(time)})`;
+  } catch {
+    return `${plain(time)} (zone ${plain(zone)})`;
+  }
+}
+
+/** One line. What a statement that does not verify states is not repeated. */
+export function signatureBlockText(block: EsignBlock, { colors }: View): string {
+  const { state, printed_name: name, signed_at: at, zone, meaning, reason, signer } = block;
+  const judged =
+    state === "valid"
+      ? colors.green("valid")
+      : `${colors.red(state)}: ${ESIGN_PROBLEMS[state as EsignProblem] ?? "unknown to this version"}`;
+  if (name === null || at === null || zone === null || meaning === null) return judged;
+  const why = reason === undefined ? "" : `, "${plain(reason)}"`;
+  const id = signer === null ? "" : ` (${plain(signer.subject)} of ${plain(signer.issuer)})`;
+  return `${colors.bold(plain(name))}${id}, ${plain(meaning)}, ${signedTimeText(at, zone)}${why}: ${judged}`;
+}
+
+/** Of one version; nothing if there are none. */
+export function signatureBlockLines(blocks: readonly EsignBlock[], view: View): string[] {
+  return bulletList(
+    "Signed by",
+    blocks.map((block) => signatureBlockText(block, view)),
+    view,
+  );
+}
+
+export function renderSignatures(task: string, blocks: readonly EsignBlock[], view: View): string {
+  if (blocks.length === 0) return `Task ${plain(task)} has no electronic signatures.`;
+  const lines = blocks.map(
+    (block) =>
+      `${shownId(block.checkpoint_id)} version ${block.version}, audit entry ${block.audit_seq}: ${signatureBlockText(block, view)}`,
+  );
+  return [
+    `Electronic signatures of task ${plain(task)}`,
+    "",
+    ...lines,
+    "",
+    counted(blocks.length, "signature"),
+  ].join("\n");
+}
+
+const HEADS = ["NAME", "SUBJECT", "ISSUER", "SIGNED", "STATE"];
+
+export function renderSigners(signers: readonly SignerRecord[], view: View): string {
+  if (signers.length === 0) return "No person has signed.";
+  const rows = signers.map((one) => [
+    plain(one.printed_name ?? "-"),
+    plain(one.subject),
+    plain(one.issuer),
+    one.last_signed_at === null ? "never" : ago(one.last_signed_at, view.now),
+    one.revoked_at === null
+      ? view.colors.green("active")
+      : view.colors.red(`revoked (${plain(one.revoked_reason ?? "-")})`),
+  ]);
+  const fit = [{ least: 8 }, { least: 8 }, { leaves: 1 }, undefined, undefined] as const;
+  return tableLines(rows, { heads: HEADS, view, fit }).join("\n");
+}

@@ -1,0 +1,87 @@
+/**
+ * Judges a stored electronic signature, offline. It must be that of this place: a signature that was copied to another version, task or tenant is
+ * none there. That the key was the provider's is the statement of the fleet, whose signed audit entry has the hash of token and key.
+ */
+import {
+  ESIGN_PAYLOAD_TYPE,
+  type EsignBlock,
+  type Esigned,
+  type EsignProblem,
+  type EsignStatement,
+} from "../../protocol/esign.ts";
+import { esignNonce, proofHash, statementFrom, statementHash } from "./statement.ts";
+import { verifiedClaims } from "./token-signature.ts";
+
+export interface EsignPlace {
+  readonly tenant: string;
+  readonly task: string;
+  readonly checkpoint_id: string;
+  readonly version: number;
+  /** The hash of the version. Absent: the version is not there to compare. */
+  readonly hash?: string | undefined;
+  /** The number of the audit entry. */
+  readonly seq: number;
+  /** Its facts. undefined: it is lost or cannot be read. */
+  readonly facts: Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface JudgedEsignature {
+  readonly problem: EsignProblem | null;
+  /** null unless the statement is what its person signed. */
+  readonly statement: EsignStatement | null;
+}
+
+/** `signed` null: the stored value cannot be read. */
+export function judgeEsignature(signed: Esigned | null, place: EsignPlace): JudgedEsignature {
+  const payload = Buffer.from(signed?.payload ?? "", "base64");
+  const statement = signed?.payload_type === ESIGN_PAYLOAD_TYPE ? statementFrom(payload) : null;
+  if (signed === null || statement === null) return { problem: "statement_invalid", statement: null };
+  const claims = verifiedClaims(signed.proof);
+  if (claims === null) return { problem: "proof_invalid", statement: null };
+  const { issuer, subject } = statement.signer.id;
+  if (claims.iss !== issuer || claims.sub !== subject || claims.nonce !== esignNonce(payload))
+    return { problem: "proof_mismatch", statement: null };
+  return { problem: problemAt(signed, statement, payload, place), statement };
+}
+
+function problemAt(
+  signed: Esigned,
+  { subject, signer, meaning }: EsignStatement,
+  payload: Uint8Array,
+  { tenant, task, checkpoint_id, version, hash, seq, facts = {} }: EsignPlace,
+): EsignProblem | null {
+  const isHere =
+    subject.tenant === tenant &&
+    subject.task === task &&
+    subject.checkpoint_id === checkpoint_id &&
+    subject.version === version;
+  if (!isHere) return "moved";
+  if (hash !== undefined && hash !== subject.hash) return "content_changed";
+  const recorded = {
+    ...{ op: "signature_add", tenant, task, seq, checkpoint_id, version, old_hash: subject.hash, meaning },
+    ...{ signer_issuer: signer.id.issuer, signer_subject: signer.id.subject },
+    ...{ statement_hash: statementHash(payload), proof_hash: proofHash(signed.proof) },
+  };
+  const isRecorded = Object.entries(recorded).every(([name, value]) => facts[name] === value);
+  return isRecorded ? null : "not_recorded";
+}
+
+/** What displays show. The statement of a signature that is not its person's is not shown. */
+export function esignBlockOf(
+  { problem, statement }: JudgedEsignature,
+  { checkpoint_id, version, seq }: Pick<EsignPlace, "checkpoint_id" | "version" | "seq">,
+): EsignBlock {
+  const { signer, signed_at, zone, meaning, reason } = statement ?? {};
+  return {
+    state: problem ?? "valid",
+    printed_name: signer?.printed_name ?? null,
+    signed_at: signed_at ?? null,
+    zone: zone ?? null,
+    meaning: meaning ?? null,
+    ...(reason !== undefined && { reason }),
+    signer: signer === undefined ? null : { ...signer.id },
+    checkpoint_id,
+    version,
+    audit_seq: seq,
+  };
+}

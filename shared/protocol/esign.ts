@@ -1,0 +1,253 @@
+/**
+ * Electronic signatures of people (21 CFR Part 11). A person signs one version of a checkpoint: the statement says which, by whom and with
+ * which meaning. The proof is a token that the identity provider of the person signs over exactly these bytes, so neither an agent nor an
+ * operator of the fleet can make one.
+ */
+import { z } from "zod";
+import { checkpointIdSchema, commandIdSchema, digestSchema, tokenSchema } from "./ids.ts";
+import { pageLimit } from "./page-limit.ts";
+
+export const ESIGN_PAYLOAD_TYPE = "application/vnd.fleet.esign.v1+json";
+
+/** What the signature means. 21 CFR 11.50(a)(3). */
+export const ESIGN_MEANINGS = ["review", "approval", "responsibility", "authorship"] as const;
+export type EsignMeaning = (typeof ESIGN_MEANINGS)[number];
+
+export const esignMeaningSchema = z.enum(ESIGN_MEANINGS, { error: `one of ${ESIGN_MEANINGS.join(", ")}` });
+
+const STATEMENT_CHARS = 8_192;
+const TOKEN_CHARS = 8_192;
+const REASON_CHARS = 1_000;
+const NAME_CHARS = 200;
+const SUBJECT_CHARS = 255;
+const PAGE = 50;
+
+/** The time of the person's own clock, in UTC. */
+const utc = z.iso.datetime({ error: "an ISO 8601 time in UTC" });
+
+/** Text that is shown as it was signed, so nothing in it may hide or move other text. */
+const shownText = (max: number) =>
+  z
+    .string()
+    .min(1, "at least one character")
+    .max(max)
+    .regex(/^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$/u, "no control characters");
+
+/** A person, for good: providers give the subject to no other person, and a revoked one never signs again. */
+export const signerIdSchema = z.strictObject({
+  /** The `iss` of the tokens of its identity provider. */
+  issuer: shownText(SUBJECT_CHARS),
+  /** The `sub` in them. */
+  subject: shownText(SUBJECT_CHARS),
+});
+export type SignerId = z.infer<typeof signerIdSchema>;
+
+/** What is signed. */
+export const esignSubjectSchema = z.strictObject({
+  tenant: tokenSchema,
+  task: tokenSchema,
+  checkpoint_id: checkpointIdSchema,
+  version: z.int().min(1),
+  hash: digestSchema,
+  /** The newest audit entry of the task that the person saw. */
+  head: z.strictObject({ seq: z.int().min(1), hash: digestSchema }),
+});
+export type EsignSubject = z.infer<typeof esignSubjectSchema>;
+
+/** What a person signs. The bytes are its canonical JSON (RFC 8785). */
+export const esignStatementSchema = z.strictObject({
+  v: z.literal(1),
+  subject: esignSubjectSchema,
+  signer: z.strictObject({ id: signerIdSchema, printed_name: shownText(NAME_CHARS) }),
+  meaning: esignMeaningSchema,
+  signed_at: utc,
+  /** The zone in which the time was shown: a name of the IANA database, or an offset such as +02:00. */
+  zone: z
+    .string()
+    .regex(/^(?:[A-Za-z0-9_+-]{1,32}(?:\/[A-Za-z0-9_+-]{1,32}){0,2}|[+-]\d\d:\d\d)$/, "a time zone"),
+  reason: shownText(REASON_CHARS).exactOptional(),
+  /** SHA-256 of the rules of the fleet for this issuer, as `signing_request` answers it. */
+  policy: digestSchema,
+});
+export type EsignStatement = z.infer<typeof esignStatementSchema>;
+
+/** The public key of the provider that verifies the token, so that the signature verifies offline for good. */
+export const esignKeySchema = z.looseObject({ kty: z.string() });
+export type EsignKey = z.infer<typeof esignKeySchema>;
+
+export const esignProofSchema = z.looseObject({
+  kind: z.literal("oidc"),
+  /** Compact JWS. Its nonce is the SHA-256 of the signed bytes, in base64url. */
+  id_token: z.string().max(TOKEN_CHARS),
+  jwk: esignKeySchema,
+});
+export type EsignProof = z.infer<typeof esignProofSchema>;
+
+/** A signature as it is stored. */
+export const esignedSchema = z.looseObject({
+  payload_type: z.string(),
+  /** The signed statement, in base64. */
+  payload: z.string(),
+  proof: esignProofSchema,
+});
+export type Esigned = z.infer<typeof esignedSchema>;
+
+/** What can be wrong with a stored signature. */
+export const ESIGN_PROBLEMS = {
+  statement_invalid: "its statement cannot be read",
+  proof_invalid: "the token does not verify with the key of the identity provider",
+  proof_mismatch: "the token is for another statement or person",
+  moved: "it is that of another version, task or tenant",
+  content_changed: "the version is lost, or has another hash than the signed one",
+  not_recorded: "the audit trail does not record it",
+} as const;
+export type EsignProblem = keyof typeof ESIGN_PROBLEMS;
+
+export const ESIGN_STATES = ["valid", ...(Object.keys(ESIGN_PROBLEMS) as EsignProblem[])] as const;
+export type EsignState = (typeof ESIGN_STATES)[number];
+
+/** What every display shows. 21 CFR 11.50: printed name, time with zone, meaning. */
+export const esignBlockSchema = z.looseObject({
+  state: z.enum(ESIGN_STATES),
+  /** null: the statement cannot be read. */
+  printed_name: z.string().nullable(),
+  signed_at: z.string().nullable(),
+  zone: z.string().nullable(),
+  meaning: z.string().nullable(),
+  reason: z.string().exactOptional(),
+  signer: z.looseObject({ issuer: z.string(), subject: z.string() }).nullable(),
+  checkpoint_id: z.string(),
+  version: z.int(),
+  /** The audit entry that records it. */
+  audit_seq: z.int(),
+});
+export type EsignBlock = z.infer<typeof esignBlockSchema>;
+
+/** `payload`: the canonical statement, in base64. It needs no fence, because it changes nothing of the task's work. */
+export const signatureAddCommandSchema = z.looseObject({
+  command_id: commandIdSchema,
+  fence: z.int().min(0).optional(),
+  payload: z.base64("the statement in base64").max(STATEMENT_CHARS),
+  proof: z.looseObject({
+    kind: z.literal("oidc", { error: "oidc" }),
+    id_token: z.string().min(1, "the ID token of the step-up").max(TOKEN_CHARS),
+  }),
+});
+export type SignatureAddCommand = z.output<typeof signatureAddCommandSchema>;
+
+/** The answer to `signature_add`. */
+export const signatureAnswerSchema = z.looseObject({
+  status: z.literal("committed"),
+  command_id: z.string(),
+  task_id: z.string(),
+  checkpoint_id: z.string(),
+  version: z.int(),
+  /** SHA-256 of the signed bytes. */
+  statement_hash: z.string(),
+  audit_seq: z.int(),
+  committed_at: z.string(),
+  position: z.string(),
+  replayed: z.boolean(),
+});
+export type SignatureAnswer = z.output<typeof signatureAnswerSchema>;
+
+/** The version to be signed: of the newest checkpoint of the task, or of the named one. */
+export const signingRequestQuerySchema = z.looseObject({
+  task_id: tokenSchema,
+  checkpoint_id: checkpointIdSchema.optional(),
+  version: z.int().min(1).optional(),
+});
+
+export const signingRequestSchema = z.looseObject({
+  subject: z.looseObject(esignSubjectSchema.shape),
+  /** The time of the fleet. */
+  at: z.string(),
+  issuers: z.array(
+    z.looseObject({
+      issuer: z.string(),
+      client_id: z.string(),
+      scope: z.string(),
+      acr_values: z.array(z.string()).exactOptional(),
+      name_claim: z.string(),
+      policy: digestSchema,
+    }),
+  ),
+});
+export type SigningRequest = z.infer<typeof signingRequestSchema>;
+
+export const signaturesQuerySchema = z.looseObject({
+  task_id: tokenSchema,
+  checkpoint_id: checkpointIdSchema.optional(),
+  version: z.int().min(1).optional(),
+  /** Those that this audit entry and later ones record. */
+  from_seq: z.int().min(1).default(1),
+  limit: pageLimit(PAGE, PAGE),
+});
+
+/** A signature with all that verifies it. */
+export const listedEsignatureSchema = esignBlockSchema.extend({
+  signed: esignedSchema.nullable(),
+  /** The audit entry that records it: the hashed text. null: it is lost. */
+  entry: z.string().nullable(),
+});
+export type ListedEsignature = z.infer<typeof listedEsignatureSchema>;
+
+export const signaturePageSchema = z.looseObject({
+  signatures: z.array(listedEsignatureSchema),
+  /** `from_seq` of the next page. Absent on the last one. */
+  next_seq: z.int().exactOptional(),
+});
+export type SignaturePage = z.infer<typeof signaturePageSchema>;
+
+export const signerSchema = z.looseObject({
+  issuer: z.string(),
+  subject: z.string(),
+  /** As in its newest signature. null: it was revoked before it signed. */
+  printed_name: z.string().nullable(),
+  first_signed_at: z.string().nullable(),
+  last_signed_at: z.string().nullable(),
+  revoked_at: z.string().nullable(),
+  revoked_reason: z.string().nullable(),
+});
+export type SignerRecord = z.infer<typeof signerSchema>;
+
+export const signersQuerySchema = z.looseObject({
+  limit: pageLimit(PAGE, PAGE),
+  cursor: z.string().max(1_024).optional(),
+});
+export const signerPageSchema = z.looseObject({
+  signers: z.array(signerSchema),
+  cursor: z.string().exactOptional(),
+});
+export type SignerPage = z.infer<typeof signerPageSchema>;
+
+export const SIGNER_REVOCATIONS = ["left", "lost", "compromised", "other"] as const;
+export type SignerRevocation = (typeof SIGNER_REVOCATIONS)[number];
+
+export const signerRevokeQuerySchema = z.looseObject({
+  ...signerIdSchema.shape,
+  reason: z.enum(SIGNER_REVOCATIONS, { error: `one of ${SIGNER_REVOCATIONS.join(", ")}` }),
+});
+export const revokedSignerSchema = z.looseObject({ signer: signerSchema });
+export type RevokedSigner = z.infer<typeof revokedSignerSchema>;
+
+export const ESIGN_QUERY_SCHEMAS = {
+  signing_request: signingRequestQuerySchema,
+  signatures: signaturesQuerySchema,
+  signers: signersQuerySchema,
+  signer_revoke: signerRevokeQuerySchema,
+} as const;
+
+export const ESIGN_RESULT_SCHEMAS = {
+  signing_request: signingRequestSchema,
+  signatures: signaturePageSchema,
+  signers: signerPageSchema,
+  signer_revoke: revokedSignerSchema,
+} as const;
+
+export interface EsignQueryResults {
+  signing_request: SigningRequest;
+  signatures: SignaturePage;
+  signers: SignerPage;
+  signer_revoke: RevokedSigner;
+}

@@ -1,0 +1,33 @@
+/** Refused signatures of people. Each is a failed attempt: it is audited, counted and alerted. 21 CFR 11.300(d). */
+import { FleetError } from "./errors.ts";
+
+export const SIGNING_REFUSALS = {
+  not_a_person: "only a person may sign",
+  statement: "the statement is not the canonical form of a statement",
+  subject: "the statement is about another task or tenant",
+  issuer: "the identity provider is not one for signatures of this tenant",
+  token: "the token does not verify",
+  audience: "the token is for another client",
+  nonce: "the token is for another statement",
+  person: "the token is that of another person",
+  name: "the printed name is not that of the token",
+  caller: "the token is not that of the caller",
+  stale: "the person did not authenticate for this statement, within five minutes",
+  assurance: "the person did not authenticate as the fleet requires",
+  policy: "the rules for signatures have changed since the request",
+  head: "the statement names an audit entry that the task does not have",
+  content: "the version has another hash",
+  replayed: "the statement is signed already",
+  revoked: "the signer was revoked",
+} as const;
+export type SigningRefusalReason = keyof typeof SIGNING_REFUSALS;
+export const SIGNING_REFUSAL_REASONS = Object.keys(SIGNING_REFUSALS) as SigningRefusalReason[];
+
+export class SigningRefused extends FleetError {
+  readonly reason: SigningRefusalReason;
+
+  constructor(reason: SigningRefusalReason, cause?: unknown) {
+    super("FORBIDDEN", SIGNING_REFUSALS[reason], { details: { reason }, cause });
+    this.reason = reason;
+  }
+}

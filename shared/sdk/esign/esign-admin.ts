@@ -1,0 +1,107 @@
+/** `fleet.admin.esign`: electronic signatures of people. */
+import { esignBlockOf, judgeEsignature } from "../../integrity/esign/judgement.ts";
+import { esignNonce, esignPayload } from "../../integrity/esign/statement.ts";
+import { hashOf } from "../../integrity/seal.ts";
+import { FleetError } from "../../protocol/errors.ts";
+import type {
+  EsignStatement,
+  ListedEsignature,
+  SignatureAnswer,
+  SignaturePage,
+  SignerPage,
+  SignerRecord,
+  SigningRequest,
+} from "../../protocol/esign.ts";
+import type { QueryInput } from "../../protocol/queries.ts";
+import type { Camel } from "../case-convert.ts";
+import { resultOf } from "../client/outcome.ts";
+import type { TaskParts } from "../client/task.ts";
+import type { CallOptions } from "../request/request.ts";
+
+export interface ListEsignaturesOptions extends CallOptions {
+  readonly checkpointId?: string | undefined;
+  readonly version?: number | undefined;
+  /** The known hash of that version. Absent: the hashes are not compared, unless `content` is true. */
+  readonly hash?: string | undefined;
+  /** Read each signed version, and recompute its hash. */
+  readonly content?: boolean | undefined;
+}
+
+/** The nonce of the step-up by which a person signs a statement. */
+export const nonceOfStatement = (statement: EsignStatement): string => esignNonce(esignPayload(statement));
+
+export class EsignAdmin {
+  readonly #parts: TaskParts & { readonly tenant: string };
+
+  constructor(parts: TaskParts & { readonly tenant: string }) {
+    this.#parts = parts;
+  }
+
+  /** What a person would sign now, and the identity providers that the fleet accepts. Throws CONFLICT if there are none. */
+  request(query: Camel<QueryInput<"signing_request">> & CallOptions): Promise<SigningRequest> {
+    return this.#parts.queries.send("signing_request", query);
+  }
+
+  /** `idToken`: of a fresh login of the signer with {@link nonceOfStatement}. Throws FORBIDDEN with the `reason`. */
+  async add(
+    statement: EsignStatement,
+    idToken: string,
+    options: CallOptions & { readonly commandId?: string | undefined } = {},
+  ): Promise<Omit<Camel<SignatureAnswer>, "status">> {
+    const payload = esignPayload(statement).toString("base64");
+    const body = { payload, proof: { kind: "oidc", id_token: idToken } };
+    const { task } = statement.subject;
+    return resultOf(await this.#parts.delivery.deliverNow("signature_add", task, body, options));
+  }
+
+  /** All signatures of the task, or of one version, each verified in this process. */
+  async list(
+    taskId: string,
+    { checkpointId, version, hash, content = false, ...call }: ListEsignaturesOptions = {},
+  ): Promise<readonly ListedEsignature[]> {
+    const all: ListedEsignature[] = [];
+    const hashes = new Map<string, Promise<string>>();
+    for (let fromSeq: number | undefined = 1; fromSeq !== undefined; ) {
+      const query: Camel<QueryInput<"signatures">> = { taskId, checkpointId, version, fromSeq };
+      const page: SignaturePage = await this.#parts.queries.send("signatures", { ...query, ...call });
+      for (const one of page.signatures) {
+        const name = `${one.checkpoint_id}#${one.version}`;
+        if (content && !hashes.has(name)) hashes.set(name, this.#hashOf(one, call));
+        all.push(this.#judged(taskId, one, content ? await hashes.get(name) : hash));
+      }
+      fromSeq = page.next_seq;
+    }
+    return all;
+  }
+
+  /** The people who have signed or were revoked, in pages. */
+  signers(query: Camel<QueryInput<"signers">> & CallOptions = {}): Promise<SignerPage> {
+    return this.#parts.queries.send("signers", query);
+  }
+
+  /** Refuses later signatures of a person. Earlier ones stay valid. */
+  async revokeSigner(query: Camel<QueryInput<"signer_revoke">> & CallOptions): Promise<SignerRecord> {
+    return (await this.#parts.queries.send("signer_revoke", query)).signer;
+  }
+
+  #judged(task: string, listed: ListedEsignature, hash: string | undefined): ListedEsignature {
+    const { signed, entry, checkpoint_id, version, audit_seq: seq } = listed;
+    const facts = entry === null ? undefined : (JSON.parse(entry) as Record<string, unknown>);
+    const place = { tenant: this.#parts.tenant, task, checkpoint_id, version, hash, seq, facts };
+    return { ...esignBlockOf(judgeEsignature(signed, place), place), signed, entry };
+  }
+
+  /** Of the content. Empty: it is lost or damaged. */
+  async #hashOf(
+    { checkpoint_id: checkpointId, version }: ListedEsignature,
+    call: CallOptions,
+  ): Promise<string> {
+    try {
+      const query = { checkpointId, version, asStored: true, ...call };
+      return hashOf((await this.#parts.queries.send("get", query)).checkpoint);
+    } catch (error) {
+      if (error instanceof FleetError && (error.code === "CORRUPT" || error.code === "NOT_FOUND")) return "";
+      throw error;
+    }
+  }
+}

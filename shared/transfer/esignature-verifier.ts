@@ -1,0 +1,40 @@
+/** Verifies the electronic signatures of an exported task, each with the entry that records it and the version before it in the file. */
+import { esignBlockOf, judgeEsignature } from "../integrity/esign/judgement.ts";
+import type { AuditEntry } from "../lifecycle/replay.ts";
+import type { EsignBlock } from "../protocol/esign.ts";
+import type { ExportLineOf } from "../protocol/export-lines.ts";
+import type { Task } from "../protocol/task.ts";
+
+export class EsignatureVerifier {
+  readonly blocks: EsignBlock[] = [];
+  readonly #task: Pick<Task, "tenant" | "task_id">;
+  readonly #hashes = new Map<string, string>();
+
+  constructor(task: Pick<Task, "tenant" | "task_id">) {
+    this.#task = task;
+  }
+
+  /** A verified version of the file. */
+  addVersion({
+    id,
+    version,
+    hash,
+  }: {
+    readonly id: string;
+    readonly version: number;
+    readonly hash: string;
+  }) {
+    this.#hashes.set(`${id}#${version}`, hash);
+  }
+
+  add({ seq, esignature }: ExportLineOf<"audit">, facts: AuditEntry): void {
+    if (facts.op !== "signature_add" && esignature === undefined) return;
+    const checkpoint_id = String(facts.checkpoint_id);
+    const version = Number(facts.version);
+    const { tenant, task_id: task } = this.#task;
+    // A version that the fleet could not read is reported as lost, and its signature cannot be compared.
+    const hash = this.#hashes.get(`${checkpoint_id}#${version}`);
+    const place = { tenant, task, checkpoint_id, version, hash, seq, facts };
+    this.blocks.push(esignBlockOf(judgeEsignature(esignature ?? null, place), place));
+  }
+}

@@ -1,0 +1,203 @@
+/** Electronic signatures of people on a real fleet, with a real identity provider: what is accepted, shown and exported. */
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { FleetEvent } from "../../../shared/protocol/events.ts";
+import { nonceOfStatement } from "../../../shared/sdk/sdk.ts";
+import { type EsignFleet, startEsignFleet } from "../../harness/esign/esign-fleet.ts";
+import type { IdentityProvider } from "../../harness/esign/identity-provider.ts";
+import { input } from "../../harness/records/records.ts";
+import { callCli } from "../../services/cli/call.ts";
+
+/** A busy machine takes seconds for each call. */
+const CALLS_MS = 200_000;
+let fleet: EsignFleet;
+beforeAll(async () => {
+  fleet = await startEsignFleet();
+}, CALLS_MS);
+afterAll(() => fleet?.stop());
+
+const cli = (args: string[], onError?: (text: string) => void) =>
+  callCli(args, {
+    env: {
+      ...{ FLEET_URL: fleet.server.url, FLEET_HOME: fleet.server.home, FLEET_PERSON: "ada" },
+      FLEET_SPOOL_DIR: join(fleet.server.home, "spool"),
+    },
+    ...(onError !== undefined && { onError }),
+  });
+
+async function json(...args: string[]) {
+  const { exit, out, err } = await cli([...args, "--json"]);
+  expect({ exit, err }).toMatchObject({ exit: 0 });
+  return JSON.parse(out);
+}
+
+test("a person signs on the command line, and everything shows it", { timeout: CALLS_MS }, async () => {
+  const id = await fleet.written("auth");
+  const events: FleetEvent[] = [];
+  const stop = await fleet.writer.onEvent((event) => void events.push(event), { taskId: "auth" });
+  const pages: Promise<string>[] = [];
+  const signed = await cli(
+    ["sign", "auth", "--meaning", "approval", "--reason", "Checked <b>twice</b>", "--json"],
+    (text) => {
+      const { note = "" } = JSON.parse(text) as { note?: string };
+      if (note.startsWith("http")) pages.push(fleet.provider.visit(note));
+    },
+  );
+  expect(signed).toMatchObject({ exit: 0 });
+  const answer = JSON.parse(signed.out);
+  expect(answer).toMatchObject({ taskId: "auth", checkpointId: id, version: 1, replayed: false });
+  const [confirmation, done] = await Promise.all(pages);
+  expect(confirmation).toContain("Checked &lt;b&gt;twice&lt;/b&gt;");
+  expect(confirmation).toContain("Ada Lovelace");
+  expect(done).toContain("It is signed");
+  expect(signed.err).toContain("Meaning: approval");
+  await expect
+    .poll(() => events.find(({ type }) => type === "CHECKPOINT_SIGNED")?.data, { timeout: 30_000 })
+    .toEqual({
+      ...{ checkpointId: id, taskId: "auth", version: 1 },
+      ...{ meaning: "approval", printedName: "Ada Lovelace" },
+    });
+  await stop();
+
+  const block = {
+    ...{ state: "valid", printed_name: "Ada Lovelace", meaning: "approval", checkpoint_id: id, version: 1 },
+    ...{ reason: "Checked <b>twice</b>", signer: { issuer: fleet.provider.url, subject: "ada" } },
+  };
+  expect((await json("signatures", "auth")).signatures).toMatchObject([block]);
+  expect((await json("signatures", "auth", id, "--version", "2")).signatures).toEqual([]);
+  expect((await json("checkpoint", "show", id)).electronic_signatures).toMatchObject([block]);
+  expect((await json("checkpoint", "history", "auth")).electronic_signatures).toMatchObject([block]);
+  for (const shown of [
+    ["checkpoint", "show", id],
+    ["checkpoint", "history", "auth"],
+    ["signatures", "auth"],
+  ]) {
+    const { out } = await cli(shown);
+    expect(out, shown.join(" ")).toMatch(
+      /Ada Lovelace \(ada of http\S+\), approval, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+ \(\d{4}.*Z\)/,
+    );
+  }
+  expect((await cli(["signers", "list"])).out).toMatch(/Ada Lovelace.*ada.*active/);
+  expect(await json("audit", "verify", "auth")).toMatchObject({ ok: true, signatures: { problems: [] } });
+  const { entries } = await fleet.writer.getAudit("auth");
+  expect(JSON.parse(entries.at(-1)!.entry)).toMatchObject({
+    ...{ op: "signature_add", actor: { id: "human=ada", type: "human" }, checkpoint_id: id, version: 1 },
+    ...{ meaning: "approval", signer_subject: "ada", statement_hash: answer.statementHash, new_hash: null },
+  });
+
+  const file = join(fleet.folder, "auth.jsonl");
+  await json("export", "--task", "auth", "--out", file);
+  const verified = await json("export", "verify", file);
+  expect(verified).toMatchObject({ complete: true, electronic_signatures: [block], esignature_problems: 0 });
+  expect((await cli(["export", "verify", file])).out).toMatch(/Ada Lovelace \(ada of \S+\), approval/);
+  expect((await cli(["scrub", "start", "--wait"])).exit).toBe(0);
+
+  await fleet.written("auth");
+  await fleet.written("auth");
+  await fleet.written("auth");
+  await fleet.written("auth");
+  const kept = await cli(["checkpoint", "remove", id, "--json"]);
+  expect(kept.exit).toBe(5);
+  expect(kept.err).toContain('"signed"');
+});
+
+test("a version that is superseded is signed, and the signature stays with it", {
+  timeout: CALLS_MS,
+}, async () => {
+  const id = await fleet.written("drafts");
+  const client = await fleet.newCaller();
+  const statement = await fleet.statementFor(client, "drafts");
+  await fleet.writer.updateCheckpoint(id, { execution_state: { goal: "changed" } });
+  await client.admin.esign.add(statement, await fleet.provider.token({ nonce: nonceOfStatement(statement) }));
+  const [one] = await client.admin.esign.list("drafts", { content: true });
+  expect(one).toMatchObject({ state: "valid", version: 1, checkpoint_id: id });
+  expect(await client.admin.esign.list("drafts", { checkpointId: id, version: 2 })).toEqual([]);
+});
+
+test("a repeated command is answered again, and the same statement is not signed twice", {
+  timeout: CALLS_MS,
+}, async () => {
+  await fleet.written("repeat");
+  const client = await fleet.newCaller();
+  const statement = await fleet.statementFor(client, "repeat");
+  const token = await fleet.provider.token({ nonce: nonceOfStatement(statement) });
+  const first = await client.admin.esign.add(statement, token);
+  const again = await client.admin.esign.add(statement, token, { commandId: first.commandId });
+  expect(again).toMatchObject({ replayed: true, auditSeq: first.auditSeq });
+  await expect(client.admin.esign.add(statement, token)).rejects.toMatchObject({
+    details: { reason: "replayed" },
+  });
+  expect(await client.admin.esign.list("repeat")).toHaveLength(1);
+});
+
+test("clocks that differ a little are accepted", { timeout: CALLS_MS }, async () => {
+  await fleet.written("clocks");
+  for (const loggedInAt of [-20, 20]) {
+    fleet.provider.seat.loggedInAt = loggedInAt;
+    await fleet.signedBy(await fleet.newCaller(), "clocks", { reason: `at ${loggedInAt}` });
+  }
+  fleet.provider.seat.loggedInAt = 0;
+  expect(await fleet.writer.admin.esign.list("clocks")).toMatchObject([
+    { state: "valid" },
+    { state: "valid" },
+  ]);
+});
+
+test("old signatures verify after the provider has another key", { timeout: CALLS_MS }, async () => {
+  await fleet.written("rotation");
+  const client = await fleet.newCaller();
+  await fleet.signedBy(client, "rotation");
+  await fleet.provider.rotate();
+  await fleet.signedBy(client, "rotation", { meaning: "review" });
+  const signatures = await client.admin.esign.list("rotation", { content: true });
+  expect(signatures.map(({ state, meaning }) => [state, meaning])).toEqual([
+    ["valid", "approval"],
+    ["valid", "review"],
+  ]);
+  const [one, two] = signatures.map(({ signed }) => signed?.proof.jwk.kid);
+  expect(one).not.toBe(two);
+});
+
+test("a tenant has its own signers, and its rules for their logins", { timeout: CALLS_MS }, async () => {
+  const acme = await fleet.server.client("agent-1", "acme");
+  await acme.createCheckpoint({ taskId: "audit", checkpoint: input() });
+  const client = await fleet.newCaller("acme");
+  const signAt = async (of: IdentityProvider) => {
+    const statement = await fleet.statementFor(client, "audit", {}, of);
+    return client.admin.esign.add(statement, await of.token({ nonce: nonceOfStatement(statement) }));
+  };
+  await expect(signAt(fleet.stranger)).rejects.toMatchObject({ details: { reason: "assurance" } });
+  fleet.stranger.seat.amr = ["pwd", "mfa"];
+  await signAt(fleet.stranger);
+  const { signers } = await client.admin.esign.signers();
+  expect(signers).toMatchObject([{ issuer: fleet.stranger.url, subject: "ada" }]);
+  expect(await client.admin.esign.list("auth")).toEqual([]);
+  await expect(client.admin.esign.request({ taskId: "auth" })).rejects.toMatchObject({ code: "NOT_FOUND" });
+});
+
+test("a revoked person signs no more, and the earlier signatures stay valid", {
+  timeout: CALLS_MS,
+}, async () => {
+  await fleet.written("left");
+  fleet.provider.seat.subject = "grace";
+  const grace = { id: { issuer: fleet.provider.url, subject: "grace" }, printed_name: "Grace Hopper" };
+  const client = await fleet.newCaller();
+  await fleet.signedBy(client, "left", { signer: grace });
+  expect(await json("signers", "revoke", "grace", "--reason", "left")).toMatchObject({
+    signers: expect.arrayContaining([
+      expect.objectContaining({ subject: "grace", revoked_reason: "left" }),
+    ]) as unknown,
+  });
+  await expect(fleet.signedBy(client, "left", { signer: grace, meaning: "review" })).rejects.toMatchObject({
+    details: { reason: "revoked" },
+  });
+  fleet.provider.seat.subject = "ada";
+  expect(await client.admin.esign.list("left", { content: true })).toMatchObject([{ state: "valid" }]);
+  expect(await fleet.tenantActs()).toContainEqual(
+    expect.objectContaining({
+      action: "signer_revoke",
+      subject: expect.objectContaining({ subject: "grace" }),
+    }),
+  );
+  expect((await cli(["signers", "revoke", "unknown", "--reason", "lost"])).exit).toBe(4);
+});

@@ -1,0 +1,74 @@
+// A fleet that accepts electronic signatures, with two real identity providers, and what its tests do as people.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { EsignStatement } from "../../../shared/protocol/esign.ts";
+import { type FleetClient, nonceOfStatement } from "../../../shared/sdk/sdk.ts";
+import { startFleet } from "../processes/fleet.ts";
+import { input } from "../records/records.ts";
+import { CLIENT, type IdentityProvider, startIdentityProvider } from "./identity-provider.ts";
+
+export type EsignFleet = Awaited<ReturnType<typeof startEsignFleet>>;
+
+/** `provider` is for the tenants default and acme, `stranger` for acme alone, with two factors. */
+export async function startEsignFleet() {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-esign-"));
+  const [provider, stranger] = await Promise.all([startIdentityProvider(), startIdentityProvider()]);
+  const issuers = [
+    { issuer: provider.url, keys_url: provider.keysUrl, client_id: CLIENT, tenants: ["default", "acme"] },
+    { issuer: stranger.url, keys_url: stranger.keysUrl, client_id: CLIENT, tenants: ["acme"], amr: ["mfa"] },
+  ];
+  writeFileSync(join(folder, "esign.json"), JSON.stringify({ issuers }));
+  const server = await startFleet({
+    ...{ FLEET_ESIGN_ISSUERS: join(folder, "esign.json"), FLEET_GATEWAY_PORT: "-1" },
+    ...{ FLEET_SCRUB_EVERY: "off", FLEET_FINALIZE_DRAFTS_AFTER: "off" },
+  });
+  const writer = await server.client("agent-1");
+  let callers = 0;
+
+  async function statementFor(
+    client: FleetClient,
+    taskId: string,
+    changes: Partial<EsignStatement> = {},
+    of: IdentityProvider = provider,
+  ): Promise<EsignStatement> {
+    const { subject, issuers: accepted } = await client.admin.esign.request({ taskId });
+    const { issuer, policy } = accepted.find((one) => one.issuer === of.url) ?? accepted[0]!;
+    return {
+      v: 1,
+      subject,
+      signer: { id: { issuer, subject: "ada" }, printed_name: "Ada Lovelace" },
+      meaning: "approval",
+      signed_at: new Date().toISOString(),
+      zone: "Europe/London",
+      policy,
+      ...changes,
+    };
+  }
+
+  return {
+    ...{ folder, provider, stranger, server, writer, statementFor },
+    written: async (taskId: string) =>
+      String((await writer.createCheckpoint({ taskId, checkpoint: input() })).checkpointId),
+    /** A person without failed attempts. */
+    newCaller(tenant = "default") {
+      callers += 1;
+      return server.client(`human=person-${callers}`, tenant);
+    },
+    async signedBy(client: FleetClient, taskId: string, changes: Partial<EsignStatement> = {}) {
+      const statement = await statementFor(client, taskId, changes);
+      return client.admin.esign.add(statement, await provider.token({ nonce: nonceOfStatement(statement) }));
+    },
+    async tenantActs(): Promise<Record<string, unknown>[]> {
+      const client = await server.client("human=auditor");
+      const { entries } = await client.admin.tenantAudit({ limit: 500 });
+      return entries.map(({ entry }) => JSON.parse(entry));
+    },
+    async stop() {
+      await server.stop();
+      await Promise.all([provider.close(), stranger.close()]);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
