@@ -4,7 +4,7 @@
  */
 import type { ServerInfo } from "@nats-io/transport-node";
 import { ERROR_TABLE } from "../protocol/errors.ts";
-import { SERVICE_ROLES } from "../protocol/permissions.ts";
+import { SERVICE_ROLES } from "../protocol/roles.ts";
 import { StartupError } from "../runtime/process/startup.ts";
 import { parseServerName } from "./server-name.ts";
 

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { digestSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
-import { CLIENT_ROLES, SERVICE_ROLES } from "./permissions.ts";
+import { CLIENT_ROLES, SERVICE_ROLES } from "./roles.ts";
 
 export const grantRecordSchema = z.strictObject({
   /** The public key of the credentials. */

@@ -1,8 +1,8 @@
 /** API keys of the gateway: their text, and the record that the gateway keeps of each. The record cannot be used without its key. */
 import { z } from "zod";
 import { digestSchema, principalSchema, tokenSchema } from "./ids.ts";
-import { CLIENT_ROLES } from "./permissions.ts";
 import { scopeSchema } from "./rest/scopes.ts";
+import { CLIENT_ROLES } from "./roles.ts";
 
 /** The last character of 256 bits has only four of them: each secret has one text. */
 const FORM = /^fleet_([a-z2-7]{16})_([A-Za-z0-9_-]{42}[AEIMQUYcgkosw048])$/;

@@ -1,5 +1,6 @@
 /** The operations of each role, and the rights that an auditor asks about. 21 CFR 11.10(g): authority checks. */
-import { CLIENT_ROLES, type ClientRole, PERMISSIONS } from "./permissions.ts";
+import { PERMISSIONS } from "./permissions.ts";
+import { CLIENT_ROLES, type ClientRole } from "./roles.ts";
 
 /** The rights by name, each with the operation that stands for it. Every operation is a permission of its own on the bus. */
 export const RIGHTS = {

@@ -4,27 +4,10 @@
  * any reply subject, also where the client itself may not publish.
  */
 import { ARTIFACT_BUCKET } from "./object-bucket.ts";
-import {
-  COMMAND_OPS,
-  type CommandOp,
-  MISSION_QUERY_OPS,
-  QUERY_OPS,
-  QUEUED_OPS,
-  type QueryOp,
-  SIGNER_OPS,
-} from "./operations.ts";
+import { ACTING, commandRoles, queryRoles, WATCHING } from "./operation-roles.ts";
+import { COMMAND_OPS, type CommandOp, QUERY_OPS, QUEUED_OPS, type QueryOp } from "./operations.ts";
+import { CLIENT_ROLES, type Role, SERVICE_ROLES, type ServiceRole } from "./roles.ts";
 import { STREAMS } from "./subjects.ts";
-
-/** The roles of people and programs outside the fleet. */
-export const CLIENT_ROLES = ["agent", "orchestrator", "operator", "observer", "runner"] as const;
-export type ClientRole = (typeof CLIENT_ROLES)[number];
-
-/** The services of the fleet. `standalone` is all of the first four in one process. */
-export const SERVICE_ROLES = ["writer", "reader", "coordinator", "watchdog", "standalone", "signer"] as const;
-export type ServiceRole = (typeof SERVICE_ROLES)[number];
-
-export type Role = ClientRole | ServiceRole;
-export const ROLES: readonly Role[] = [...CLIENT_ROLES, ...SERVICE_ROLES];
 
 export interface Rights {
   readonly publish: readonly string[];
@@ -37,82 +20,6 @@ export interface PermissionRow {
   readonly direction: "publish" | "subscribe";
   readonly roles: readonly Role[];
   readonly purpose: string;
-}
-
-const ACTING = ["agent", "orchestrator", "operator"] as const;
-const WATCHING = ["orchestrator", "operator", "observer"] as const;
-const CLIENTS = CLIENT_ROLES;
-
-/** `recover` takes a task away from another principal, so it is not for agents. */
-const RECOVER_ROLES: readonly ClientRole[] = ["orchestrator", "operator"];
-
-/** An import states what others did, under their names. */
-const IMPORT_OPS: readonly CommandOp[] = [
-  "import_begin",
-  "import_version",
-  "import_removed",
-  "import_records",
-  "import_end",
-];
-
-const READ_OPS: readonly QueryOp[] = [
-  "get",
-  "latest",
-  "history",
-  "by_agent",
-  "search",
-  "task",
-  "audit",
-  "handoff",
-  "handoffs",
-  "recovery_point",
-  // Public keys, with which each of them can verify signatures.
-  "signing_keys",
-  "audit_log",
-  "audit_proof",
-  "audit_anchors",
-  "signatures",
-  "artifact",
-  "artifact_read",
-  "artifacts",
-  ...MISSION_QUERY_OPS,
-];
-/** Queries that store an artifact. */
-const UPLOAD_OPS: readonly QueryOp[] = ["artifact_begin", "artifact_part", "artifact_commit"];
-const OVERVIEW_OPS: readonly QueryOp[] = [
-  "tasks",
-  "recoveries",
-  "status",
-  "agents",
-  "alerts",
-  "alert",
-  "index_status",
-  "scrub_status",
-  "scrub_findings",
-  "queue_status",
-  "dead_list",
-];
-
-/** The records of a mission have the messages of all its agents. */
-const AUDITED_OPS: readonly QueryOp[] = [
-  "tenant_audit",
-  "tenant_audit_proof",
-  "mission_records",
-  "holds",
-  "shreds",
-  ...SIGNER_OPS,
-];
-
-/**
- * Only operators remove checkpoints and change what is kept: an agent that is led astray must not be able to
- * remove the history of its task.
- */
-function commandRoles(op: CommandOp): readonly ClientRole[] {
-  if (op === "remove" || op === "retain" || op === "hold" || op.startsWith("shred_")) return ["operator"];
-  // A right of its own. Without the token of a person it accepts nothing, and no agent is a person.
-  if (op === "signature_add") return ["operator", "observer"];
-  if (IMPORT_OPS.includes(op)) return ["operator"];
-  return op === "recover" ? RECOVER_ROLES : ACTING;
 }
 
 function commandRow(op: CommandOp): PermissionRow {
@@ -131,16 +38,6 @@ function queryRow(op: QueryOp): PermissionRow {
     roles: queryRoles(op),
     purpose: `query ${op}`,
   };
-}
-
-function queryRoles(op: QueryOp): readonly ClientRole[] {
-  if (op === "turn_event" || UPLOAD_OPS.includes(op)) return ACTING;
-  // Those that may subscribe to them.
-  if (op === "events") return ["agent", ...WATCHING];
-  if (op === "offer_next" || op === "offer_settle") return [...ACTING, "runner"];
-  if (READ_OPS.includes(op)) return CLIENTS;
-  if (OVERVIEW_OPS.includes(op)) return WATCHING;
-  return AUDITED_OPS.includes(op) ? ["operator", "observer"] : ["operator"];
 }
 
 const runnerRow = (subject: string, purpose: string): PermissionRow => ({
@@ -231,7 +128,7 @@ const CLIENT_ROWS: readonly PermissionRow[] = [
   {
     subject: "_INBOX.{tenant}.{name}.>",
     direction: "subscribe",
-    roles: CLIENTS,
+    roles: CLIENT_ROLES,
     purpose: "answers",
   },
   {
@@ -399,8 +296,4 @@ export function rightsOf(role: Role, { tenant, name }: { tenant: string; name: s
       subject.replace("{tenant}", tenant).replaceAll("{name}", name),
     );
   return { publish: of("publish"), subscribe: of("subscribe") };
-}
-
-export function isServiceRole(role: Role): role is ServiceRole {
-  return (SERVICE_ROLES as readonly string[]).includes(role);
 }

@@ -28,6 +28,7 @@ export * from "./queue-queries.ts";
 export * from "./recovery-queries.ts";
 export * from "./recovery-record.ts";
 export * from "./recovery-states.ts";
+export * from "./roles.ts";
 export * from "./runner-settings.ts";
 export * from "./scrub.ts";
 export * from "./severity.ts";

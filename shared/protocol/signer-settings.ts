@@ -1,7 +1,7 @@
 /** The settings file of the signing service and the gateway: the issuers whose tokens they accept, and who their holders are in the fleet. */
 import { z } from "zod";
 import { tokenSchema } from "./ids.ts";
-import { CLIENT_ROLES, type ClientRole } from "./permissions.ts";
+import { CLIENT_ROLES, type ClientRole } from "./roles.ts";
 
 /** With a shared secret, every party that can verify a token could make one. */
 export const TOKEN_ALGORITHMS = ["RS256", "PS256", "ES256", "ES384", "EdDSA"] as const;

@@ -7,7 +7,7 @@ import { connect, credsAuthenticator, type NatsConnection } from "@nats-io/trans
 import { type Grant, issueCredentials, serverClaims } from "../../shared/bus/access/claims.ts";
 import { type FleetKeys, openKeys } from "../../shared/bus/access/keys.ts";
 import { readGrants, revocationsOf } from "../../shared/bus/access/register/grants.ts";
-import { isServiceRole, type ServiceRole } from "../../shared/protocol/permissions.ts";
+import { isServiceRole, type ServiceRole } from "../../shared/protocol/roles.ts";
 import { startNats, type TestNats } from "./processes/nats.ts";
 
 export interface GuardedNats extends TestNats {

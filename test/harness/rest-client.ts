@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { readAccountName } from "../../shared/bus/access/keys.ts";
 import { ACCESS_FOLDER, issueLocally } from "../../shared/bus/access/local-credentials.ts";
 import { apiKeysFolder, createApiKey } from "../../shared/bus/api-keys.ts";
-import type { ClientRole } from "../../shared/protocol/permissions.ts";
+import type { ClientRole } from "../../shared/protocol/roles.ts";
 import type { TestFleet } from "./processes/fleet.ts";
 
 type Json = Record<string, unknown>;

@@ -1,6 +1,6 @@
 /** A caller as its credentials name it, before the bus has admitted it. */
 import type { BusCredentials } from "../../../shared/bus/connection.ts";
-import type { ClientRole } from "../../../shared/protocol/permissions.ts";
+import type { ClientRole } from "../../../shared/protocol/roles.ts";
 
 export interface CallerIdentity {
   /** The same for all requests with the same credentials, and for no others. */

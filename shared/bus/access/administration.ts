@@ -4,7 +4,7 @@
  */
 import { createUser, encodeUser, fmtCreds } from "@nats-io/jwt";
 import { connect } from "@nats-io/transport-node";
-import type { Role } from "../../protocol/permissions.ts";
+import type { Role } from "../../protocol/roles.ts";
 import { busError } from "../bus-errors.ts";
 import { type ConnectBusOptions, tlsOptions } from "../connection.ts";
 import { accountClaims, issueCredentials } from "./claims.ts";

@@ -5,7 +5,7 @@
  */
 import { type AuthorizationRequest, type ClaimsData, encodeAuthorizationResponse } from "@nats-io/jwt";
 import type { Msg } from "@nats-io/transport-node";
-import type { ClientRole } from "../../protocol/permissions.ts";
+import type { ClientRole } from "../../protocol/roles.ts";
 import { SUBJECTS } from "../../protocol/subjects.ts";
 import type { Health } from "../../runtime/observability/ops-server.ts";
 import type { Stop } from "../../runtime/process/service.ts";

@@ -15,8 +15,9 @@ import {
 } from "@nats-io/jwt";
 import { invalid } from "../../protocol/errors.ts";
 import { isToken } from "../../protocol/ids.ts";
-import { isServiceRole, ROLES, type Role, rightsOf } from "../../protocol/permissions.ts";
+import { rightsOf } from "../../protocol/permissions.ts";
 import { isPrincipal } from "../../protocol/principal.ts";
+import { isServiceRole, ROLES, type Role } from "../../protocol/roles.ts";
 import { SUBJECTS } from "../../protocol/subjects.ts";
 import { withNodeCrypto } from "./key-pair.ts";
 import type { CalloutKeys, FleetKeys } from "./keys.ts";

@@ -6,7 +6,7 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { createAccount, createCurve, createOperator, createUser, type KeyPair } from "@nats-io/jwt";
-import { CLIENT_ROLES, ROLES, type Role } from "../../protocol/permissions.ts";
+import { CLIENT_ROLES, ROLES, type Role } from "../../protocol/roles.ts";
 import { StartupError } from "../../runtime/process/startup.ts";
 import { writeOnce, writeWhole } from "../../runtime/process/whole-file.ts";
 import { ACCOUNT_NAME_FILE, hasClientKeys, hasKeys, REGISTER_FILE } from "./access-files.ts";

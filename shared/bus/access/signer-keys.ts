@@ -5,7 +5,7 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import type { KeyPair } from "@nats-io/jwt";
-import { CLIENT_ROLES, type ClientRole } from "../../protocol/permissions.ts";
+import { CLIENT_ROLES, type ClientRole } from "../../protocol/roles.ts";
 import { exitCodes, StartupError } from "../../runtime/process/startup.ts";
 import { NewerFile, requireFormat } from "../../runtime/process/whole-file.ts";
 import { keyPairOf } from "./key-pair.ts";

@@ -3,9 +3,9 @@ import { z } from "zod";
 import { artifactReferenceSchema } from "../artifacts.ts";
 import { principalSchema, tokenSchema } from "../ids.ts";
 import { recoveryContextSchema } from "../mission.ts";
-import { CLIENT_ROLES } from "../permissions.ts";
 import { recoverFields } from "../recovery-record.ts";
 import { pruneFields, REMOVAL_REASONS } from "../retention.ts";
+import { CLIENT_ROLES } from "../roles.ts";
 
 const { checkpoint_id: _, ...choices } = recoverFields;
 /** What a recovery may state about the next agent of a task. */

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { issueCredentials, type ServerClaims, serverClaims } from "../../../shared/bus/access/claims.ts";
 import { type FleetKeys, openKeys } from "../../../shared/bus/access/keys.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
-import type { Role } from "../../../shared/protocol/permissions.ts";
+import type { Role } from "../../../shared/protocol/roles.ts";
 import { startNats, type TestNats } from "../../harness/processes/nats.ts";
 import { startService, type TestService } from "../../harness/processes/services.ts";
 import { checksOf, examine } from "./examination.ts";

@@ -3,7 +3,7 @@
 import { writeFileSync } from "node:fs";
 import { type Command, Option } from "commander";
 import type { ApiKeyRecord } from "../../../../shared/protocol/api-key.ts";
-import { CLIENT_ROLES, type ClientRole } from "../../../../shared/protocol/permissions.ts";
+import { CLIENT_ROLES, type ClientRole } from "../../../../shared/protocol/roles.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";

@@ -3,7 +3,7 @@
 import { type Command, Option } from "commander";
 import type { RegisteredGrant } from "../../../../shared/bus/access/register/grants.ts";
 import { RIGHT_NAMES, RIGHTS, type RightName } from "../../../../shared/protocol/operation-rights.ts";
-import { isServiceRole } from "../../../../shared/protocol/permissions.ts";
+import { isServiceRole } from "../../../../shared/protocol/roles.ts";
 import { parseMoment } from "../../input/moment.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";

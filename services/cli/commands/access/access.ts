@@ -4,8 +4,8 @@
 import { writeFileSync } from "node:fs";
 import { type Command, Option } from "commander";
 import type { RegisteredGrant } from "../../../../shared/bus/access/register/grants.ts";
-import { CLIENT_ROLES, type ClientRole } from "../../../../shared/protocol/permissions.ts";
 import { principalToken } from "../../../../shared/protocol/principal.ts";
+import { CLIENT_ROLES, type ClientRole } from "../../../../shared/protocol/roles.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";

@@ -2,9 +2,9 @@
 import { readFileSync } from "node:fs";
 import { createRemoteJWKSet, customFetch, errors, type JWTPayload, jwtVerify } from "jose";
 import { isToken } from "../../../protocol/ids.ts";
-import type { ClientRole } from "../../../protocol/permissions.ts";
 import { isPrincipal, principalToken } from "../../../protocol/principal.ts";
 import { isScope } from "../../../protocol/rest/scopes.ts";
+import type { ClientRole } from "../../../protocol/roles.ts";
 import type { ClaimSource, IssuerSettings } from "../../../protocol/signer-settings.ts";
 import type { SignerGrant } from "../callout.ts";
 import { type RefusalReason, TokenRefusal } from "./refusal.ts";

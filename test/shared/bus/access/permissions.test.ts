@@ -2,14 +2,14 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Grant } from "../../../../shared/bus/access/claims.ts";
+import { rightsOf } from "../../../../shared/protocol/permissions.ts";
 import {
   CLIENT_ROLES,
   isServiceRole,
   ROLES,
   type Role,
-  rightsOf,
   SERVICE_ROLES,
-} from "../../../../shared/protocol/permissions.ts";
+} from "../../../../shared/protocol/roles.ts";
 import { type GuardedNats, serviceGrant, startGuardedNats } from "../../../harness/guarded-nats.ts";
 import { nameOf, probesOf, refusedOf } from "../../../harness/permission-probes.ts";
 

@@ -1,0 +1,88 @@
+/** The roles that may send each operation. */
+import { type CommandOp, MISSION_QUERY_OPS, type QueryOp, SIGNER_OPS } from "./operations.ts";
+import { CLIENT_ROLES, type ClientRole } from "./roles.ts";
+
+export const ACTING = ["agent", "orchestrator", "operator"] as const;
+export const WATCHING = ["orchestrator", "operator", "observer"] as const;
+
+/** `recover` takes a task away from another principal, so it is not for agents. */
+const RECOVER_ROLES: readonly ClientRole[] = ["orchestrator", "operator"];
+
+/** An import states what others did, under their names. */
+const IMPORT_OPS: readonly CommandOp[] = [
+  "import_begin",
+  "import_version",
+  "import_removed",
+  "import_records",
+  "import_end",
+];
+
+const READ_OPS: readonly QueryOp[] = [
+  "get",
+  "latest",
+  "history",
+  "by_agent",
+  "search",
+  "task",
+  "audit",
+  "handoff",
+  "handoffs",
+  "recovery_point",
+  // Public keys, with which each of them can verify signatures.
+  "signing_keys",
+  "audit_log",
+  "audit_proof",
+  "audit_anchors",
+  "signatures",
+  "artifact",
+  "artifact_read",
+  "artifacts",
+  ...MISSION_QUERY_OPS,
+];
+/** Queries that store an artifact. */
+const UPLOAD_OPS: readonly QueryOp[] = ["artifact_begin", "artifact_part", "artifact_commit"];
+const OVERVIEW_OPS: readonly QueryOp[] = [
+  "tasks",
+  "recoveries",
+  "status",
+  "agents",
+  "alerts",
+  "alert",
+  "index_status",
+  "scrub_status",
+  "scrub_findings",
+  "queue_status",
+  "dead_list",
+];
+
+/** The records of a mission have the messages of all its agents. */
+const AUDITED_OPS: readonly QueryOp[] = [
+  "tenant_audit",
+  "tenant_audit_proof",
+  "mission_records",
+  "holds",
+  "shreds",
+  ...SIGNER_OPS,
+];
+
+/**
+ * Only operators remove checkpoints and change what is kept: an agent that is led astray must not be able to
+ * remove the history of its task.
+ */
+export function commandRoles(op: CommandOp): readonly ClientRole[] {
+  if (op === "remove" || op === "retain" || op === "hold" || op.startsWith("shred_")) return ["operator"];
+  // A right of its own. Without the token of a person it accepts nothing, and no agent is a person.
+  if (op === "signature_add") return ["operator", "observer"];
+  if (IMPORT_OPS.includes(op)) return ["operator"];
+  return op === "recover" ? RECOVER_ROLES : ACTING;
+}
+
+export function queryRoles(op: QueryOp): readonly ClientRole[] {
+  if (op === "turn_event" || UPLOAD_OPS.includes(op)) return ACTING;
+  // Those that may subscribe to them.
+  if (op === "events") return ["agent", ...WATCHING];
+  if (op === "offer_next" || op === "offer_settle") return [...ACTING, "runner"];
+  if (READ_OPS.includes(op)) return CLIENT_ROLES;
+  if (OVERVIEW_OPS.includes(op)) return WATCHING;
+  return AUDITED_OPS.includes(op) ? ["operator", "observer"] : ["operator"];
+}
