@@ -144,10 +144,14 @@ test("the matrix says who could do what at a time, and refuses a time without a 
     return Object.fromEntries(principals.map(({ name, rights }) => [name, rights]));
   };
   const agent = ["read", "write", "finalize", "hand_off"];
-  const observer = ["read", "audit"];
+  const observer = ["read", "sign", "audit"];
+  const operator = [
+    ...["read", "write", "finalize", "sign", "hand_off", "recover", "retain", "hold"],
+    ...["shred", "shred_approve", "remove", "import", "audit", "export", "keys"],
+  ];
   expect(await matrix(`--at ${during}`)).toEqual({
     "writer-7": agent,
-    "human=grace": [...agent, "recover", "hold", "remove", "import", "audit", "keys"],
+    "human=grace": operator,
     "human=watcher": observer,
   });
   expect(await matrix("")).toEqual({ "writer-7": agent, "human=watcher": observer });
