@@ -120,9 +120,10 @@ async function clearHandoffs(tx: Tx, keys: TenantKeys, task: string): Promise<bo
   const { begin, end } = keys.taskHandoffs(task);
   for (let from = begin; ; ) {
     const { rows, more } = await tx.snapshot.getRange({ begin: from, end }, { limit: HANDOFFS_MAX });
-    for (const { key } of rows) {
-      const id = endingId(key);
-      const handoff = readableHandoff(id, await tx.get(keys.handoff(id)));
+    const ids = rows.map(({ key }) => endingId(key));
+    const values = await tx.getMany(ids.map((id) => keys.handoff(id)));
+    for (const [i, id] of ids.entries()) {
+      const handoff = readableHandoff(id, values[i]);
       if (handoff === null) {
         tx.clear(keys.handoff(id));
         continue;
@@ -148,7 +149,7 @@ function readableHandoff(id: string, value: Uint8Array | undefined): Handoff | n
   }
 }
 
-/** Those that are left of checkpoints with a damaged entry in the order. */
+/** Those of checkpoints that the order does not name. */
 async function clearArtifactReferences(tx: Tx, keys: TenantKeys, task: string): Promise<boolean> {
   const range = keys.ofTask("checkpoint_artifacts", task);
   const { rows, more } = await tx.getRange(range, { limit: STORE_LIMITS.range_rows_max });
