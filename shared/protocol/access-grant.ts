@@ -31,7 +31,11 @@ export const accessRecordQuerySchema = z.looseObject({
 });
 
 export const grantLineSchema = z.union([
-  z.strictObject({ issued: grantRecordSchema }),
+  z.strictObject({
+    issued: grantRecordSchema,
+    /** Of an API key that opens only some operations of the HTTP API. A later version may have other scopes. */
+    scopes: z.array(z.string()).min(1).optional(),
+  }),
   z.strictObject({ revoked: z.strictObject({ id: grantRecordSchema.shape.id, at: z.iso.datetime() }) }),
   /** The first `acts` lines about credentials are in the audit chain. */
   z.strictObject({ recorded: z.strictObject({ acts: z.int().min(0) }) }),

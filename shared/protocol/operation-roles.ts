@@ -1,9 +1,11 @@
 /** The roles that may send each operation. */
 import { type CommandOp, MISSION_QUERY_OPS, type QueryOp, SIGNER_OPS } from "./operations.ts";
-import { CLIENT_ROLES, type ClientRole } from "./roles.ts";
+import { CLIENT_ROLES, type ClientRole, ROLES_OF_PEOPLE } from "./roles.ts";
 
 export const ACTING = ["agent", "orchestrator", "operator"] as const;
-export const WATCHING = ["orchestrator", "operator", "observer"] as const;
+export const WATCHING = ["orchestrator", ...ROLES_OF_PEOPLE] as const;
+/** They decide what is kept and what is removed. */
+const KEEPING: readonly ClientRole[] = ["operator", "custodian"];
 
 /** `recover` takes a task away from another principal, so it is not for agents. */
 const RECOVER_ROLES: readonly ClientRole[] = ["orchestrator", "operator"];
@@ -65,14 +67,19 @@ const AUDITED_OPS: readonly QueryOp[] = [
   ...SIGNER_OPS,
 ];
 
+/** What the custodian of the records does besides reading. */
+const KEEPING_OPS: readonly string[] = ["prunable", "export_record"];
+
 /**
- * Only operators remove checkpoints and change what is kept: an agent that is led astray must not be able to
- * remove the history of its task.
+ * No agent removes checkpoints or changes what is kept: an agent that is led astray must not be able to remove the
+ * history of its task. Signing, finalizing, exporting, holding and shredding are rights of their own: a reviewer
+ * signs and cannot remove, and a custodian removes and cannot sign.
  */
 export function commandRoles(op: CommandOp): readonly ClientRole[] {
-  if (op === "remove" || op === "retain" || op === "hold" || op.startsWith("shred_")) return ["operator"];
-  // A right of its own. Without the token of a person it accepts nothing, and no agent is a person.
-  if (op === "signature_add") return ["operator", "observer"];
+  if (op === "remove" || op === "retain" || op === "hold" || op.startsWith("shred_")) return KEEPING;
+  // Without the token of a person it accepts nothing, and no agent is a person.
+  if (op === "signature_add") return ["operator", "reviewer"];
+  if (op === "finalize") return [...ACTING, "reviewer"];
   if (IMPORT_OPS.includes(op)) return ["operator"];
   return op === "recover" ? RECOVER_ROLES : ACTING;
 }
@@ -84,5 +91,6 @@ export function queryRoles(op: QueryOp): readonly ClientRole[] {
   if (op === "offer_next" || op === "offer_settle") return [...ACTING, "runner"];
   if (READ_OPS.includes(op)) return CLIENT_ROLES;
   if (OVERVIEW_OPS.includes(op)) return WATCHING;
-  return AUDITED_OPS.includes(op) ? ["operator", "observer"] : ["operator"];
+  if (KEEPING_OPS.includes(op)) return KEEPING;
+  return AUDITED_OPS.includes(op) ? ROLES_OF_PEOPLE : ["operator"];
 }

@@ -94,7 +94,7 @@ const CLIENT_ROWS: readonly PermissionRow[] = [
     (op): PermissionRow => ({
       subject: `fleet.queue.{tenant}.{name}.*.${op}`,
       direction: "publish",
-      roles: ACTING,
+      roles: commandRoles(op),
       purpose: `queued command ${op}`,
     }),
   ),

@@ -1,8 +1,15 @@
 /** The roles of credentials. */
 
+/** Roles whose holders act under their names, as persons and not as agents. */
+export const ROLES_OF_PEOPLE = ["operator", "reviewer", "custodian", "observer"] as const;
+
 /** The roles of people and programs outside the fleet. */
-export const CLIENT_ROLES = ["agent", "orchestrator", "operator", "observer", "runner"] as const;
+export const CLIENT_ROLES = ["agent", "orchestrator", ...ROLES_OF_PEOPLE, "runner"] as const;
 export type ClientRole = (typeof CLIENT_ROLES)[number];
+
+export function isRoleOfPerson(role: ClientRole): boolean {
+  return (ROLES_OF_PEOPLE as readonly string[]).includes(role);
+}
 
 /** The services of the fleet. `standalone` is all of the first four in one process. */
 export const SERVICE_ROLES = ["writer", "reader", "coordinator", "watchdog", "standalone", "signer"] as const;

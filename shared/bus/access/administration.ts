@@ -23,6 +23,8 @@ export interface IssueOptions {
   readonly name: string;
   /** null: no end. */
   readonly expiresAt: Date | null;
+  /** Of the API key that will have the credentials. Default: null, all that the role may do. */
+  readonly scopes?: readonly string[] | null;
   readonly now: Date;
 }
 
@@ -34,7 +36,7 @@ export interface IssuedCredentials {
 
 export async function issueGrant(
   folder: string,
-  { role, tenant, name, expiresAt, now }: IssueOptions,
+  { role, tenant, name, expiresAt, scopes = null, now }: IssueOptions,
 ): Promise<IssuedCredentials> {
   const keys = openKeys(folder);
   const { id, text } = await issueCredentials(
@@ -54,8 +56,8 @@ export async function issueGrant(
     issued_at: now.toISOString(),
     expires_at: expiresAt?.toISOString() ?? null,
   };
-  appendGrant(folder, { issued: grant });
-  return { grant: { ...grant, revoked_at: null }, credentials: text };
+  appendGrant(folder, { issued: grant, ...(scopes !== null && { scopes: [...scopes] }) });
+  return { grant: { ...grant, scopes, revoked_at: null }, credentials: text };
 }
 
 /** Revokes what `selects` chooses of the valid credentials. Returns the revoked ones. */

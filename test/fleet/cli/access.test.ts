@@ -127,14 +127,19 @@ test(
   FLEETS_MS,
 );
 
-test("the matrix says who could do what at a time, and refuses a time without a record", async () => {
+test("the matrix shows the rights of each principal at a time, and refuses a time without a record", async () => {
   const before = new Date().toISOString();
   for (const [name, role] of [
     ["writer-7", "agent"],
     ["grace", "operator"],
     ["watcher", "observer"],
+    ["quinn", "reviewer"],
+    ["cleo", "custodian"],
   ])
     await fleet(`access issue --agent ${name} --tenant acme --role ${role}`);
+  await fleet(
+    "access api-key create --agent ci --tenant acme --role operator --scope createCheckpoint checkpoints:read",
+  );
   const during = new Date().toISOString();
   await fleet("access revoke grace --tenant acme");
   const matrix = async (line: string) => {
@@ -144,7 +149,10 @@ test("the matrix says who could do what at a time, and refuses a time without a 
     return Object.fromEntries(principals.map(({ name, rights }) => [name, rights]));
   };
   const agent = ["read", "write", "finalize", "hand_off"];
-  const observer = ["read", "sign", "audit"];
+  const observer = ["read", "audit"];
+  const reviewer = ["read", "finalize", "sign", "audit"];
+  const custodian = ["read", "retain", "hold", "shred", "shred_approve", "remove", "audit", "export"];
+  const others = { "human=quinn": reviewer, "human=cleo": custodian, "human=ci": ["read", "write"] };
   const operator = [
     ...["read", "write", "finalize", "sign", "hand_off", "recover", "retain", "hold"],
     ...["shred", "shred_approve", "remove", "import", "audit", "export", "keys"],
@@ -153,10 +161,14 @@ test("the matrix says who could do what at a time, and refuses a time without a 
     "writer-7": agent,
     "human=grace": operator,
     "human=watcher": observer,
+    ...others,
   });
-  expect(await matrix("")).toEqual({ "writer-7": agent, "human=watcher": observer });
+  expect(await matrix("")).toEqual({ "writer-7": agent, "human=watcher": observer, ...others });
   expect(await matrix(`--at ${before}`)).toEqual({});
-  expect(await matrix(`--at ${during} --right hold`)).toEqual({ "human=grace": expect.anything() });
+  expect(await matrix(`--at ${during} --right hold`)).toEqual({
+    "human=grace": operator,
+    "human=cleo": custodian,
+  });
   const { exit, err } = await fleet("access matrix --at 2020-01-01");
   expect([exit, err]).toEqual([64, expect.stringContaining("are not recorded")]);
   expect((await fleet(`access matrix --at ${during} --tenant acme`)).out).toMatch(

@@ -8,6 +8,7 @@ import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { pauseProcess } from "../../harness/processes/pause.ts";
 import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
 
@@ -83,8 +84,11 @@ test("a mirror that cannot be written delays no checkpoint, warns once, and is c
   timeout: LAST_MS,
 }, async () => {
   await mirrored(await written("before"));
+  // Paused: between the two calls the mirror would make the folder again.
+  pauseProcess(fleet.pid());
   renameSync(at(), `${at()}.aside`);
   writeFileSync(at(), "a file in the place of the folder");
+  process.kill(fleet.pid(), "SIGCONT");
   const ids = [];
   for (let n = 0; n < 5; n += 1) ids.push(await written(`during ${n}`));
   await expect.poll(() => fleet.output(), soon).toContain("the file mirror does not receive checkpoints");

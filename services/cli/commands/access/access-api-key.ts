@@ -76,7 +76,13 @@ async function createKey(session: Session, flags: CreateFlags): Promise<void> {
   const { issueGrant } = await import("../../../../shared/bus/access/administration.ts");
   const { readAccountName } = await import("../../../../shared/bus/access/keys.ts");
   const { createApiKey } = await import("../../../../shared/bus/api-keys.ts");
-  const { grant, credentials } = await issueGrant(keysFolder, { role, ...principal, expiresAt, now });
+  const { grant, credentials } = await issueGrant(keysFolder, {
+    role,
+    ...principal,
+    expiresAt,
+    scopes,
+    now,
+  });
   const { key, record } = createApiKey(await folderOf(session), {
     role,
     scopes,

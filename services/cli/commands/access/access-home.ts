@@ -5,7 +5,7 @@ import type { RegisteredGrant } from "../../../../shared/bus/access/register/gra
 import { invalid } from "../../../../shared/protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../../../../shared/protocol/ids.ts";
 import { principalToken } from "../../../../shared/protocol/principal.ts";
-import type { ClientRole } from "../../../../shared/protocol/roles.ts";
+import { type ClientRole, isRoleOfPerson } from "../../../../shared/protocol/roles.ts";
 import { parseDuration } from "../../../../shared/runtime/settings/duration.ts";
 import { namedAddress } from "../../runtime/address.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -14,8 +14,6 @@ import { recordActs } from "./access-acts.ts";
 
 /** Later times have no ISO form with four digits. */
 const LAST_END_MS = Date.UTC(10_000, 0);
-/** People act under their names, not as agents. */
-const ROLES_OF_PEOPLE: readonly ClientRole[] = ["operator", "observer"];
 
 export interface PrincipalFlags {
   readonly agent: string;
@@ -33,7 +31,7 @@ export function principalOf(
   if (!isToken(tenant)) throw invalid("--tenant", "1 to 64 characters of A-Z a-z 0-9 _ -", tenant);
   return {
     tenant,
-    name: principalToken({ kind: ROLES_OF_PEOPLE.includes(role) ? "human" : "agent", name: agent }),
+    name: principalToken({ kind: isRoleOfPerson(role) ? "human" : "agent", name: agent }),
   };
 }
 

@@ -20,7 +20,7 @@ export function addMatrix(group: Command, action: ActionFactory): void {
     .command("matrix")
     .summary("Show which principal could do what, today or on a date.")
     .description(
-      "Show the holders of issued credentials that were valid at a time, with their rights by the table in force then. The scopes of an API key limit it further; see `access api-key list`. Not listed: the fleet's own user, who may do everything, and connections with tokens of other issuers.",
+      "Show the holders of issued credentials that were valid at a time, with their rights by the table in force then. The holder of an API key with scopes has what they leave of the rights of its role. Not listed: the fleet's own user, who may do everything, and connections with tokens of other issuers.",
     )
     .option("--at <time>", "the time: 7d, 2026-01-04 or 2026-01-04T10:00Z (default: now)")
     .addOption(new Option("--right <right>", "only those who have this right").choices(RIGHT_NAMES))
@@ -50,9 +50,16 @@ async function matrix(session: Session, { at: given, right }: MatrixFlags): Prom
       "They are recorded from the first start of a version that has this command.",
     );
   const { tenant } = session.settings;
+  const { scopedOperations } = await import("../../../../shared/protocol/rest/scoped-operations.ts");
+  const authorityOf = (grant: RegisteredGrant) => {
+    const ofRole = operationsOf(grant, table.operations);
+    const inScope = grant.scopes === null ? null : scopedOperations(grant.scopes);
+    const operations = inScope === null ? ofRole : ofRole.filter((name) => inScope.has(name));
+    return { rights: RIGHT_NAMES.filter((name) => operations.includes(RIGHTS[name])), operations };
+  };
   const principals = readGrants(folder)
     .filter((grant) => isValidAt(grant, at) && (tenant ?? grant.tenant) === grant.tenant)
-    .map((grant) => ({ ...principalIn(grant), ...authorityOf(grant, table.operations) }))
+    .map((grant) => ({ ...principalIn(grant), ...authorityOf(grant) }))
     .filter(({ rights }) => right === undefined || rights.includes(right));
   const shown = { at, rights_version: table.version, rights_since: table.at, principals };
   const { renderMatrix } = await import("../../rendering/access/matrix.ts");
@@ -65,15 +72,14 @@ function isValidAt({ issued_at, expires_at, revoked_at }: RegisteredGrant, at: s
   return Date.parse(issued_at) <= time && !isEnded(expires_at) && !isEnded(revoked_at);
 }
 
-const principalIn = ({ id, name, role, tenant, issued_at, expires_at }: RegisteredGrant) => ({
-  ...{ id, name, role, tenant, issued_at, expires_at },
+const principalIn = ({ id, name, role, tenant, issued_at, expires_at, scopes }: RegisteredGrant) => ({
+  ...{ id, name, role, tenant, issued_at, expires_at, scopes },
 });
 
 /** The services answer for the fleet: they have no rights of clients. */
-function authorityOf(
+function operationsOf(
   { role }: RegisteredGrant,
   table: Readonly<Record<string, readonly string[]>>,
-): { readonly rights: readonly RightName[]; readonly operations: readonly string[] } {
-  const operations = isServiceRole(role) ? [] : (table[role] ?? []);
-  return { rights: RIGHT_NAMES.filter((name) => operations.includes(RIGHTS[name])), operations };
+): readonly string[] {
+  return isServiceRole(role) ? [] : (table[role] ?? []);
 }

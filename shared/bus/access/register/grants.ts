@@ -17,6 +17,8 @@ import type { Revocations } from "../claims.ts";
 import { appendLine, parsedLines } from "./appended-lines.ts";
 
 export interface RegisteredGrant extends GrantRecord {
+  /** The scopes of the API key that has the credentials. null: they have all rights of their role. */
+  readonly scopes: readonly string[] | null;
   /** null: valid until its end. */
   readonly revoked_at: string | null;
 }
@@ -25,13 +27,17 @@ export interface RegisteredGrant extends GrantRecord {
 export function readGrants(folder: string): RegisteredGrant[] {
   const found = new Map<string, RegisteredGrant>();
   for (const line of readLines(folder)) {
-    if ("issued" in line) found.set(line.issued.id, { ...line.issued, revoked_at: null });
+    if ("issued" in line) found.set(line.issued.id, granted(line));
     else if ("revoked" in line) {
       const grant = found.get(line.revoked.id);
       if (grant !== undefined) found.set(grant.id, { ...grant, revoked_at: line.revoked.at });
     }
   }
   return [...found.values()];
+}
+
+function granted(line: Extract<GrantLine, { readonly issued: unknown }>): RegisteredGrant {
+  return { ...line.issued, scopes: line.scopes ?? null, revoked_at: null };
 }
 
 /** What was done with credentials and is not in the audit chain, in order; `through`: for {@link appendGrant}. */

@@ -1,31 +1,12 @@
 /** Every operation of the bus is in the HTTP API, or has a reason not to be. */
 import { expect, test } from "vitest";
+import { roleOperations } from "../../../../shared/protocol/operation-rights.ts";
 import { COMMAND_OPS, isAnsweredOp, QUERY_OPS } from "../../../../shared/protocol/operations.ts";
-import type { RestAct } from "../../../../shared/protocol/rest/route.ts";
 import { BUS_ONLY, REST_ROUTES } from "../../../../shared/protocol/rest/routes.ts";
-
-function opsOf(act: RestAct): readonly string[] {
-  switch (act.kind) {
-    case "query":
-    case "command":
-      return [act.op];
-    case "events":
-      return ["events"];
-    case "list_checkpoints":
-      return ["search", "history"];
-    case "prune":
-      return ["prunable", "remove"];
-    case "artifact_content":
-      return ["artifact_read"];
-    case "recover_checkpoint":
-      return ["recover", "recovery_point", "mission_resume", "resume_preview"];
-    default:
-      return [];
-  }
-}
+import { operationsOfRoute, scopedOperations } from "../../../../shared/protocol/rest/scoped-operations.ts";
 
 const OPS: readonly string[] = [...COMMAND_OPS, ...QUERY_OPS.filter(isAnsweredOp)];
-const routed = new Set(REST_ROUTES.flatMap(({ act }) => opsOf(act)));
+const routed = new Set(REST_ROUTES.flatMap(operationsOfRoute).map((name) => name.split(".")[1]!));
 
 test("every command and every query has a route, or a reason in BUS_ONLY", () => {
   const missing = OPS.filter((op) => !routed.has(op) && !Object.hasOwn(BUS_ONLY, op)).map(
@@ -49,4 +30,14 @@ test("every route has its own id, and its own method and path", () => {
   const distinct = (names: readonly string[]) => expect(new Set(names).size).toBe(names.length);
   distinct(REST_ROUTES.map(({ id }) => id));
   distinct(REST_ROUTES.map(({ method, path }) => `${method} ${path.replace(/\{\w+\}/g, "{}")}`));
+});
+
+test("scopes leave the operations of their routes, and nothing that no role may do", () => {
+  expect([...scopedOperations(["createCheckpoint"])]).toEqual(["cmd.create"]);
+  const reading = scopedOperations(["tasks:read", "checkpoints:read"]);
+  expect(reading).toContain("query.latest");
+  expect([...reading].filter((name) => name.startsWith("cmd."))).toEqual([]);
+  const ofRoles = new Set(Object.values(roleOperations()).flat());
+  const unknown = REST_ROUTES.flatMap(operationsOfRoute).filter((name) => !ofRoles.has(name));
+  expect(unknown).toEqual([]);
 });
