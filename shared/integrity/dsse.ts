@@ -96,6 +96,22 @@ export function rawPublicKey(publicKey: string): Uint8Array {
   return Buffer.from(publicKey, "base64").subarray(-RAW_KEY_BYTES);
 }
 
+const FIELD_PRIME = 2n ** 255n - 19n;
+/** The y of the points whose order divides 8: with such a key, one signature fits many texts. */
+const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([
+  0n,
+  1n,
+  FIELD_PRIME - 1n,
+  0x5fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826n,
+  0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7n,
+]);
+
+/** Whether the 32 bytes of a public key are the only form of their point, and one signature fits one text. */
+export function isUsablePoint(raw: Uint8Array): boolean {
+  const y = BigInt(`0x${Buffer.from(raw).reverse().toString("hex")}`) & (2n ** 255n - 1n);
+  return y < FIELD_PRIME && !SMALL_ORDER_Y.has(y);
+}
+
 /** Whether the signature is that of these bytes under the public key; false also for a damaged key. */
 export async function isSignature(
   publicKey: string,

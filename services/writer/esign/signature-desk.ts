@@ -5,6 +5,7 @@
 import type { EsignIssuers } from "../../../shared/bus/access/issuers/esign-issuers.ts";
 import { type AlertParts, publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
 import { esignNonce, esignPolicy, statementFrom } from "../../../shared/integrity/esign/statement.ts";
+import { verifiedClaims } from "../../../shared/integrity/esign/token-signature.ts";
 import { alertOf } from "../../../shared/protocol/alerts.ts";
 import type { Actor } from "../../../shared/protocol/commands.ts";
 import {
@@ -81,6 +82,8 @@ export class SignatureDesk {
       nowMs: this.#parts.now(),
     });
     const proof = { kind: "oidc", id_token: token, jwk } as const;
+    // A form that the verifiers of bundles refuse could not be shown to an auditor.
+    if (verifiedClaims(proof) === null) throw new SigningRefused("token");
     return {
       statement,
       signed: { payload_type: ESIGN_PAYLOAD_TYPE, payload: payload.toString("base64"), proof },

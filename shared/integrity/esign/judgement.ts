@@ -9,6 +9,7 @@ import {
   type EsignProblem,
   type EsignStatement,
 } from "../../protocol/esign.ts";
+import { exactBase64 } from "../merkle/note.ts";
 import { esignNonce, proofHash, statementFrom, statementHash } from "./statement.ts";
 import { verifiedClaims } from "./token-signature.ts";
 
@@ -33,9 +34,10 @@ export interface JudgedEsignature {
 
 /** `signed` null: the stored value cannot be read. */
 export function judgeEsignature(signed: Esigned | null, place: EsignPlace): JudgedEsignature {
-  const payload = Buffer.from(signed?.payload ?? "", "base64");
-  const statement = signed?.payload_type === ESIGN_PAYLOAD_TYPE ? statementFrom(payload) : null;
-  if (signed === null || statement === null) return { problem: "statement_invalid", statement: null };
+  const payload = signed?.payload_type === ESIGN_PAYLOAD_TYPE ? exactBase64(signed.payload) : null;
+  const statement = payload === null ? null : statementFrom(payload);
+  if (signed === null || payload === null || statement === null)
+    return { problem: "statement_invalid", statement: null };
   const claims = verifiedClaims(signed.proof);
   if (claims === null) return { problem: "proof_invalid", statement: null };
   const { issuer, subject } = statement.signer.id;

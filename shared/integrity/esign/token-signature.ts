@@ -1,13 +1,12 @@
 /** Verifies the compact form of a signed token (RFC 7515) with one public key, offline. No claim is judged here. */
-import { constants, createPublicKey, type KeyObject, verify } from "node:crypto";
-import type { EsignProof } from "../../protocol/esign.ts";
+import { constants, type KeyObject, verify } from "node:crypto";
+import { exactBase64Url, providerKey, type TokenAlgorithm } from "./provider-key.ts";
 
 type Verify = (key: KeyObject, signed: Uint8Array, signature: Uint8Array) => boolean;
 
 const rsa =
   (padding: number): Verify =>
   (key, signed, signature) =>
-    key.asymmetricKeyType === "rsa" &&
     verify(
       "sha256",
       signed,
@@ -18,43 +17,55 @@ const rsa =
     );
 
 const ecdsa =
-  (hash: string, curve: string): Verify =>
+  (hash: string): Verify =>
   (key, signed, signature) =>
-    key.asymmetricKeyDetails?.namedCurve === curve &&
     verify(hash, signed, { key, dsaEncoding: "ieee-p1363" }, signature);
 
-const eddsa: Verify = (key, signed, signature) =>
-  key.asymmetricKeyType === "ed25519" && verify(null, signed, key, signature);
+const eddsa: Verify = (key, signed, signature) => verify(null, signed, key, signature);
 
-/** The key decides with the algorithm: one of another kind verifies nothing. */
-const ALGORITHMS: Readonly<Record<string, Verify>> = {
+const ALGORITHMS: Readonly<Record<TokenAlgorithm, Verify>> = {
   RS256: rsa(constants.RSA_PKCS1_PADDING),
   PS256: rsa(constants.RSA_PKCS1_PSS_PADDING),
-  ES256: ecdsa("sha256", "prime256v1"),
-  ES384: ecdsa("sha384", "secp384r1"),
+  ES256: ecdsa("sha256"),
+  ES384: ecdsa("sha384"),
   EdDSA: eddsa,
   Ed25519: eddsa,
 };
 
 export type TokenClaims = Readonly<Record<string, unknown>>;
 
+/** A token, and the key that verifies it. */
+export interface TokenProof {
+  readonly id_token: string;
+  readonly jwk: Readonly<Record<string, unknown>>;
+}
+
 /** The claims of the token. null: its signature is not that of the key. */
-export function verifiedClaims({ id_token: token, jwk }: EsignProof): TokenClaims | null {
+export function verifiedClaims({ id_token: token, jwk }: TokenProof): TokenClaims | null {
   try {
     const [header = "", payload = "", signature = "", ...rest] = token.split(".");
-    const { alg, crit } = objectIn(header);
-    const isSignature = Object.hasOwn(ALGORITHMS, String(alg)) ? ALGORITHMS[String(alg)] : undefined;
-    if (rest.length > 0 || crit !== undefined || isSignature === undefined) return null;
-    const key = createPublicKey({ key: jwk, format: "jwk" });
+    const { alg, crit } = tokenPart(header);
+    if (rest.length > 0 || crit !== undefined || !isAlgorithm(alg)) return null;
+    const [key, bytes] = [providerKey(jwk, alg), exactBase64Url(signature)];
+    if (key === null || bytes === null) return null;
     const signed = Buffer.from(`${header}.${payload}`);
-    return isSignature(key, signed, Buffer.from(signature, "base64url")) ? objectIn(payload) : null;
+    return ALGORITHMS[alg](key, signed, bytes) ? tokenPart(payload) : null;
   } catch {
     return null;
   }
 }
 
-function objectIn(part: string): TokenClaims {
-  const value: unknown = JSON.parse(Buffer.from(part, "base64url").toString());
-  if (typeof value !== "object" || value === null) throw new TypeError("a part of a token is an object");
+function isAlgorithm(value: unknown): value is TokenAlgorithm {
+  return typeof value === "string" && Object.hasOwn(ALGORITHMS, value);
+}
+
+function tokenPart(part: string): TokenClaims {
+  const bytes = exactBase64Url(part);
+  const value: unknown =
+    bytes === null
+      ? null
+      : JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw new TypeError("a part of a token is an object");
   return value as TokenClaims;
 }

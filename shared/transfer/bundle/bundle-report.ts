@@ -98,7 +98,7 @@ export function reportPart(line: ExportLine): string {
   }
 }
 
-function entryRow({ seq, entry, signature }: Extract<ExportLine, { kind: "audit" }>): string {
+function entryRow({ seq, entry, signature, esignature }: Extract<ExportLine, { kind: "audit" }>): string {
   const facts = objectOf(JSON.parse(entry));
   const { at, actor, op, reason, checkpoint_id, version, new_hash, signed_by } = facts;
   const { id, type } = objectOf(actor);
@@ -118,7 +118,26 @@ function entryRow({ seq, entry, signature }: Extract<ExportLine, { kind: "audit"
     made,
     key,
   ];
-  return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>\n`;
+  return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>\n${personRow(esignature)}`;
+}
+
+/** Printed name, meaning and time with zone, as the person saw them: 21 CFR 11.50. */
+function personRow(signed: Extract<ExportLine, { kind: "audit" }>["esignature"]): string {
+  if (signed === undefined) return "";
+  const { signer, meaning, signed_at, zone, reason, subject } = statementIn(signed.payload);
+  const { printed_name, id } = objectOf(signer);
+  const { issuer, subject: person } = objectOf(id);
+  const { checkpoint_id, version } = objectOf(subject);
+  const why = reason === undefined ? "" : `: ${htmlText(reason)}`;
+  return `<tr><td></td><td colspan="6"><b>Electronic signature</b> of ${htmlText(printed_name ?? "a statement that cannot be read")} (${htmlText(person)} of ${htmlText(issuer)}), ${htmlText(meaning)}, ${htmlText(signed_at)} (${htmlText(zone)}), on ${htmlText(checkpoint_id)} version ${htmlText(version)}${why}</td></tr>\n`;
+}
+
+function statementIn(payload: string): Facts {
+  try {
+    return objectOf(JSON.parse(Buffer.from(payload, "base64").toString()));
+  } catch {
+    return {};
+  }
 }
 
 function versionRow({ metadata, execution_state }: Facts, hash: string): string {

@@ -15,6 +15,8 @@ const MODULES = [
   "../../integrity/dsse.ts",
   "../../integrity/batch-signature.ts",
   "../../integrity/merkle/note.ts",
+  "../../integrity/esign/provider-key.ts",
+  "../../integrity/esign/token-signature.ts",
   "offline/exact-json.ts",
   "offline/findings.ts",
   "offline/archive.ts",
@@ -22,6 +24,7 @@ const MODULES = [
   "offline/bundle-artifacts.ts",
   "offline/bundle-lines.ts",
   "offline/bundle-entries.ts",
+  "offline/bundle-esignatures.ts",
   "offline/bundle-log.ts",
   "offline/bundle-verifier.ts",
   "offline/verify-program.ts",
@@ -55,11 +58,21 @@ export function verifierText(): string {
       .trim();
   });
   const body = withoutUnused([...parts, CALL].join("\n\n"));
+  refuseTwice(body);
   const lines = [...imports].sort().map(([from, names]) => {
     const used = [...names].sort().filter((name) => new RegExp(`\\b${name}\\b`).test(body));
     return `import { ${used.join(", ")} } from "${from}";`;
   });
   return formatted([HEAD + lines.join("\n"), body].join("\n\n"));
+}
+
+/** Two modules may have a name each for itself; the one file may not. */
+function refuseTwice(text: string): void {
+  const names = [...text.matchAll(/^(?:const|let|class|(?:async )?function\*?) (\w+)/gm)].map(
+    ([, name]) => name!,
+  );
+  const twice = names.filter((name, i) => names.indexOf(name) !== i);
+  if (twice.length > 0) throw new Error(`two modules of the verifier have the name ${twice.join(", ")}`);
 }
 
 const FUNCTION = /(?:^\/\*\*(?:[^*]|\*(?!\/))*\*\/\n)?^(?:async )?function (\w+)\([\s\S]*?^\}\n/gm;

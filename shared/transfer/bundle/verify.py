@@ -131,6 +131,192 @@ def compute_signature(key, text, signature):
     return point_bytes(reached) == signature[:32]
 
 
+# --- Tokens of identity providers (RFC 7515, 7518, 8037) -------------------------------------------------------------
+
+
+def exact_base64url(text):
+    """None: it is no base64url without padding, or another text for the same bytes."""
+    if not isinstance(text, str) or re.fullmatch("[A-Za-z0-9_-]*", text) is None:
+        return None
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        return None
+    return data if base64.urlsafe_b64encode(data).decode("ascii").rstrip("=") == text else None
+
+
+class Curve:
+    """y^2 = x^3 - 3x + b over a prime field, with a group of prime order."""
+
+    def __init__(self, size, prime, b, order, x, y):
+        self.size, self.p, self.b, self.n, self.base = size, prime, b, order, (x, y, 1)
+
+    def double(self, point):
+        x, y, z = point
+        if y == 0 or z == 0:
+            return (1, 1, 0)
+        p, zz, yy = self.p, z * z, y * y
+        slope = 3 * (x - zz) * (x + zz) % p
+        beta = 4 * x * yy % p
+        new_x = (slope * slope - 2 * beta) % p
+        return (new_x, (slope * (beta - new_x) - 8 * yy * yy) % p, 2 * y * z % p)
+
+    def add(self, a, b):
+        if a[2] == 0:
+            return b
+        if b[2] == 0:
+            return a
+        p = self.p
+        za, zb = a[2] * a[2] % p, b[2] * b[2] % p
+        ua, ub = a[0] * zb % p, b[0] * za % p
+        sa, sb = a[1] * zb * b[2] % p, b[1] * za * a[2] % p
+        if ua == ub:
+            return self.double(a) if sa == sb else (1, 1, 0)
+        h, r = ub - ua, sb - sa
+        hh = h * h % p
+        hhh, v = h * hh % p, ua * hh % p
+        x = (r * r - hhh - 2 * v) % p
+        return (x, (r * (v - x) - sa * hhh) % p, h * a[2] * b[2] % p)
+
+    def times(self, number, point):
+        reached = (1, 1, 0)
+        for bit in bin(number)[2:]:
+            reached = self.double(reached)
+            if bit == "1":
+                reached = self.add(reached, point)
+        return reached
+
+    def is_point(self, x, y):
+        return x < self.p and y < self.p and (y * y - x * x * x + 3 * x - self.b) % self.p == 0
+
+    def is_signature(self, x, y, digest, signature):
+        r, s = (int.from_bytes(part, "big") for part in (signature[: self.size], signature[self.size :]))
+        if len(signature) != 2 * self.size or not 0 < r < self.n or not 0 < s < self.n or not self.is_point(x, y):
+            return False
+        inverse, number = pow(s, -1, self.n), int.from_bytes(digest, "big")
+        of_base = self.times(number * inverse % self.n, self.base)
+        point = self.add(of_base, self.times(r * inverse % self.n, (x, y, 1)))
+        if point[2] == 0:
+            return False
+        return point[0] * pow(point[2], -2, self.p) % self.p % self.n == r
+
+
+P256 = Curve(
+    32,
+    2**256 - 2**224 + 2**192 + 2**96 - 1,
+    0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B,
+    0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551,
+    0x6B17D1F2E12C4247F8BCE6E563A440F277037D812DEB33A0F4A13945D898C296,
+    0x4FE342E2FE1A7F9B8EE7EB4A7C0F9E162BCE33576B315ECECBB6406837BF51F5,
+)
+P384 = Curve(
+    48,
+    2**384 - 2**128 - 2**96 + 2**32 - 1,
+    0xB3312FA7E23EE7E4988E056BE3F82D19181D9C6EFE8141120314088F5013875AC656398D8A2ED19D2A85C8EDD3EC2AEF,
+    0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFC7634D81F4372DDF581A0DB248B0A77AECEC196ACCC52973,
+    0xAA87CA22BE8B05378EB1C71EF320AD746E1D3B628BA79B9859F741E082542A385502F25DBF55296C3A545E3872760AB7,
+    0x3617DE4A96262C6F5D9E98BF9292DC29F8F41DBD289A147CE9DA3113B5F0B8C00A60B1CE1D7E819D7A431D7C90EA0E5F,
+)
+SHA256_INFO = bytes.fromhex("3031300d060960864801650304020105000420")
+RSA_EXPONENT = 65537
+
+
+def rsa_block(modulus, signature):
+    """The padded digest; None: the number is no signature under the modulus."""
+    number = int.from_bytes(signature, "big")
+    if len(signature) != (modulus.bit_length() + 7) // 8 or number >= modulus:
+        return None
+    return pow(number, RSA_EXPONENT, modulus).to_bytes(len(signature), "big")
+
+
+def is_pkcs1_signature(modulus, text, signature):
+    block, info = rsa_block(modulus, signature), SHA256_INFO + hashlib.sha256(text).digest()
+    return block is not None and block == b"\x00\x01" + b"\xff" * (len(block) - len(info) - 3) + b"\x00" + info
+
+
+def is_pss_signature(modulus, text, signature):
+    """RFC 8017, section 9.1.2, with MGF1, SHA-256 and a salt of 32 bytes."""
+    block, bits = rsa_block(modulus, signature), modulus.bit_length() - 1
+    if block is None:
+        return False
+    size = (bits + 7) // 8
+    if any(block[: len(block) - size]):
+        return False
+    block = block[len(block) - size :]
+    masked, seed, end = block[: size - 33], block[size - 33 : -1], block[-1]
+    if end != 0xBC or masked[0] >> (8 - (8 * size - bits)) != 0:
+        return False
+    rounds = range((len(masked) + 31) // 32)
+    mask = b"".join(hashlib.sha256(seed + count.to_bytes(4, "big")).digest() for count in rounds)
+    data = bytearray(a ^ b for a, b in zip(masked, mask))
+    data[0] &= 0xFF >> (8 * size - bits)
+    salt_at = len(data) - 32
+    if any(data[: salt_at - 1]) or data[salt_at - 1] != 1:
+        return False
+    digest = hashlib.sha256(text).digest()
+    return hashlib.sha256(bytes(8) + digest + bytes(data[salt_at:])).digest() == seed
+
+
+def is_rsa_token(check, jwk, text, signature):
+    data = exact_base64url(jwk.get("n"))
+    if jwk.get("kty") != "RSA" or jwk.get("e") != "AQAB" or not data or data[0] == 0:
+        return False
+    modulus = int.from_bytes(data, "big")
+    return 2048 <= modulus.bit_length() <= 8192 and check(modulus, text, signature)
+
+
+def is_ec_token(curve, name, hashed, jwk, text, signature):
+    x, y = exact_base64url(jwk.get("x")), exact_base64url(jwk.get("y"))
+    if jwk.get("kty") != "EC" or jwk.get("crv") != name or x is None or y is None:
+        return False
+    if len(x) != curve.size or len(y) != curve.size:
+        return False
+    point = (int.from_bytes(x, "big"), int.from_bytes(y, "big"))
+    return curve.is_signature(*point, hashed(text).digest(), signature)
+
+
+def is_ed_token(jwk, text, signature):
+    x = exact_base64url(jwk.get("x"))
+    if jwk.get("kty") != "OKP" or jwk.get("crv") != "Ed25519" or x is None or len(x) != 32:
+        return False
+    y = int.from_bytes(x, "little") & (2**255 - 1)
+    return y < P and y not in SMALL_ORDER_Y and is_signature(x, text, signature)
+
+
+TOKENS = {
+    "RS256": lambda *of: is_rsa_token(is_pkcs1_signature, *of),
+    "PS256": lambda *of: is_rsa_token(is_pss_signature, *of),
+    "ES256": lambda *of: is_ec_token(P256, "P-256", hashlib.sha256, *of),
+    "ES384": lambda *of: is_ec_token(P384, "P-384", hashlib.sha384, *of),
+    "EdDSA": is_ed_token,
+    "Ed25519": is_ed_token,
+}
+
+
+def token_part(part):
+    """None: the part of a token is not a JSON object."""
+    data = exact_base64url(part)
+    try:
+        value = None if data is None else json.loads(data.decode("utf-8"), parse_constant=no_constant)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def token_claims(token, jwk):
+    """None: the signature of the token is not that of the key."""
+    parts = token.split(".")
+    header = token_part(parts[0])
+    if len(parts) != 3 or header is None or "crit" in header:
+        return None
+    algorithm, signature = header.get("alg"), exact_base64url(parts[2])
+    check = TOKENS.get(algorithm) if isinstance(algorithm, str) else None
+    if check is None or signature is None:
+        return None
+    text = ".".join(parts[:2]).encode("utf-8", "surrogatepass")
+    return token_part(parts[1]) if check(jwk, text, signature) else None
+
+
 # --- JSON in its canonical form (RFC 8785) ---------------------------------------------------------------------------
 
 MISSING = object()
@@ -502,6 +688,7 @@ def open_checkpoint(note, keys):
 # --- Keys and signatures ---------------------------------------------------------------------------------------------
 
 COMMIT_TYPE = "application/vnd.fleet.commit.v1+json"
+ESIGN_TYPE = "application/vnd.fleet.esign.v1+json"
 BATCH_TYPE = "application/vnd.fleet.batch.v1"
 CLOCK_SKEW_MS = 30_000
 LOG_DELAY_MS = 600_000
@@ -997,6 +1184,7 @@ class Entries:
     """The signature of each entry, and its place in the log."""
 
     def __init__(self, keys, log, proofs, findings, must_prove, exported_at):
+        self.esignatures = Esignatures(findings)
         self.keys, self.log, self.proofs, self.exported_at = keys, log, proofs, exported_at
         self.newest = None
         self.findings, self.must_prove = findings, must_prove
@@ -1007,10 +1195,12 @@ class Entries:
     def begin(self, is_required, task):
         if is_required != self.keys.is_required:
             self.findings.add((task, "requirement"))
+        self.esignatures.begin()
         self.has_signed = False
         self.open, self.before, self.is_required, self.waiting = [], None, is_required, []
 
     def add(self, task, seq, text, facts, line):
+        self.esignatures.add(task, seq, facts, line)
         at = "%s/%d" % (task.id, seq)
         is_proved = self.prove(task.id, seq, text, at, facts)
         written = exact_time(facts.get("at"))
@@ -1119,6 +1309,92 @@ class Entries:
         self.findings.add(("key:" + key_id, "key_conflict"))
 
 
+class Esignatures:
+    """The electronic signatures of people: the token is for exactly the signed bytes, and the entry has their hashes."""
+
+    def __init__(self, findings):
+        self.findings, self.valid, self.versions = findings, [], {}
+
+    def begin(self):
+        self.versions = {}
+
+    def add(self, task, seq, facts, line):
+        made, version, digest = facts.get("checkpoint_id"), facts.get("version"), facts.get("new_hash")
+        is_named = isinstance(made, str) and is_number(version)
+        if is_named and isinstance(digest, str):
+            self.versions[(made, version)] = digest
+        if not same(facts.get("op"), "signature_add") and "esignature" not in line:
+            return
+        known = self.versions.get((made, version)) if is_named else None
+        judged, at = self.judge(line.get("esignature"), facts, known), "%s/%d" % (task.id, seq)
+        if isinstance(judged, str):
+            self.findings.add((at, judged))
+        else:
+            self.valid.append(dict(judged, at=at))
+
+    @staticmethod
+    def judge(signed, facts, known):
+        """The code of the fault, or what is shown. `known`: the hash of the version, if an entry before states it."""
+        signed = signed if isinstance(signed, dict) else {}
+        payload = exact_base64(signed.get("payload"))
+        statement = None if payload is None else exact_object_in(payload)
+        if not same(signed.get("payload_type"), ESIGN_TYPE) or not is_esign_statement(statement):
+            return "esign_statement"
+        proof = object_in(signed, "proof")
+        token, jwk = proof.get("id_token"), proof.get("jwk")
+        is_proof = same(proof.get("kind"), "oidc") and isinstance(token, str) and isinstance(jwk, dict)
+        claims = token_claims(token, jwk) if is_proof else None
+        if claims is None:
+            return "esign_proof"
+        subject, signer = statement["subject"], statement["signer"]
+        issuer, person = signer["id"]["issuer"], signer["id"]["subject"]
+        digest = hashlib.sha256(dsse(ESIGN_TYPE, payload)).digest()
+        nonce = base64.urlsafe_b64encode(digest).decode("ascii").rstrip("=")
+        expected = (("iss", issuer), ("sub", person), ("nonce", nonce))
+        if not all(same(claims.get(name), value) for name, value in expected):
+            return "esign_mismatch"
+        if not all(same(subject[name], facts.get(name)) for name in ("tenant", "task", "checkpoint_id", "version")):
+            return "esign_moved"
+        if known is not None and known != subject["hash"]:
+            return "esign_content"
+        recorded = {
+            "op": "signature_add",
+            "old_hash": subject["hash"],
+            "meaning": statement["meaning"],
+            "signer_issuer": issuer,
+            "signer_subject": person,
+            "statement_hash": digest.hex(),
+            "proof_hash": sha256(exact_text({"kind": "oidc", "id_token": token, "jwk": jwk})),
+        }
+        if not all(same(facts.get(name), value) for name, value in recorded.items()):
+            return "esign_unrecorded"
+        return {
+            "checkpoint_id": subject["checkpoint_id"],
+            "version": subject["version"],
+            "printed_name": signer["printed_name"],
+            "meaning": statement["meaning"],
+            "signed_at": statement["signed_at"],
+            "zone": statement["zone"],
+            "issuer": issuer,
+            "subject": person,
+        }
+
+
+def is_esign_statement(value):
+    if value is None or not same(value.get("v"), 1):
+        return False
+    subject, signer = object_in(value, "subject"), object_in(value, "signer")
+    person = object_in(signer, "id")
+    texts = [subject.get(name) for name in ("tenant", "task", "checkpoint_id")]
+    texts += [person.get("issuer"), person.get("subject"), signer.get("printed_name")]
+    return (
+        all(isinstance(text, str) for text in texts + [value.get("meaning"), value.get("zone")])
+        and is_count(subject.get("version"), 1)
+        and is_hash(subject.get("hash"))
+        and exact_time(value.get("signed_at")) is not None
+    )
+
+
 # --- The bundle ------------------------------------------------------------------------------------------------------
 
 NEEDED = ["export.jsonl", "proofs.jsonl", "keyset.json"]
@@ -1151,6 +1427,7 @@ class Bundle:
         self.archive, self.trusted, self.revoked, self.kept = archive, trusted, revoked, kept
         self.newest = None
         self.findings, self.keys, self.log, self.manifest = set(), Keys(), None, {}
+        self.esignatures = []
         self.counts, self.continues, self.is_sealed = {}, None, False
 
     def find(self, code, at):
@@ -1258,6 +1535,8 @@ class Bundle:
             entries.end()
         self.counts.update(lines.counts)
         self.counts.update(entries.counts)
+        self.esignatures = entries.esignatures.valid
+        self.counts["electronic_signatures"] = len(self.esignatures)
         self.newest = entries.newest
         if must_prove and self.log is None and entries.counts["signed"] > 0:
             self.find("log_missing", "log.note")
@@ -1348,6 +1627,7 @@ class Bundle:
             "log_size": None if self.log is None else self.log["size"],
             "sealed": self.is_sealed,
             "counts": self.counts,
+            "electronic_signatures": self.esignatures,
             "findings": [{"at": at, "code": code} for at, code in findings],
         }
 
@@ -1365,6 +1645,9 @@ def report_text(path, report):
         "  sealed by the fleet: %s; log of %d entries" % ("yes" if report["sealed"] else "no", report["log_size"] or 0),
     ]
     lines += ["  signed by key " + key_id for key_id in report["keys"]]
+    for one in report["electronic_signatures"]:
+        by = "  signed by {printed_name} ({subject} of {issuer}), {meaning}, {signed_at} ({zone})".format(**one)
+        lines.append(by + ": version {version} of {checkpoint_id}, entry {at}".format(**one))
     if not report["keys_compared"]:
         lines.append("  The keys are only those that the bundle states: compare them with --key, else they prove nothing.")
     if not report["keys_proved"]:

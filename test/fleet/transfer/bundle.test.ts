@@ -33,9 +33,10 @@ if (!hasPython) process.stderr.write("python3 is not on PATH: verify.py is not t
 /** The bundle was unpacked by `tar`, so the verifiers are the ones that it holds. */
 function verify(bundle: string, ...args: string[]) {
   const run = (program: string, file: string) => {
-    const { status, stdout } = spawnSync(program, [at(`unpacked/${file}`), bundle, ...args], {
+    const { status, stdout, stderr } = spawnSync(program, [at(`unpacked/${file}`), bundle, ...args], {
       encoding: "utf8",
     });
+    expect(stderr, file).not.toMatch(/^Traceback|^file:/);
     return { exit: status, out: stdout };
   };
   const found = run(process.execPath, "verify.mjs");
@@ -112,6 +113,9 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     const checked = await callCli(["export", "verify", bundle, ...keyArgs(), "--json"], NOWHERE);
     expect(checked.exit, checked.out).toBe(0);
     const page = readFileSync(at("unpacked/report.html"), "utf8");
+    expect(page).toMatch(
+      /Electronic signature<\/b> of Ada Lovelace \(ada of http.*\), approval, \d{4}-.*Z \(Europe\/London\)/,
+    );
     expect(page).toContain(createHash("sha256").update(lines).digest("hex"));
     expect(page).not.toMatch(/<script|<b>of<\/b>/i);
   });

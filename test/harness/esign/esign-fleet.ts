@@ -8,6 +8,7 @@ import { type FleetClient, nonceOfStatement } from "../../../shared/sdk/sdk.ts";
 import { startFleet } from "../processes/fleet.ts";
 import { input } from "../records/records.ts";
 import { CLIENT, type IdentityProvider, startIdentityProvider } from "./identity-provider.ts";
+import { statementAt } from "./person.ts";
 
 export type EsignFleet = Awaited<ReturnType<typeof startEsignFleet>>;
 
@@ -27,25 +28,12 @@ export async function startEsignFleet() {
   const writer = await server.client("agent-1");
   let callers = 0;
 
-  async function statementFor(
+  const statementFor = (
     client: FleetClient,
     taskId: string,
     changes: Partial<EsignStatement> = {},
     of: IdentityProvider = provider,
-  ): Promise<EsignStatement> {
-    const { subject, issuers: accepted } = await client.admin.esign.request({ taskId });
-    const { issuer, policy } = accepted.find((one) => one.issuer === of.url) ?? accepted[0]!;
-    return {
-      v: 1,
-      subject,
-      signer: { id: { issuer, subject: "ada" }, printed_name: "Ada Lovelace" },
-      meaning: "approval",
-      signed_at: new Date().toISOString(),
-      zone: "Europe/London",
-      policy,
-      ...changes,
-    };
-  }
+  ): Promise<EsignStatement> => statementAt(of, client, taskId, changes);
 
   return {
     ...{ folder, provider, stranger, server, writer, statementFor },

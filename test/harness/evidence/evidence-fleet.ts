@@ -1,10 +1,13 @@
-/** A real fleet with everything that a bundle of evidence can hold: missions, removed checkpoints, rotated and revoked keys. */
-import { readFileSync } from "node:fs";
+/** A real fleet with everything that a bundle of evidence can hold: missions, removed checkpoints, signatures of a person, rotated and revoked keys. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, vi } from "vitest";
 import { signingKeyFrom } from "../../../shared/integrity/dsse.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { callCli } from "../../services/cli/call.ts";
+import { CLIENT, startIdentityProvider } from "../esign/identity-provider.ts";
+import { signAt } from "../esign/person.ts";
 import { startFleet, type TestFleet } from "../processes/fleet.ts";
 import { input } from "../records/records.ts";
 
@@ -20,7 +23,19 @@ export interface EvidenceFleet {
 }
 
 export async function startEvidenceFleet(): Promise<EvidenceFleet> {
-  const server = await startFleet({ FLEET_GATEWAY_PORT: "-1", FLEET_SCRUB_EVERY: "off" });
+  const folder = mkdtempSync(join(tmpdir(), "fleet-evidence-"));
+  const provider = await startIdentityProvider();
+  const issuer = {
+    issuer: provider.url,
+    keys_url: provider.keysUrl,
+    client_id: CLIENT,
+    tenants: ["default"],
+  };
+  const issuers = join(folder, "esign.json");
+  writeFileSync(issuers, JSON.stringify({ issuers: [issuer] }));
+  const server = await startFleet({
+    ...{ FLEET_GATEWAY_PORT: "-1", FLEET_SCRUB_EVERY: "off", FLEET_ESIGN_ISSUERS: issuers },
+  });
   const client = await server.client("writer-1");
   const env = {
     FLEET_URL: server.url,
@@ -40,6 +55,8 @@ export async function startEvidenceFleet(): Promise<EvidenceFleet> {
   };
   const first = keyInFile();
   const oldest = await writeVersions(client, "auth", 4);
+  const person = await server.client("human=ada");
+  await signAt(provider, person, "auth");
   await ok("keys", "rotate", first);
   const second = await keyAfter(first);
   await writeVersions(client, "auth", 1);
@@ -48,10 +65,16 @@ export async function startEvidenceFleet(): Promise<EvidenceFleet> {
   await ok("keys", "revoke", second, "--reason", "compromised");
   const third = await keyAfter(second);
   await writeVersions(client, "billing", 1);
+  await signAt(provider, person, "billing");
   await ok("mission", "start", "msn-1", "--title", "ship it");
   await ok("checkpoint", "remove", oldest, "--task", "auth");
   await writeBatch(client);
-  return { server, client, keys: [first, second, third], revokedPem, run, stop: () => server.stop() };
+  const stop = async () => {
+    await server.stop();
+    await provider.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return { server, client, keys: [first, second, third], revokedPem, run, stop };
 }
 
 const TASKS_AT_ONCE = ["one", "two", "three", "four"];

@@ -1,4 +1,5 @@
 /** Tampers with a real bundle: from a flipped bit to a thief that re-signs what was changed. All follow from one seed. */
+import { generateKeyPairSync, sign } from "node:crypto";
 import { canonicalText } from "../../../shared/integrity/canonical.ts";
 import { type SigningKey, signingKeyFrom } from "../../../shared/integrity/dsse.ts";
 import {
@@ -65,7 +66,8 @@ const flip: Maker = (_parts, random, archive) => {
   const bytes = Buffer.from(archive);
   const at = random(bytes.length);
   bytes[at] = bytes[at]! ^ (1 << random(8));
-  return made(`flip at ${at}`, bytes);
+  // Nothing but itself proves the seal.
+  return made(`flip at ${at}`, bytes, at < archive.lastIndexOf("seal.json"));
 };
 
 const cut: Maker = (_parts, random, archive) =>
@@ -160,6 +162,31 @@ const move: Maker = (parts, random) => {
   else delete a.signature;
   return made("move a signature", rehashed(withLines(parts, lines)));
 };
+
+/** The signature of a person: edited, moved to another version, removed, or one by a provider of the forger. */
+const person: Maker = (parts, random) => {
+  const lines = linesOf(parts, "export.jsonl");
+  const some = lines.filter(({ esignature }) => esignature !== undefined);
+  const one = some[random(some.length)];
+  const other = some.find((each) => each !== one);
+  const what = random(6);
+  if (what === 0) delete one.esignature;
+  else if (what === 1) [one.esignature, other.esignature] = [other.esignature, one.esignature];
+  else if (what === 2) one.esignature.proof = other.esignature.proof;
+  else if (what === 3) one.esignature.proof = ownProof(one.esignature.proof.id_token);
+  else editValue(one.esignature, random);
+  return made(`signature of a person ${what}`, rehashed(withLines(parts, lines)));
+};
+
+const ownProvider = generateKeyPairSync("rsa", { modulusLength: 2_048 });
+
+/** A token with the same claims, by a key of the forger. */
+function ownProof(token: string): Any {
+  const signed = token.slice(0, token.lastIndexOf("."));
+  const signature = sign("sha256", Buffer.from(signed), ownProvider.privateKey).toString("base64url");
+  const jwk = ownProvider.publicKey.export({ format: "jwk" });
+  return { kind: "oidc", id_token: `${signed}.${signature}`, jwk };
+}
 
 /** Removes the newest entries of a task, and makes its head fit. */
 const tail: Maker = (parts, random) => {
@@ -324,6 +351,7 @@ export function* tampers(
     [note, 4],
     [batch, 10],
     [move, 6],
+    [person, 8],
     [tail, 5],
     [content, 5],
     [ownKey(own), 3],

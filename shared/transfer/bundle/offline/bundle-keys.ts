@@ -1,7 +1,7 @@
 /** The signing keys of a bundle, and the verdicts about what they signed. */
 import { createHash } from "node:crypto";
 import { signedPart } from "../../../integrity/batch-signature.ts";
-import { isTextSignature, keyIdOf, rawPublicKey } from "../../../integrity/dsse.ts";
+import { isTextSignature, isUsablePoint, keyIdOf, rawPublicKey } from "../../../integrity/dsse.ts";
 import { exactBase64 } from "../../../integrity/merkle/note.ts";
 import {
   type ExactJson,
@@ -20,16 +20,6 @@ const COMMIT_PURPOSE = "commits";
 /** A clock may be ahead of another by so much. */
 const CLOCK_SKEW_MS = 30_000;
 const SPKI_START = "302a300506032b6570032100";
-const FIELD_PRIME = 2n ** 255n - 19n;
-/** The y of the points whose order divides 8: with such a key, one signature fits many texts. */
-const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([
-  0n,
-  1n,
-  FIELD_PRIME - 1n,
-  0x5fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826n,
-  0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7n,
-]);
-
 export interface BundleKey {
   readonly key_id: string;
   readonly public_key: string;
@@ -50,9 +40,7 @@ export function bundleKeyOf(record: ExactJson): BundleKey | null {
   const der = exactBase64(public_key);
   if (algorithm !== "ed25519" || der?.length !== 44 || !der.toString("hex").startsWith(SPKI_START))
     return null;
-  const y =
-    BigInt(`0x${Buffer.from(rawPublicKey(public_key)).reverse().toString("hex")}`) & (2n ** 255n - 1n);
-  if (keyIdOf(public_key) !== key_id || y >= FIELD_PRIME || SMALL_ORDER_Y.has(y)) return null;
+  if (keyIdOf(public_key) !== key_id || !isUsablePoint(rawPublicKey(public_key))) return null;
   const [from, until, revoked] = [not_before, not_after, revoked_at].map(exactTime);
   if (from == null || (not_after !== null && until == null) || (revoked_at !== null && revoked == null))
     return null;

@@ -10,6 +10,7 @@ import {
   readArchive,
 } from "./archive.ts";
 import { BundleEntries } from "./bundle-entries.ts";
+import { BundleEsignatures, type ProvedEsignature } from "./bundle-esignatures.ts";
 import { BundleKeys, keysIn } from "./bundle-keys.ts";
 import { BundleLines } from "./bundle-lines.ts";
 import { continuationProblem, openLog } from "./bundle-log.ts";
@@ -61,6 +62,8 @@ export interface BundleReport {
   readonly log_size: number | null;
   readonly sealed: boolean;
   readonly counts: Readonly<Record<string, number>>;
+  /** The valid ones, in their order. A signature that is not valid is a finding. */
+  readonly electronic_signatures: readonly ProvedEsignature[];
   readonly findings: readonly BundleFinding[];
 }
 
@@ -71,6 +74,7 @@ class OpenBundle {
   manifest: ExactObject = {};
   keys = new BundleKeys();
   log: LogCheckpoint | null = null;
+  esignatures: readonly ProvedEsignature[] = [];
   isSealed = false;
   newest = Number.NEGATIVE_INFINITY;
   continues: boolean | null = null;
@@ -149,9 +153,16 @@ class OpenBundle {
     const proofs = memberLines(this.#file, this.members.get("proofs.jsonl")!);
     const exportedAt = exactTime(this.manifest.exported_at)!;
     const entries = new BundleEntries({ keys, log, proofs, findings, mustProve, exportedAt });
+    const esignatures = new BundleEsignatures(findings);
     const lines = new BundleLines({
-      onTask: (isRequired, task) => entries.begin(isRequired, task),
-      onEntry: (entry) => entries.add(entry),
+      onTask: (isRequired, task) => {
+        entries.begin(isRequired, task);
+        esignatures.begin();
+      },
+      onEntry: (entry) => {
+        entries.add(entry);
+        esignatures.add(entry);
+      },
       onTaskEnd: () => entries.endTask(),
       onGap: (place) => findings.add("incomplete", place),
     });
@@ -167,6 +178,8 @@ class OpenBundle {
     else if (atEnd !== null) findings.add(atEnd, `export.jsonl:${number + 1}`);
     else entries.end();
     this.counts = { ...this.counts, ...lines.counts, ...lines.artifacts.counts, ...entries.counts };
+    this.counts.electronic_signatures = esignatures.valid.length;
+    this.esignatures = esignatures.valid;
     this.newest = entries.newest;
     if (mustProve && log === null && entries.counts.signed > 0) findings.add("log_missing", "log.note");
     this.#compareHeader(lines.header);
@@ -314,6 +327,7 @@ function reportOf(bundle: OpenBundle, isCompared: boolean): BundleReport {
     log_size: log?.size ?? null,
     sealed: bundle.isSealed,
     counts: bundle.counts,
+    electronic_signatures: bundle.esignatures,
     findings: findings.all,
   };
 }

@@ -48,6 +48,10 @@ export function bundleReportText(path: string, report: BundleReport): string {
     `  ${counts.join(", ")}`,
     `  sealed by the fleet: ${report.sealed ? "yes" : "no"}; log of ${report.log_size ?? 0} entries`,
     ...report.keys.map((id) => `  signed by key ${id}`),
+    ...report.electronic_signatures.map(
+      ({ at, checkpoint_id, version, printed_name, meaning, signed_at, zone, subject, issuer }) =>
+        `  signed by ${printed_name} (${subject} of ${issuer}), ${meaning}, ${signed_at} (${zone}): version ${version} of ${checkpoint_id}, entry ${at}`,
+    ),
     ...(report.keys_compared
       ? []
       : [
