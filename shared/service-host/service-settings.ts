@@ -4,6 +4,7 @@
  */
 import { isAbsolute, resolve } from "node:path";
 import { tlsFields } from "../bus/tls-settings.ts";
+import { rootKeyField } from "../integrity/encryption/root-keys.ts";
 import {
   bytes,
   duration,
@@ -23,6 +24,9 @@ function artifactsPlace(options: FieldOptions<string>): Field<string> {
   const parse = (raw: string) => (/^nats(?:$|:)/i.test(raw) && raw !== "nats" ? undefined : field.parse(raw));
   return { ...field, type: "`off`, `nats`, or a folder", parse };
 }
+
+/** The setting of the root keys, for errors about them. */
+export const ENCRYPTION_KEY = "FLEET_ENCRYPTION_KEY";
 
 /** The checks of /readyz. */
 export const PLATFORM_CHECKS = ["store", "bus", "streams", "disk"] as const;
@@ -57,6 +61,13 @@ export const platformFields = {
       description:
         "File of the private key with which commits are signed (Ed25519, PEM, mode 0600); `off`: commits are not signed, which a store that was signed from the beginning refuses. Writer, reader, coordinator and watchdog need one each, or share one, before the first start; `fleet keys` lists, rotates and revokes them",
       defaultNote: "`<FLEET_HOME>/signing-key.pem` in the standalone fleet, which makes it, else `off`",
+    }),
+  ),
+  encryptionKeys: optional(
+    rootKeyField(ENCRYPTION_KEY, {
+      description:
+        "Root keys of encryption at rest, the newest first: it wraps new keys, the others still unwrap. A file of mode 0600 (`fleet keys encryption-key` makes one), a variable of the environment, a key of the Transit engine of Vault or OpenBao (token in `VAULT_TOKEN`, or `?token_file=/path`), or a key of AWS KMS",
+      defaultNote: "none: what is stored is not encrypted",
     }),
   ),
   artifactsGrace: duration("FLEET_ARTIFACTS_GRACE", {

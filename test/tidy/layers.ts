@@ -26,7 +26,7 @@ const OUTSIDERS = ["cli", "gateway", "hook", "mcp", "runner"].map((name) => `ser
 const LAYERS: Record<string, readonly string[]> = {
   "shared/protocol": [],
   "shared/runtime": ["shared/protocol"],
-  "shared/integrity": ["shared/protocol"],
+  "shared/integrity": ["shared/protocol", "shared/runtime"],
   "shared/lifecycle": ["shared/protocol", "shared/integrity"],
   "shared/prompts": ["shared/protocol", "shared/integrity"],
   "shared/transfer": ["shared/protocol", "shared/integrity", "shared/lifecycle"],
@@ -84,6 +84,7 @@ const HOMES: Record<string, readonly string[]> = {
   "@secretlint/*": ["shared/integrity/"],
   pkijs: ["shared/integrity/"],
   asn1js: ["shared/integrity/"],
+  "@aws-sdk/client-kms": ["shared/integrity/encryption/"],
   aws4fetch: ["services/watchdog/anchors/"],
   hono: ["services/gateway/"],
   "@hono/*": ["services/gateway/"],

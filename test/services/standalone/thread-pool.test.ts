@@ -39,6 +39,7 @@ const DATA = {
     mirrorDir: undefined,
     artifactsPlace: undefined,
     signingKeyFile: undefined,
+    encryptionKeys: undefined,
     artifactsGrace: 172_800_000,
     artifactsBytes: 1_000_000,
     storeUrl: `lmdb:${join(root, "store")}?shared`,

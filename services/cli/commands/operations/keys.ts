@@ -14,6 +14,7 @@ import { parseMoment } from "../../input/moment.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
+import { addEncryptionKey } from "../keys/encryption-key.ts";
 
 const POLL_MS = 200;
 /** Holders go over to the next key within seconds. After this time, or that of --timeout, one of them does not run, or cannot write its file. */
@@ -27,7 +28,9 @@ interface RevokeFlags {
 export function addKeys(program: Command, action: ActionFactory): void {
   const group = program
     .command("keys")
-    .description("List, rotate and revoke the keys with which services sign what they commit.");
+    .description(
+      "List, rotate and revoke the keys with which services sign what they commit; make keys of encryption.",
+    );
   const listCommand = group
     .command("list")
     .description("List the signing keys: whose, since when, until when, and what was revoked.")
@@ -66,6 +69,7 @@ export function addKeys(program: Command, action: ActionFactory): void {
     "The file of a key was copied two days ago": `${fleet} keys revoke 3f9a2c --since 2d`,
     "A key of a machine that is gone": `${fleet} keys revoke 3f9a2c --reason lost`,
   }));
+  addEncryptionKey(group, action);
 }
 
 async function list(session: Session): Promise<void> {
