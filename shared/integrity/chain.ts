@@ -26,6 +26,12 @@ export interface ChainReport {
   readonly problems: readonly ChainProblem[];
 }
 
+/** The end of the chain of a task, as a line of a digest of many. */
+export const chainEnd = (
+  task: string,
+  { seq, hash }: { readonly seq: number; readonly hash: string },
+): string => `${task} ${seq} ${hash}\n`;
+
 export function entryHash(entry: string): string {
   return sha256Hex(entry);
 }

@@ -25,12 +25,31 @@ const auditProofQuerySchema = z.looseObject({
   size: z.int().min(1).optional(),
 });
 
+/** Of a bundle with more tasks, the fleet does not compare the ends. Their list would not fit into a message. */
+export const EXPORT_ENDS_MAX = 5_000;
+
+/** Up to where the export has each task. */
+const exportEndsSchema = z.looseObject({
+  /** When the export began. */
+  exported_at: z.iso.datetime(),
+  /** `tenant`: these are all tasks of the tenant. */
+  extent: z.enum(["tenant", "tasks"]),
+  /** In the order of the file. */
+  tasks: z
+    .array(z.looseObject({ task_id: tokenSchema, seq: z.int().min(1), hash: digestSchema }))
+    .max(EXPORT_ENDS_MAX),
+  /** The tasks that the fleet could not read. */
+  unreadable: z.array(tokenSchema).max(EXPORT_ENDS_MAX),
+});
+
 /** The manifest of a bundle of evidence, as it leaves the fleet. */
 const exportRecordQuerySchema = z.looseObject({
   /** SHA-256 of its bytes. */
   manifest: digestSchema,
   tasks: z.int().min(0),
   entries: z.int().min(0),
+  /** Absent: they are not compared with the store. */
+  ends: exportEndsSchema.optional(),
 });
 
 /** A receipt: what a third party needs to verify, without the fleet, that the log has an entry. */

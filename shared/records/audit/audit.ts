@@ -98,7 +98,8 @@ function signedVersionOf(change: CheckpointChange | null): SignedVersion | null 
   return id == null || version == null || hash == null ? null : { hash, id, version };
 }
 
-function record(seq: number, value: Bytes): AuditRecord {
+/** The entry in a row of the audit trail. */
+export function auditRecordIn(seq: number, value: Bytes): AuditRecord {
   const entry = decode<string>(value);
   return { seq, entry, hash: entryHash(entry) };
 }
@@ -114,6 +115,6 @@ export async function readAudit(
   const { end } = keys.auditRange(task);
   const { rows, more } = await reader.getRange({ begin: keys.audit(task, fromSeq), end }, { limit });
   // The seq comes from the key, so that a verifier sees a missing entry as a gap.
-  const entries = rows.map(({ key, value }) => record(parseSeq(key), value));
+  const entries = rows.map(({ key, value }) => auditRecordIn(parseSeq(key), value));
   return { entries, more };
 }

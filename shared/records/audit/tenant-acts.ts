@@ -3,6 +3,7 @@
  * even if a crash makes its service report it again.
  */
 import type { ExportSeal } from "../../protocol/audit-log.ts";
+import { invalid } from "../../protocol/errors.ts";
 import { DEFAULT_POLICIES, type Policies } from "../../protocol/policy.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import type { TenantAct, TenantAuditPage } from "../../protocol/tenant-audit.ts";
@@ -11,6 +12,7 @@ import { decodeChecked, encodeChecked } from "../kv/codec.ts";
 import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import { occasionKey, rememberOccasion } from "../task/idempotency.ts";
+import { compareEnds } from "./export-ends.ts";
 import { policyVersion } from "./policy-version.ts";
 import {
   type AuditedAct,
@@ -62,10 +64,16 @@ export class TenantActs {
     return value;
   }
 
-  /** Records that a bundle of evidence leaves the fleet. The signature is that of the commit with the entry. */
+  /**
+   * Records that a bundle of evidence leaves the fleet. The signature is that of the commit with the entry.
+   * @throws FleetError INVALID: the ends of the tasks are not those in the store.
+   */
   async recordExport(by: TenantCaller, query: QueryParams<"export_record">): Promise<ExportSeal> {
-    const { manifest, tasks, entries } = query;
-    const act = actOf(by, "export", this.#now(), { manifest, tasks, entries });
+    const { manifest, tasks, entries, ends } = query;
+    if (ends !== undefined && ends.tasks.length !== tasks)
+      throw invalid("ends.tasks", `those of all ${tasks} tasks`, ends.tasks.length);
+    const compared = ends === undefined ? {} : await compareEnds(this.#transactions, by.tenant, ends);
+    const act = actOf(by, "export", this.#now(), { manifest, tasks, entries, ...compared });
     const { value: seq } = await this.#transactions.transact("export_record", async (tx) => {
       const head = await appendTenantAudit(tx, by.tenant, [act]);
       return head!.seq;

@@ -962,6 +962,8 @@ class BundleLines {
     ...{ records: 0, records_lost: 0, handoffs: 0 },
   };
   artifacts = new BundleArtifacts();
+  /** Of the ends of the chains, in the order of the tasks. */
+  #ends = createHash("sha256");
   #reader;
   #digest = createHash("sha256");
   #done = new Set();
@@ -975,6 +977,11 @@ class BundleLines {
 
   get header() {
     return this.#header;
+  }
+
+  /** SHA-256 of the ends of the chains, after the last line. */
+  endsDigest() {
+    return this.#ends.copy().digest("hex");
   }
 
   /** Returns the code of the fault; null: none. `bytes` null: it is no line. */
@@ -1155,6 +1162,7 @@ class BundleLines {
     for (const name of names) this.counts[name] += counts[name];
     // Of a checkpoint that was removed during the export, no entry of the file proves the removal.
     for (const seq of task.removals.keys()) if (seq > task.seq) this.#reader.onGap(`${task.id}/${seq}`);
+    this.#ends.update(`${task.id} ${task.seq} ${task.prev}\n`);
     this.counts.tasks += 1;
     this.#done.add(task.id);
     this.#task = null;
@@ -1499,6 +1507,8 @@ class OpenBundle {
   log = null;
   esignatures = [];
   isSealed = false;
+  complete = null;
+  endsDigest = null;
   newest = Number.NEGATIVE_INFINITY;
   continues = null;
   counts = {};
@@ -1601,6 +1611,7 @@ class OpenBundle {
     else if (atEnd !== null) findings.add(atEnd, `export.jsonl:${number + 1}`);
     else entries.end();
     this.counts = { ...this.counts, ...lines.counts, ...lines.artifacts.counts, ...entries.counts };
+    this.endsDigest = fault === null && atEnd === null ? lines.endsDigest() : null;
     this.counts.electronic_signatures = esignatures.valid.length;
     this.esignatures = esignatures.valid;
     this.newest = entries.newest;
@@ -1661,7 +1672,10 @@ class OpenBundle {
     const problem = this.keys.judgeEntry(entry, judged, true);
     if (problem !== null) this.findings.add(problem, SEAL);
     else if (this.keys.isRevoked(String(facts.signed_by))) this.findings.add("seal_key_revoked", SEAL);
-    else this.isSealed = true;
+    else {
+      this.isSealed = true;
+      this.complete = extentIn(facts);
+    }
   }
 
   /** The seal is made at the end of the export: later than all that is in it. */
@@ -1669,7 +1683,16 @@ class OpenBundle {
     const { tasks, entries } = objectIn(facts, "subject");
     const at = exactTime(facts.at);
     const earliest = Math.max(exactTime(this.manifest.exported_at), this.newest) - SEAL_SKEW_MS;
-    return at !== null && at >= earliest && tasks === this.counts.tasks && entries === this.counts.entries;
+    const isOfContents = tasks === this.counts.tasks && entries === this.counts.entries;
+    return at !== null && at >= earliest && isOfContents && this.#areEnds(objectIn(facts, "subject"));
+  }
+
+  /** The seal of a fleet that did not compare them has no ends. */
+  #areEnds({ ends, extent }) {
+    if (ends === undefined && extent === undefined) return true;
+    const { tasks, since } = objectIn(this.manifest, "scope");
+    const isOfScope = extent === "tasks" || (extent === "tenant" && tasks === null && since === null);
+    return isOfScope && ends === this.endsDigest;
   }
 
   compareKept({ kept, keys: trusted }) {
@@ -1685,6 +1708,11 @@ class OpenBundle {
     if (trusted === null) return;
     for (const id of this.keys.used) if (!trusted.has(id)) this.findings.add("key_untrusted", `key:${id}`);
   }
+}
+
+function extentIn(facts) {
+  const { extent } = objectIn(facts, "subject");
+  return extent === "tenant" || extent === "tasks" ? extent : null;
 }
 
 function isManifest({ kind, format, tenant, fleet, exported_at, mtime, files, counts }) {
@@ -1740,6 +1768,7 @@ function reportOf(bundle, isCompared) {
     continues: bundle.continues,
     log_size: log?.size ?? null,
     sealed: bundle.isSealed,
+    complete: bundle.complete,
     counts: bundle.counts,
     electronic_signatures: bundle.esignatures,
     findings: findings.all,
@@ -1775,6 +1804,14 @@ function callOf(args) {
   return call.bundles.length === 0 ? null : call;
 }
 
+const COMPLETE = {
+  tenant:
+    "compared by the fleet: it has all tasks of the tenant, each with all entries at the time of the export",
+  tasks:
+    "compared by the fleet: each task has all its entries at the time of the export; other tasks may exist",
+  nothing: "The fleet did not compare the bundle with its store: newest entries and tasks may be missing.",
+};
+
 function bundleReportText(path, report) {
   const counts = Object.keys(report.counts)
     .sort()
@@ -1784,6 +1821,7 @@ function bundleReportText(path, report) {
     `  tenant ${report.tenant ?? "unknown"} of fleet ${report.fleet ?? "unknown"}, exported at ${report.exported_at ?? "unknown"}`,
     `  ${counts.join(", ")}`,
     `  sealed by the fleet: ${report.sealed ? "yes" : "no"}; log of ${report.log_size ?? 0} entries`,
+    `  ${COMPLETE[report.complete ?? "nothing"]}`,
     ...report.keys.map((id) => `  signed by key ${id}`),
     ...report.electronic_signatures.map(
       ({ at, checkpoint_id, version, printed_name, meaning, signed_at, zone, subject, issuer }) =>

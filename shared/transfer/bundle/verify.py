@@ -985,7 +985,7 @@ class Lines:
         self.counts = dict.fromkeys(names, 0)
         self.entries, self.findings = entries, findings
         self.artifacts = Artifacts(self.counts)
-        self.digest, self.done = hashlib.sha256(), set()
+        self.digest, self.ends, self.done = hashlib.sha256(), hashlib.sha256(), set()
         self.header, self.task, self.is_complete = None, None, False
 
     def add(self, data):
@@ -1174,6 +1174,7 @@ class Lines:
         for seq in task.removals:
             if seq > task.seq:
                 self.findings.add(("%s/%d" % (task.id, seq), "incomplete"))
+        self.ends.update(("%s %d %s\n" % (task.id, task.seq, task.prev)).encode("utf-8"))
         self.counts["tasks"] += 1
         self.done.add(task.id)
         self.task = None
@@ -1429,6 +1430,7 @@ class Bundle:
         self.findings, self.keys, self.log, self.manifest = set(), Keys(), None, {}
         self.esignatures = []
         self.counts, self.continues, self.is_sealed = {}, None, False
+        self.complete = self.ends_digest = None
 
     def find(self, code, at):
         self.findings.add((at, code))
@@ -1537,6 +1539,7 @@ class Bundle:
         self.counts.update(entries.counts)
         self.esignatures = entries.esignatures.valid
         self.counts["electronic_signatures"] = len(self.esignatures)
+        self.ends_digest = lines.ends.hexdigest() if fault is None and lines.is_complete else None
         self.newest = entries.newest
         if must_prove and self.log is None and entries.counts["signed"] > 0:
             self.find("log_missing", "log.note")
@@ -1582,6 +1585,7 @@ class Bundle:
             self.find("seal_key_revoked", "seal.json")
         else:
             self.is_sealed = True
+            self.complete = object_in(facts, "subject").get("extent")
 
     def is_of_this_export(self, facts):
         """The seal is made at the end of the export: later than all that is in it."""
@@ -1589,7 +1593,17 @@ class Bundle:
         times = [exact_time(self.manifest["exported_at"])] + ([] if self.newest is None else [self.newest])
         if at is None or at < max(times) - CLOCK_SKEW_MS:
             return False
-        return all(same(subject.get(name), self.counts[name]) for name in ("tasks", "entries"))
+        is_of_contents = all(same(subject.get(name), self.counts[name]) for name in ("tasks", "entries"))
+        return is_of_contents and self.are_ends(subject)
+
+    def are_ends(self, subject):
+        """The seal of a fleet that did not compare them has no ends."""
+        if "ends" not in subject and "extent" not in subject:
+            return True
+        extent, scope = subject.get("extent"), object_in(self.manifest, "scope")
+        is_whole = scope.get("tasks", MISSING) is None and scope.get("since", MISSING) is None
+        is_of_scope = same(extent, "tasks") or (same(extent, "tenant") and is_whole)
+        return is_of_scope and same(subject.get("ends"), self.ends_digest)
 
     def continuation_problem(self):
         keys = [key for key in self.keys.all.values() if self.trusted is None or key["id"] in self.trusted]
@@ -1626,10 +1640,18 @@ class Bundle:
             "continues": self.continues,
             "log_size": None if self.log is None else self.log["size"],
             "sealed": self.is_sealed,
+            "complete": self.complete,
             "counts": self.counts,
             "electronic_signatures": self.esignatures,
             "findings": [{"at": at, "code": code} for at, code in findings],
         }
+
+
+COMPLETE = {
+    "tenant": "compared by the fleet: it has all tasks of the tenant, each with all entries at the time of the export",
+    "tasks": "compared by the fleet: each task has all its entries at the time of the export; other tasks may exist",
+    None: "The fleet did not compare the bundle with its store: newest entries and tasks may be missing.",
+}
 
 
 def report_text(path, report):
@@ -1644,6 +1666,7 @@ def report_text(path, report):
         "  " + counts,
         "  sealed by the fleet: %s; log of %d entries" % ("yes" if report["sealed"] else "no", report["log_size"] or 0),
     ]
+    lines.append("  " + COMPLETE[report["complete"]])
     lines += ["  signed by key " + key_id for key_id in report["keys"]]
     for one in report["electronic_signatures"]:
         by = "  signed by {printed_name} ({subject} of {issuer}), {meaning}, {signed_at} ({zone})".format(**one)

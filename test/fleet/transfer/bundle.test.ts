@@ -95,6 +95,7 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
       keys: [...fleet.keys].sort(),
       continues: true,
       sealed: true,
+      complete: "tenant",
       findings: [],
     });
     expect(report.counts).toMatchObject({
@@ -152,6 +153,44 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     });
     expect(existsSync(at("none.tar"))).toBe(false);
     expect(readdirSync(folder).filter((name) => name.endsWith(".part"))).toEqual([]);
+  });
+
+  test("is not sealed as complete when newest entries or a task were left out", async () => {
+    const { admin } = fleet.client;
+    const lines = readFileSync(at("lines.jsonl"), "utf8").trimEnd().split("\n");
+    const parsed = lines.map((text) => JSON.parse(text));
+    // The fleet allows for clocks that differ by 30 seconds, and these entries are younger.
+    const exported_at = new Date(Date.parse(parsed[0].exported_at) + 60_000).toISOString();
+    const whole = parsed
+      .filter(({ kind }) => kind === "task")
+      .map(({ task }) => ({ task_id: task.task_id, seq: task.audit_seq, hash: task.audit_hash }));
+    const record = (extent: "tenant" | "tasks", tasks: typeof whole) =>
+      admin.recordExport({
+        ...{ manifest: "0".repeat(64), tasks: tasks.length, entries: 1 },
+        ends: { exported_at, extent, tasks, unreadable: [] },
+      });
+    const auth = whole.find(({ task_id }) => task_id === "auth")!;
+    const begun = parsed.findIndex(({ kind, task }) => kind === "task" && task.task_id === "auth");
+    const entries = parsed.slice(begun).filter(({ kind }) => kind === "audit");
+    const older = entries.find(({ seq }) => seq === auth.seq - 1);
+    const truncated = {
+      task_id: "auth",
+      seq: older.seq,
+      hash: createHash("sha256").update(older.entry).digest("hex"),
+    };
+    const others = whole.filter(({ task_id }) => task_id !== "auth");
+    await expect(record("tasks", [...others, truncated])).rejects.toMatchObject({ code: "INVALID" });
+    await expect(record("tasks", [{ ...auth, hash: "1".repeat(64) }])).rejects.toMatchObject({
+      code: "INVALID",
+    });
+    await expect(record("tenant", others)).rejects.toMatchObject({ code: "INVALID" });
+    expect(JSON.parse((await record("tasks", others)).entry).subject).toMatchObject({ extent: "tasks" });
+    expect(JSON.parse((await record("tenant", whole)).entry).subject).toMatchObject({ extent: "tenant" });
+    expect(await fleet.run("export", "--task", "auth", "--bundle", at("one.tar"))).toMatchObject({ exit: 0 });
+    expect(JSON.parse(verify(at("one.tar"), ...keyArgs(), "--json").out)).toMatchObject({
+      ok: true,
+      complete: "tasks",
+    });
   });
 
   test("of another tenant states keys whose changes it cannot read", async () => {

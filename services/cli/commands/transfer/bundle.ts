@@ -5,6 +5,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { type FileHandle, link, open, readFile, rm } from "node:fs/promises";
 import { basename } from "node:path";
+import { EXPORT_ENDS_MAX } from "../../../../shared/protocol/audit-log.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { ExportLine, ExportLineOf, ExportScope } from "../../../../shared/protocol/export-lines.ts";
 import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
@@ -122,9 +123,31 @@ async function writeArchive(session: Session, file: FileHandle, contents: Conten
   const manifest = manifestBytes({ ...of, counts, files: [...writer.listed] });
   await writer.add("manifest.json", manifest);
   const digest = createHash("sha256").update(manifest).digest("hex");
-  const seal = await client.admin.recordExport({ ...session.deadline, manifest: digest, tasks, entries });
+  const ends = endsIn(file, writer.member("export.jsonl"), header);
+  const facts = { manifest: digest, tasks, entries, ...(ends !== null && { ends }) };
+  const seal = await client.admin.recordExport({ ...session.deadline, ...facts });
   if (seal.signature !== null) await writer.add("seal.json", sealBytes(seal));
   await writer.finish();
+}
+
+/** Up to where the export has each task, for the fleet to compare. null: there are too many. */
+function endsIn(
+  file: FileHandle,
+  member: ReturnType<ArchiveWriter["member"]>,
+  { exported_at, scope }: ExportLineOf<"header">,
+): NonNullable<Parameters<FleetClient["admin"]["recordExport"]>[0]["ends"]> | null {
+  const tasks: { task_id: string; seq: number; hash: string }[] = [];
+  const unreadable: string[] = [];
+  for (const bytes of memberLines(file.fd, member)) {
+    const line = JSON.parse(String(bytes)) as ExportLine;
+    if (line.kind === "unreadable") unreadable.push(line.task_id);
+    if (line.kind !== "task") continue;
+    const { task_id, audit_seq: seq, audit_hash: hash } = line.task;
+    tasks.push({ task_id, seq, hash });
+  }
+  if (tasks.length + unreadable.length > EXPORT_ENDS_MAX) return null;
+  const extent = scope.tasks === null && scope.since === null ? "tenant" : "tasks";
+  return { exported_at, extent, tasks, unreadable };
 }
 
 interface WrittenExport {

@@ -6,6 +6,19 @@ import { bulletList, field } from "../terminal/fields.ts";
 import { counted, plain } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
 
+const COMPLETE = {
+  tenant: "all tasks of the tenant, each with all its entries, as the fleet compared",
+  tasks: "each task with all its entries, as the fleet compared; other tasks may exist",
+  nothing: "not compared by the fleet: newest entries and tasks may be missing",
+};
+
+function personText(one: BundleReport["electronic_signatures"][number]): string {
+  const by = `${one.printed_name} (${one.subject} of ${one.issuer})`;
+  return plain(
+    `${by}, ${one.meaning}, ${one.signed_at} (${one.zone}), version ${one.version} of ${one.checkpoint_id}`,
+  );
+}
+
 export function renderBundle(path: string, report: BundleReport, view: View): string {
   const { colors } = view;
   const { counts, findings, keys, keys_compared, sealed, log_size, continues } = report;
@@ -37,6 +50,8 @@ export function renderBundle(path: string, report: BundleReport, view: View): st
       view,
     ),
     field("Sealed", sealed ? "by the fleet" : "no: the fleet has not signed the manifest", view),
+    field("Complete", COMPLETE[report.complete ?? "nothing"], view),
+    ...bulletList("Signatures of people", report.electronic_signatures.map(personText), view),
     ...(continues === true ? ["The log continues the kept checkpoint."] : []),
     ...bulletList("Findings", found, view),
     ...(report.keys_proved

@@ -72,6 +72,8 @@ export class BundleLines {
     ...{ records: 0, records_lost: 0, handoffs: 0 },
   };
   readonly artifacts = new BundleArtifacts();
+  /** Of the ends of the chains, in the order of the tasks. */
+  readonly #ends = createHash("sha256");
   readonly #reader: LineReader;
   readonly #digest = createHash("sha256");
   readonly #done = new Set<string>();
@@ -85,6 +87,11 @@ export class BundleLines {
 
   get header(): ExactObject | null {
     return this.#header;
+  }
+
+  /** SHA-256 of the ends of the chains, after the last line. */
+  endsDigest(): string {
+    return this.#ends.copy().digest("hex");
   }
 
   /** Returns the code of the fault; null: none. `bytes` null: it is no line. */
@@ -265,6 +272,7 @@ export class BundleLines {
     for (const name of names) this.counts[name] += counts[name];
     // Of a checkpoint that was removed during the export, no entry of the file proves the removal.
     for (const seq of task.removals.keys()) if (seq > task.seq) this.#reader.onGap(`${task.id}/${seq}`);
+    this.#ends.update(`${task.id} ${task.seq} ${task.prev}\n`);
     this.counts.tasks += 1;
     this.#done.add(task.id);
     this.#task = null;

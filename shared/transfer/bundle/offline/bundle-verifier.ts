@@ -61,6 +61,11 @@ export interface BundleReport {
   readonly continues: boolean | null;
   readonly log_size: number | null;
   readonly sealed: boolean;
+  /**
+   * What the fleet compared with its store when it sealed the bundle: that each task has all entries of that time
+   * (`tasks`), and that the bundle has all tasks of the tenant (`tenant`). null: nothing.
+   */
+  readonly complete: "tenant" | "tasks" | null;
   readonly counts: Readonly<Record<string, number>>;
   /** The valid ones, in their order. A signature that is not valid is a finding. */
   readonly electronic_signatures: readonly ProvedEsignature[];
@@ -76,6 +81,8 @@ class OpenBundle {
   log: LogCheckpoint | null = null;
   esignatures: readonly ProvedEsignature[] = [];
   isSealed = false;
+  complete: "tenant" | "tasks" | null = null;
+  endsDigest: string | null = null;
   newest = Number.NEGATIVE_INFINITY;
   continues: boolean | null = null;
   counts: Record<string, number> = {};
@@ -178,6 +185,7 @@ class OpenBundle {
     else if (atEnd !== null) findings.add(atEnd, `export.jsonl:${number + 1}`);
     else entries.end();
     this.counts = { ...this.counts, ...lines.counts, ...lines.artifacts.counts, ...entries.counts };
+    this.endsDigest = fault === null && atEnd === null ? lines.endsDigest() : null;
     this.counts.electronic_signatures = esignatures.valid.length;
     this.esignatures = esignatures.valid;
     this.newest = entries.newest;
@@ -238,7 +246,10 @@ class OpenBundle {
     const problem = this.keys.judgeEntry(entry, judged, true);
     if (problem !== null) this.findings.add(problem, SEAL);
     else if (this.keys.isRevoked(String(facts.signed_by))) this.findings.add("seal_key_revoked", SEAL);
-    else this.isSealed = true;
+    else {
+      this.isSealed = true;
+      this.complete = extentIn(facts);
+    }
   }
 
   /** The seal is made at the end of the export: later than all that is in it. */
@@ -246,7 +257,16 @@ class OpenBundle {
     const { tasks, entries } = objectIn(facts, "subject");
     const at = exactTime(facts.at);
     const earliest = Math.max(exactTime(this.manifest.exported_at)!, this.newest) - SEAL_SKEW_MS;
-    return at !== null && at >= earliest && tasks === this.counts.tasks && entries === this.counts.entries;
+    const isOfContents = tasks === this.counts.tasks && entries === this.counts.entries;
+    return at !== null && at >= earliest && isOfContents && this.#areEnds(objectIn(facts, "subject"));
+  }
+
+  /** The seal of a fleet that did not compare them has no ends. */
+  #areEnds({ ends, extent }: ExactObject): boolean {
+    if (ends === undefined && extent === undefined) return true;
+    const { tasks, since } = objectIn(this.manifest, "scope");
+    const isOfScope = extent === "tasks" || (extent === "tenant" && tasks === null && since === null);
+    return isOfScope && ends === this.endsDigest;
   }
 
   compareKept({ kept, keys: trusted }: BundleTrust): void {
@@ -262,6 +282,11 @@ class OpenBundle {
     if (trusted === null) return;
     for (const id of this.keys.used) if (!trusted.has(id)) this.findings.add("key_untrusted", `key:${id}`);
   }
+}
+
+function extentIn(facts: ExactObject): BundleReport["complete"] {
+  const { extent } = objectIn(facts, "subject");
+  return extent === "tenant" || extent === "tasks" ? extent : null;
 }
 
 function isManifest({
@@ -326,6 +351,7 @@ function reportOf(bundle: OpenBundle, isCompared: boolean): BundleReport {
     continues: bundle.continues,
     log_size: log?.size ?? null,
     sealed: bundle.isSealed,
+    complete: bundle.complete,
     counts: bundle.counts,
     electronic_signatures: bundle.esignatures,
     findings: findings.all,

@@ -38,6 +38,14 @@ function callOf(args: readonly string[]): VerifyCall | null {
   return call.bundles.length === 0 ? null : call;
 }
 
+const COMPLETE = {
+  tenant:
+    "compared by the fleet: it has all tasks of the tenant, each with all entries at the time of the export",
+  tasks:
+    "compared by the fleet: each task has all its entries at the time of the export; other tasks may exist",
+  nothing: "The fleet did not compare the bundle with its store: newest entries and tasks may be missing.",
+};
+
 export function bundleReportText(path: string, report: BundleReport): string {
   const counts = Object.keys(report.counts)
     .sort()
@@ -47,6 +55,7 @@ export function bundleReportText(path: string, report: BundleReport): string {
     `  tenant ${report.tenant ?? "unknown"} of fleet ${report.fleet ?? "unknown"}, exported at ${report.exported_at ?? "unknown"}`,
     `  ${counts.join(", ")}`,
     `  sealed by the fleet: ${report.sealed ? "yes" : "no"}; log of ${report.log_size ?? 0} entries`,
+    `  ${COMPLETE[report.complete ?? "nothing"]}`,
     ...report.keys.map((id) => `  signed by key ${id}`),
     ...report.electronic_signatures.map(
       ({ at, checkpoint_id, version, printed_name, meaning, signed_at, zone, subject, issuer }) =>
