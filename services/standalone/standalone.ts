@@ -4,6 +4,7 @@
  */
 import { join, relative } from "node:path";
 import { ACCESS_FOLDER } from "../../shared/bus/access/local-credentials.ts";
+import { openRootKeys } from "../../shared/integrity/encryption/root-keys.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { mergedMetrics } from "../../shared/runtime/observability/metrics.ts";
 import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
@@ -14,7 +15,7 @@ import { type Closers, createClosers } from "../../shared/runtime/process/shutdo
 import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
 import { CLIENT_FOLDER, RECORD_FILE } from "../../shared/sdk/fleet-home.ts";
 import type { PlatformOptions } from "../../shared/service-host/platform.ts";
-import { absoluteStoreUrl, storeFolder } from "../../shared/service-host/service-settings.ts";
+import { absoluteStoreUrl, ENCRYPTION_KEY, storeFolder } from "../../shared/service-host/service-settings.ts";
 import { requireRestored } from "../../shared/store/lmdb/prepared-restore.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { readWatchdogConfig } from "../watchdog/config.ts";
@@ -70,7 +71,7 @@ export async function start(
     const access = config.auth === "off" ? undefined : await openAccess(home);
     if (access === undefined) log.warn("FLEET_AUTH is off: every local user may act as any agent");
     const listener = withCertificate(planned, home);
-    const server = await startBus(home, {
+    const server = await startBus(home, config, {
       listener,
       port: config.natsPort,
       fleet,
@@ -125,13 +126,16 @@ function usableStoreUrl({ storeUrl }: StandaloneConfig, home: string): string {
   return url;
 }
 
-function startBus(
-  home: string,
-  own: Pick<Parameters<typeof superviseNatsServer>[0], "listener" | "port" | "fleet" | "log" | "claims">,
-) {
+type BusOptions = Omit<Parameters<typeof superviseNatsServer>[0], "root" | "env" | "dir" | "maxPayloadBytes">;
+
+async function startBus(home: string, { encryptionKeys }: StandaloneConfig, own: BusOptions) {
   const { env } = process;
   const maxPayloadBytes = LIMITS.message_bytes_max;
-  return superviseNatsServer({ root: packageRoot(), env, dir: join(home, "nats"), maxPayloadBytes, ...own });
+  const rootKeys = encryptionKeys && (await openRootKeys(encryptionKeys, { setting: ENCRYPTION_KEY, env }));
+  return superviseNatsServer({
+    ...{ root: packageRoot(), env, dir: join(home, "nats"), maxPayloadBytes, rootKeys },
+    ...own,
+  });
 }
 
 const tlsFolder = (home: string): string => join(home, "tls");

@@ -13,6 +13,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { ServerClaims } from "../../../shared/bus/access/claims.ts";
 import { adoptStreams } from "../../../shared/bus/access/stream-accounts.ts";
 import { natsServerName } from "../../../shared/bus/server-name.ts";
+import type { KeyEncryptionKeys } from "../../../shared/integrity/encryption/key-encryption-key.ts";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
@@ -22,6 +23,9 @@ import { natsConfig } from "./config.ts";
 import { type Listener, listenerUrl } from "./listener.ts";
 import { lockNatsFolder, type NatsLock } from "./lock.ts";
 import { ServerOutput } from "./output.ts";
+import { encryptStreams } from "./stream-conversion.ts";
+import { STREAM_FOLDER } from "./stream-folder.ts";
+import { openStreamKey } from "./stream-key.ts";
 
 export interface NatsServerOptions {
   /** The project folder, into which the setup installs a server. */
@@ -42,6 +46,8 @@ export interface NatsServerOptions {
    * one. Absent: every local user may connect and do everything.
    */
   readonly claims?: (() => Promise<ServerClaims>) | undefined;
+  /** The server encrypts its streams. Absent: they are plain, and encrypted ones are refused. */
+  readonly rootKeys?: KeyEncryptionKeys | undefined;
   /** The limit for the start, in which the server reads its store. Default 60,000. */
   readonly readyMs?: number;
 }
@@ -72,6 +78,10 @@ const MIB = 1024 * 1024;
 const STORE_BYTES = { wanted: 16_384 * MIB, freeMin: 64 * MIB };
 const STOP_MS = 10_000;
 const READY_MS = 60_000;
+/** A server that encrypts streams reads and writes all of them. */
+const ENCRYPTED_MS = 1_800_000;
+/** In the environment of the server alone. */
+const STREAM_KEY = "STREAM_KEY";
 
 /** Resolves when the server is ready. Throws StartupError: binary missing or too old, port taken, folder in use, disk full. */
 export async function startNatsServer(o: NatsServerOptions): Promise<NatsServer> {
@@ -79,12 +89,20 @@ export async function startNatsServer(o: NatsServerOptions): Promise<NatsServer>
   const dir = resolve(o.dir);
   const lock = await openFolder(dir);
   try {
-    const { configPath, portsDir, storeBytesMax } = prepareFolder(dir, o, await o.claims?.());
-    const running = launch(binary.path, configPath, lock, o.log);
-    const addresses = await noteAndWait(running, lock, portsDir, o).catch(async (error: unknown) => {
-      await running.stop();
-      throw error;
-    });
+    const streamKey = await openStreamKey(dir, o.rootKeys);
+    const claims = await o.claims?.();
+    if (streamKey !== undefined)
+      await encryptStreams(dir, (folder) =>
+        readStreams(binary.path, dir, { ...o, streamKey, claims, folder, lock }),
+      );
+    const { configPath, portsDir, storeBytesMax } = prepareFolder(dir, o, { claims, streamKey });
+    const running = launch(binary.path, configPath, { log: o.log, streamKey, onEnd: () => lock.release() });
+    const addresses = await noteAndWait(running, lock, { ...o, portsDir, streamKey }).catch(
+      async (error: unknown) => {
+        await running.stop();
+        throw error;
+      },
+    );
     const { exited, kill, stop } = running;
     return {
       ...addresses,
@@ -126,7 +144,36 @@ function folderProblem(error: unknown, dir: string): unknown {
   return error;
 }
 
-function prepareFolder(dir: string, o: NatsServerOptions, claims: ServerClaims | undefined) {
+/** Runs a server that clients do not find on the streams of a folder, until it has encrypted all of them. */
+async function readStreams(
+  binary: string,
+  dir: string,
+  o: Omit<NatsServerOptions, "claims"> & {
+    readonly streamKey: string;
+    readonly claims: ServerClaims | undefined;
+    readonly folder: string;
+    readonly lock: NatsLock;
+  },
+): Promise<void> {
+  o.log.info({ dir }, "the streams of the bus are encrypted");
+  const hidden = { ...o, listener: LOOPBACK, port: -1, readyMs: ENCRYPTED_MS };
+  const { configPath, portsDir } = prepareFolder(dir, { ...hidden, claims: undefined }, o);
+  const running = launch(binary, configPath, { log: o.log, streamKey: o.streamKey, onEnd: () => {} });
+  try {
+    await noteAndWait(running, o.lock, { ...hidden, claims: undefined, portsDir });
+  } finally {
+    await running.stop();
+  }
+}
+
+interface PreparedServer {
+  readonly claims: ServerClaims | undefined;
+  readonly streamKey: string | undefined;
+  /** That of the streams. */
+  readonly folder?: string;
+}
+
+function prepareFolder(dir: string, o: NatsServerOptions, { claims, streamKey, folder }: PreparedServer) {
   const configPath = join(dir, "nats.conf");
   const portsDir = join(dir, "ports");
   rmSync(portsDir, { recursive: true, force: true });
@@ -138,10 +185,11 @@ function prepareFolder(dir: string, o: NatsServerOptions, claims: ServerClaims |
     ...(listener.tls !== undefined && { tls: listener.tls }),
     port: o.port,
     name: natsServerName(process.pid, o.fleet),
-    storeDir: join(dir, "store"),
+    storeDir: folder ?? join(dir, STREAM_FOLDER),
     portsDir,
     storeBytesMax,
     ...(o.maxPayloadBytes !== undefined && { maxPayloadBytes: o.maxPayloadBytes }),
+    ...(streamKey !== undefined && { streamKeyVariable: STREAM_KEY }),
     ...(claims !== undefined && { access: { claims, claimsDir: join(dir, "claims") } }),
   };
   adoptStreams(settings.storeDir, claims?.account.name);
@@ -181,11 +229,18 @@ interface Running {
   stop(): Promise<void>;
 }
 
-function launch(binary: string, configPath: string, lock: NatsLock, log: Logger): Running {
+interface LaunchOptions {
+  readonly log: Logger;
+  readonly streamKey: string | undefined;
+  readonly onEnd: () => void;
+}
+
+function launch(binary: string, configPath: string, { log, streamKey, onEnd }: LaunchOptions): Running {
   const child = spawn(binary, ["-c", configPath], {
     stdio: ["ignore", "ignore", "pipe"],
     detached: true,
-    env: {},
+    // In quotes: the server reads the value as its configuration, in which hex digits may be a number.
+    env: streamKey === undefined ? {} : { [STREAM_KEY]: `"${streamKey}"` },
   });
   const output = new ServerOutput(child.stderr!, log);
   const guard = child.pid === undefined ? undefined : guardOf(child.pid);
@@ -193,7 +248,7 @@ function launch(binary: string, configPath: string, lock: NatsLock, log: Logger)
   const exited = new Promise<ServerExit>((done) => {
     const end = (code: number | null, signal: NodeJS.Signals | null) => {
       guard?.kill("SIGKILL");
-      lock.release();
+      onEnd();
       done({ code, signal, expected });
     };
     // "close" and not "exit": the last lines of the output explain the end.
@@ -231,20 +286,25 @@ function guardOf(pid: number): ChildProcess {
 }
 
 /** A server whose note cannot be written is stopped, because the next start could not find it as an orphan. */
-async function noteAndWait(running: Running, lock: NatsLock, portsDir: string, o: NatsServerOptions) {
+async function noteAndWait(running: Running, lock: NatsLock, o: ReadyOptions) {
   if (running.child.pid !== undefined) lock.noteServer(running.child.pid);
-  return ready(running, portsDir, o);
+  return ready(running, o);
 }
 
-async function ready(running: Running, portsDir: string, o: NatsServerOptions) {
+interface ReadyOptions extends NatsServerOptions {
+  readonly portsDir: string;
+  readonly streamKey: string | undefined;
+}
+
+async function ready(running: Running, o: ReadyOptions) {
   const end = performance.now() + (o.readyMs ?? READY_MS);
   let exit: ServerExit | undefined;
   void running.exited.then((how) => (exit = how));
   while (performance.now() < end) {
     if (exit !== undefined)
       throw running.output.problem({ dir: o.dir, port: o.port, code: exit.code, signal: exit.signal });
-    const addresses = readPorts(portsDir, o.listener ?? LOOPBACK);
-    if (addresses !== undefined && (await answers(addresses.monitorUrl))) {
+    const addresses = readPorts(o.portsDir, o.listener ?? LOOPBACK);
+    if (addresses !== undefined && (await isReady(addresses.monitorUrl, o))) {
       running.output.ready();
       return addresses;
     }
@@ -278,10 +338,16 @@ function readPorts(
   }
 }
 
-async function answers(monitorUrl: string): Promise<boolean> {
+/** A server leaves out streams that it cannot decrypt. With a key, it is ready when it has opened all of them. */
+async function isReady(monitorUrl: string, { streamKey }: ReadyOptions): Promise<boolean> {
   try {
     const url = new URL("/healthz?js-enabled-only=true", monitorUrl);
-    return (await fetch(url, { signal: AbortSignal.timeout(1_000) })).ok;
+    if (!(await fetch(url, { signal: AbortSignal.timeout(1_000) })).ok) return false;
+    if (streamKey === undefined) return true;
+    const all = await fetch(new URL("/healthz?details=true", monitorUrl), {
+      signal: AbortSignal.timeout(1_000),
+    });
+    return !/could not be recovered/.test(await all.text());
   } catch {
     return false;
   }

@@ -31,10 +31,20 @@ export function adoptStreams(storeDir: string, account = DEFAULT_ACCOUNT): strin
       hint: "keep the folder of the account whose messages are wanted, and move the others away",
     });
   }
+  // The server derives their keys from the name of the account, and would leave them out under another one.
+  if (hasKeys(join(folder, first, "streams")))
+    throw new StartupError("the encrypted streams belong to another account", {
+      exitCode: 78,
+      details: { folder, account, streams_of: first },
+      hint: "start the fleet with the FLEET_AUTH and the keys that it had; an encrypted stream stays with its account",
+    });
   if (existsSync(join(folder, account))) renameSync(join(folder, account), join(folder, `${account}.empty`));
   renameSync(join(folder, first), join(folder, account));
   return first;
 }
+
+const hasKeys = (streams: string): boolean =>
+  readdirSync(streams).some((name) => existsSync(join(streams, name, "meta.key")));
 
 function hasStreams(folder: string, account: string): boolean {
   const streams = join(folder, account, "streams");

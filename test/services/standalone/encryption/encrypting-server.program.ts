@@ -1,0 +1,19 @@
+/** Starts a nats-server that encrypts the streams of a folder, for a test that kills this process at any time. */
+import { startNatsServer } from "../../../../services/standalone/nats/server.ts";
+import { openRootKeys } from "../../../../shared/integrity/encryption/root-keys.ts";
+import { testLog } from "../../../harness/processes/nats.ts";
+import { projectRoot } from "../../../harness/project-root.ts";
+
+const [dir = "", source = ""] = process.argv.slice(2);
+const rootKeys = await openRootKeys([source], { setting: "FLEET_ENCRYPTION_KEY", env: process.env });
+process.stdout.write("starting\n");
+const server = await startNatsServer({
+  root: projectRoot,
+  env: process.env,
+  dir,
+  port: -1,
+  log: testLog,
+  rootKeys,
+});
+process.stdout.write("ready\n");
+await server.exited;
