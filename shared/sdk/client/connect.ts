@@ -25,10 +25,17 @@ import { type RedactionMode, type RedactionSettings, redactionFields } from "../
 import { connectionOver, PersistentConnection } from "../request/connection.ts";
 import type { AsideReason, SpooledCommand } from "../spool/line.ts";
 import { type SpoolNote, type SpoolOwner, spoolPlace, waitingFor, writeNote } from "../spool/places.ts";
+import { SpoolSeal, spoolKeyField } from "../spool/seal.ts";
 import { Spool } from "../spool/spool.ts";
 import { spoolName } from "../spool/spool-list.ts";
 import { FleetClient } from "./client.ts";
-import { emitProcessWarning, type OnWarning, warnOfDefault, warnOfOtherFleet } from "./warnings.ts";
+import {
+  emitProcessWarning,
+  type OnWarning,
+  warnOfDefault,
+  warnOfOtherFleet,
+  warnOfSealed,
+} from "./warnings.ts";
 
 export const clientFields = {
   tenant: text("FLEET_TENANT", { default: DEFAULT_TENANT, description: "Tenant of the tasks" }),
@@ -44,6 +51,7 @@ export const clientFields = {
       defaultNote: "a folder for each fleet in `~/.local/state/fleet/spool` (`XDG_STATE_HOME`)",
     }),
   ),
+  spoolKeys: spoolKeyField,
   ...tlsFields,
   busCredentials: optional(
     text("FLEET_NATS_CREDS", {
@@ -133,6 +141,7 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
   const log = options.log ?? createLogger({ service: "sdk", level: "silent" });
   const onWarning = options.onWarning ?? emitProcessWarning;
   const redaction = redactionOf(options, config, env, log);
+  const seal = SpoolSeal.of(config.spoolKeys, env);
   const address: BusAddress =
     options.url === undefined ? discoverBus(env) : { url: options.url, origin: GIVEN };
   const { url } = address;
@@ -167,7 +176,7 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
       ? async (met) => {
           const place = await spoolPlace(owner, met);
           if (place?.note.fleet != null) waiting ??= { fleet: place.note.fleet, home: place.path };
-          return place && { ...place, bytesMax: spoolBytesMax };
+          return place && { ...place, bytesMax: spoolBytesMax, seal };
         }
       : undefined;
   return connectClient(open, {
@@ -267,6 +276,8 @@ export function clientOver(bus: Bus, identity: ClientIdentity): FleetClient {
 export interface SpoolSettings {
   readonly path: string;
   readonly bytesMax?: number | undefined;
+  /** Absent: commands are not sealed. */
+  readonly seal?: SpoolSeal;
   /** The fleet of the commands, which is recorded beside them. */
   readonly note?: SpoolNote;
 }
@@ -304,7 +315,7 @@ export async function connectClient(
 }
 
 function openSpool(
-  { path, bytesMax, note }: SpoolSettings,
+  { path, bytesMax, note, seal = new SpoolSeal(undefined) }: SpoolSettings,
   connection: PersistentConnection,
   order: CommandOrder,
   { clock, log, onWarning }: ClientIdentity,
@@ -312,12 +323,14 @@ function openSpool(
   return new Spool({
     path,
     bytesMax: bytesMax ?? LIMITS.spool_bytes_max,
+    seal,
     ...(note !== undefined && { onFirst: () => writeNote({ path, note }) }),
     clock,
     log,
     isUp: () => connection.isUp,
     send: (command) => sendSpooled(connection.bus, command),
     onRemoved: ({ taskId, commandId }) => order.queued(taskId, commandId),
+    onSealed: (error) => warnOfSealed(onWarning, path, error),
     onAside: ({ reason }, command) =>
       onWarning({
         code: "SPOOL_SET_ASIDE",

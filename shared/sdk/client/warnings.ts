@@ -13,6 +13,7 @@ export interface FleetWarning {
     | "OTHER_FLEET"
     | "REDACTED"
     | "SHORTENED_CHECKPOINT"
+    | "SPOOL_SEALED"
     | "SPOOL_SET_ASIDE";
   readonly text: string;
   readonly details: Readonly<Record<string, unknown>>;
@@ -73,6 +74,11 @@ export function warnOfShortened(onWarning: OnWarning, taskId: string, leftOut: r
     text: "the checkpoint was too large and was shortened",
     details: { task_id: taskId, left_out: leftOut },
   });
+}
+
+/** Commands wait on this machine for a key that the process does not have. */
+export function warnOfSealed(onWarning: OnWarning, spool: string, { message, details }: FleetError): void {
+  onWarning({ code: "SPOOL_SEALED", text: message, details: { ...details, spool } });
 }
 
 /** The members of a command in which secrets stood: the first ones, if they are many. */

@@ -4,9 +4,12 @@
  * body of a command is a single line of JSON, so the file is readable text and the stored bytes are those that are sent.
  *
  *     <line break> <head as JSON> <tab> <body> <tab> <CRC-32 of head, tab and body in hex>
+ *
+ * The body of a sealed command is encrypted, in base64, and its head has the wrapped key ({@link SpoolSeal}).
  */
 
 import { crc32 } from "node:zlib";
+import { type DataKey, encryptBytes } from "../../integrity/encryption/encrypted-bytes.ts";
 import { isCheckpointId, isToken } from "../../protocol/ids.ts";
 import { QUEUED_OPS, type QueuedOp } from "../../protocol/operations.ts";
 import { isPrincipal } from "../../protocol/principal.ts";
@@ -24,6 +27,24 @@ export interface SpooledCommand {
   readonly sent: boolean;
   readonly traceparent?: string | undefined;
   readonly body: Uint8Array;
+  /** Present while the body is sealed. */
+  readonly sealed?: { readonly key: LineKey; readonly head: Uint8Array };
+}
+
+/** The wrapped key of a sealed line. */
+export interface LineKey {
+  /** The id of the key that wraps it. */
+  readonly root: string;
+  /** In hex. */
+  readonly id: string;
+  /** In base64. */
+  readonly wrapped: string;
+}
+
+/** A key with which a process seals, and its wrapped form. */
+export interface SealingKey {
+  readonly key: DataKey;
+  readonly wrapped: LineKey;
 }
 
 /** The progress of sending a file. Written before each batch: after a crash it shows which commands may have been sent. */
@@ -59,8 +80,11 @@ const BREAK = 0x0a;
 const TAB = 0x09;
 const SUM_CHARS = 8;
 const FORMAT = 1;
+/** Older versions set sealed lines aside, because they cannot open them. */
+const SEALED_FORMAT = 2;
 
-export function commandLine({ body, ...command }: SpooledCommand): Buffer {
+/** `key`: seals the body. */
+export function commandLine({ body, ...command }: SpooledCommand, key?: SealingKey): Buffer {
   const { tenant, agentId, taskId, op, commandId, at, sent, traceparent } = command;
   const head = {
     tenant,
@@ -72,7 +96,12 @@ export function commandLine({ body, ...command }: SpooledCommand): Buffer {
     sent,
     traceparent,
   };
-  return line({ kind: "command", ...head }, body);
+  return key === undefined ? line({ kind: "command", ...head }, body) : sealedLine(head, body, key);
+}
+
+function sealedLine(head: object, body: Uint8Array, { key, wrapped }: SealingKey): Buffer {
+  const start = headOf({ v: SEALED_FORMAT, kind: "command", ...head, key: wrapped });
+  return wholeLine(start, Buffer.from(encryptBytes(key, body, start).toString("base64")));
 }
 
 export function markLine({ acked, sending, at }: Mark): Buffer {
@@ -85,7 +114,12 @@ export function asideLine({ reason, at, line: content }: Aside): Buffer {
 
 function line(head: object, body: Uint8Array): Buffer {
   if (body.includes(BREAK) || body.includes(TAB)) throw new TypeError("a spooled body must be one line");
-  const start = Buffer.from(`${JSON.stringify({ v: FORMAT, ...head })}\t`);
+  return wholeLine(headOf({ v: FORMAT, ...head }), body);
+}
+
+const headOf = (head: object): Buffer => Buffer.from(`${JSON.stringify(head)}\t`);
+
+function wholeLine(start: Uint8Array, body: Uint8Array): Buffer {
   return Buffer.concat([Buffer.from("\n"), start, body, Buffer.from(`\t${sum(start, body)}`)]);
 }
 
@@ -126,7 +160,8 @@ function parseContent(start: Uint8Array, body: Uint8Array): Content {
   try {
     const head = JSON.parse(Buffer.from(start).toString()) as Record<string, unknown>;
     // Its checksum is right, so it is no damage.
-    if (typeof head.v === "number" && head.v > FORMAT) return { kind: "newer" };
+    if (typeof head.v === "number" && head.v > SEALED_FORMAT) return { kind: "newer" };
+    if (head.v === SEALED_FORMAT) return sealedContent(head, start, body);
     if (head.v !== FORMAT) return { kind: "damaged" };
     if (head.kind === "mark" && isNatural(head.acked) && isNatural(head.sending) && isNatural(head.at))
       return { kind: "mark", mark: { acked: head.acked, sending: head.sending, at: head.at } };
@@ -136,6 +171,19 @@ function parseContent(start: Uint8Array, body: Uint8Array): Content {
   } catch {
     return { kind: "damaged" };
   }
+}
+
+function sealedContent(head: Record<string, unknown>, start: Uint8Array, body: Uint8Array): Content {
+  const command = head.kind === "command" ? commandOf(head, body) : undefined;
+  const { root, id, wrapped } = (head.key ?? {}) as Partial<Record<keyof LineKey, unknown>>;
+  if (
+    command === undefined ||
+    typeof root !== "string" ||
+    typeof id !== "string" ||
+    typeof wrapped !== "string"
+  )
+    return { kind: "damaged" };
+  return { kind: "command", command: { ...command, sealed: { key: { root, id, wrapped }, head: start } } };
 }
 
 function asideOf(head: Record<string, unknown>, body: Uint8Array): Aside {

@@ -9,6 +9,7 @@ import { LIMITS } from "../../protocol/limits.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { SpoolFolder } from "./folder.ts";
 import { type Aside, type AsideReason, type Line, linesOf, type Mark, type SpooledCommand } from "./line.ts";
+import type { SpoolSeal } from "./seal.ts";
 
 /** Resolves with undefined once the queue has stored the command, else with the reason that it never will. Throws other errors. */
 export type Send = (command: SpooledCommand) => Promise<"too_large" | "forbidden" | undefined>;
@@ -16,6 +17,7 @@ export type Send = (command: SpooledCommand) => Promise<"too_large" | "forbidden
 export interface SenderParts {
   readonly folder: SpoolFolder;
   readonly clock: Clock;
+  readonly seal: SpoolSeal;
   readonly send: Send;
   /** Called with each command that no longer waits, in the order of its task. */
   readonly onRemoved: (command: SpooledCommand) => void;
@@ -85,16 +87,22 @@ export class SpoolSender {
   }
 
   async #sendChain(bytes: Uint8Array, chain: readonly CommandLine[], mark: Mark): Promise<void> {
-    const { clock, send, onRemoved } = this.#parts;
+    const { clock, onRemoved } = this.#parts;
     for (const line of chain) {
       const { command } = line;
       const since = sentSince(line, mark);
       const forgotten = since !== undefined && clock.now() - since > LIMITS.redelivery_ms_max;
-      const refused = forgotten ? "doubtful" : await send(command);
+      const refused = forgotten ? "doubtful" : await this.#sendOpened(command);
       if (refused !== undefined) await this.#setAside(refused, bytes, line, command);
       this.#done.add(line.start);
       onRemoved(command);
     }
+  }
+
+  /** Throws UNAVAILABLE without the key of a sealed command: it stays until a process with the key sends it. */
+  async #sendOpened(command: SpooledCommand): Promise<AsideReason | undefined> {
+    const opened = await this.#parts.seal.open(command);
+    return opened === null ? "damaged" : this.#parts.send(opened);
   }
 
   async #setAside(reason: AsideReason, bytes: Uint8Array, line: Line, command?: SpooledCommand) {

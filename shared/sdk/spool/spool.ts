@@ -8,6 +8,7 @@ import type { Logger } from "../../runtime/observability/log.ts";
 import { lockFolder } from "../../runtime/process/folder-lock.ts";
 import { SpoolFolder } from "./folder.ts";
 import { type Aside, commandLine, type SpooledCommand } from "./line.ts";
+import { SealedCommand, type SpoolSeal } from "./seal.ts";
 import { type Send, SpoolSender, unsent } from "./spool-sender.ts";
 
 /** The commands that wait on this machine for a bus. */
@@ -28,6 +29,7 @@ export interface SpoolOptions {
   readonly onFirst?: () => void;
   /** The most bytes that may wait. */
   readonly bytesMax: number;
+  readonly seal: SpoolSeal;
   readonly clock: Clock;
   readonly log: Logger;
   /** True while commands can be sent. */
@@ -36,6 +38,8 @@ export interface SpoolOptions {
   /** Called with each command that no longer waits, in the order of its task. */
   readonly onRemoved: (command: SpooledCommand) => void;
   readonly onAside: (aside: Aside, command: SpooledCommand | undefined) => void;
+  /** Called once if commands wait for a key that this process does not have. */
+  readonly onSealed: (error: SealedCommand) => void;
 }
 
 const RETRY_MS = { first: 100, last: 5_000 } as const;
@@ -53,16 +57,18 @@ export class Spool {
   #waiters: (() => void)[] = [];
   #running: Promise<void> = Promise.resolve();
   #isNoted = false;
+  #isSealedNoted = false;
   /** The last attempt to send failed. */
   #isStuck = false;
 
   constructor(options: SpoolOptions) {
     this.#options = options;
     this.#folder = new SpoolFolder(options.path, options.bytesMax);
-    const { clock, send, onAside } = options;
+    const { clock, seal, send, onAside } = options;
     this.#sender = new SpoolSender({
       folder: this.#folder,
       clock,
+      seal,
       send,
       onAside,
       onRemoved: (command) => this.#removed(command),
@@ -90,7 +96,7 @@ export class Spool {
   /** The command is on disk when it resolves. Throws UNAVAILABLE (full, not writable), or TIMEOUT if that is uncertain. */
   async append(command: SpooledCommand): Promise<void> {
     this.#noteOnce();
-    await this.#folder.append(commandLine(command));
+    await this.#folder.append(commandLine(command, await this.#options.seal.sealingKey()));
     this.#held.set(command.taskId, command);
     this.#wake.notify();
   }
@@ -167,6 +173,7 @@ export class Spool {
         pause = RETRY_MS.first;
       } catch (error) {
         log.debug({ error }, "spool could not be sent");
+        this.#noteSealed(error);
         this.#isStuck = true;
         idleMs = pause;
         pause = Math.min(pause * 2, RETRY_MS.last);
@@ -174,6 +181,12 @@ export class Spool {
       this.#announce();
       await clock.wait(Math.min(idleMs, 2 ** 31 - 1), this.#wake, signal);
     }
+  }
+
+  #noteSealed(error: unknown): void {
+    if (this.#isSealedNoted || !(error instanceof SealedCommand)) return;
+    this.#isSealedNoted = true;
+    this.#options.onSealed(error);
   }
 
   /** True if no command is left; false if another process sends them, or if the spool is closing. */

@@ -17,6 +17,7 @@ import { afterAll, beforeEach, describe, expect, onTestFinished, test } from "vi
 import { BusError } from "../../../shared/bus/bus.ts";
 import { SpoolFolder } from "../../../shared/sdk/spool/folder.ts";
 import { commandLine, linesOf, type SpooledCommand } from "../../../shared/sdk/spool/line.ts";
+import { SpoolSeal } from "../../../shared/sdk/spool/seal.ts";
 import { SpoolSender } from "../../../shared/sdk/spool/spool-sender.ts";
 import { manualClock } from "../../harness/clock.ts";
 import { spooled } from "./spool-command.ts";
@@ -50,7 +51,7 @@ interface Sent {
 
 /** As a newer version of Fleet would write it, with a right checksum. */
 function ofNewerFormat(line: Buffer): Buffer {
-  const content = Buffer.from(line.subarray(1, -9).toString().replace('"v":1', '"v":2'));
+  const content = Buffer.from(line.subarray(1, -9).toString().replace('"v":1', '"v":3'));
   return Buffer.from(`\n${content}\t${crc32(content).toString(16).padStart(8, "0")}`);
 }
 
@@ -63,6 +64,7 @@ function sending(
   const sender = new SpoolSender({
     folder,
     clock,
+    seal: new SpoolSeal(undefined),
     send: async (command) => {
       const failure = fail(command);
       if (failure instanceof Error) throw failure;

@@ -41,7 +41,7 @@ describe("lines", () => {
   test("are read back as they were written, with their offsets", () => {
     fc.assert(
       fc.property(fc.array(command), (commands) => {
-        const all = commands.map(commandLine);
+        const all = commands.map((one) => commandLine(one));
         const lines = [...linesOf(Buffer.concat(all))];
         expect(commandsOf(lines).map(plain)).toEqual(commands.map(plain));
         let end = 0;
@@ -68,9 +68,9 @@ describe("lines", () => {
       fc.property(fc.array(command), command, fc.array(command), fc.nat(), (before, torn, after, cut) => {
         const whole = commandLine(torn);
         const file = Buffer.concat([
-          ...before.map(commandLine),
+          ...before.map((one) => commandLine(one)),
           whole.subarray(0, cut % whole.length),
-          ...after.map(commandLine),
+          ...after.map((one) => commandLine(one)),
         ]);
         expect(commandsOf(linesOf(file)).map(plain)).toEqual([...before, ...after].map(plain));
       }),
@@ -84,7 +84,7 @@ describe("lines", () => {
         fc.nat(),
         fc.integer({ min: 1, max: 255 }),
         (commands, at, flip) => {
-          const file = Buffer.concat(commands.map(commandLine));
+          const file = Buffer.concat(commands.map((one) => commandLine(one)));
           const offset = at % file.length;
           file.writeUInt8(file.readUInt8(offset) ^ flip, offset);
           const lines = [...linesOf(file)];

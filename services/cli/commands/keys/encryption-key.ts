@@ -12,7 +12,7 @@ export function addEncryptionKey(group: Command, action: ActionFactory): void {
     .requiredOption("--out <file>", "the new file; its folder must exist")
     .summary("Make a key of encryption at rest.")
     .description(
-      "Make a random key in a new file that only this user can read, for FLEET_ENCRYPTION_KEY. Keep a copy at another place: without the key, what it encrypts is lost.",
+      "Make a random key in a new file that only this user can read, for FLEET_ENCRYPTION_KEY or FLEET_SPOOL_KEY. Keep a copy at another place: without the key, what it encrypts is lost.",
     )
     .action(action(make));
   withExamples(command, (fleet) => ({
