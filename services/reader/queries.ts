@@ -20,6 +20,7 @@ import { parseQuerySubject, type QueryAddress } from "../../shared/protocol/subj
 import { validate } from "../../shared/protocol/validation.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import { recordAccess } from "./access-acts.ts";
+import type { ReadLog } from "./access-log/access-log.ts";
 import type { AgentsQuery } from "./agents.ts";
 import type { AlertQueries } from "./alerts.ts";
 import type { ArtifactQueries } from "./artifacts/artifact-queries.ts";
@@ -83,12 +84,15 @@ function queueHandlers(queue: QueueQueries): Pick<Handlers, (typeof QUEUE_OPS)[n
 }
 
 function evidenceHandlers({
+  accessLogs,
   auditLogs,
   esignatures,
   signingKeys,
   tenantActs,
 }: CheckpointRepository): Pick<
   Handlers,
+  | "access_log"
+  | "access_blocks"
   | "audit_log"
   | "audit_proof"
   | "audit_anchors"
@@ -102,6 +106,8 @@ function evidenceHandlers({
   | "signer_revoke"
 > {
   return {
+    access_log: (tenant, query) => accessLogs.list(tenant, query),
+    access_blocks: (tenant, query) => accessLogs.blocks(tenant, query),
     audit_log: (tenant, query) => auditLogs.state(tenant, query),
     audit_proof: (tenant, query) => auditLogs.prove(tenant, query),
     tenant_audit_proof: (tenant, query) => auditLogs.proveAct(tenant, query),
@@ -136,6 +142,7 @@ export function createQueries(
   recoveries: RecoveryQueries,
   offers: OfferQueries,
   direct: Pick<Handlers, "turn_event" | "events" | "signing_request" | keyof ArtifactQueries>,
+  readLog: ReadLog,
 ): Queries {
   const handlers: Handlers = {
     get: (tenant, { checkpoint_id: id, version, ...form }) =>
@@ -173,24 +180,35 @@ export function createQueries(
   };
   const answer = async <Op extends ReaderOp>(
     op: Op,
-    { tenant, caller }: QueryAddress,
-    body: unknown,
+    address: QueryAddress,
+    request: ServiceRequest,
   ): Promise<unknown> => {
-    const params = validate(QUERY_SCHEMAS[op], body) as QueryParams<Op>;
-    return handlers[op](tenant, params, caller);
+    const params = validate(QUERY_SCHEMAS[op], request.body) as QueryParams<Op>;
+    const result = await handlers[op](address.tenant, params, address.caller);
+    const logged = readLog.answered(op, address, request, { params, result });
+    if (logged !== undefined) await logged;
+    return result;
+  };
+  const forward = async (address: QueryAddress, request: ServiceRequest): Promise<ForwardedRequest> => {
+    const params = validate(QUERY_SCHEMAS.offer_next, request.body);
+    // Before the stream delivers it: then no service sees the answer any more.
+    await readLog.forwarded(address, request, params.agent_type);
+    return offers.next(address.tenant, params, request.replyTo);
   };
   return {
-    async handle({ subject, body, replyTo }) {
+    async handle(request) {
+      const { subject, body } = request;
       const address = parseQuerySubject(subject);
       const { tenant, caller, op } = address;
       requireQueryOp(op);
       if (op === "diagnose") return { forwarded: true };
       try {
         const done = isAnsweredOp(op)
-          ? { value: { status: "ok", result: await answer(op, address, body) } }
-          : await offers.next(tenant, validate(QUERY_SCHEMAS[op], body), replyTo);
+          ? { value: { status: "ok", result: await answer(op, address, request) } }
+          : await forward(address, request);
         return { ...done, facts: { tenant, caller, ...named(body) } };
       } catch (error) {
+        readLog.failed(address, request, { body, error });
         throw error instanceof BusError ? unavailable(error) : error;
       }
     },

@@ -3,8 +3,10 @@ import { serveEndpoint } from "../../shared/bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
+import { AccessRecorder } from "../../shared/service-host/access-log/access-recorder.ts";
 import { subscribeHeartbeats } from "../../shared/service-host/heartbeat-subscription.ts";
 import { openRepository } from "../../shared/service-host/repository.ts";
+import { ReadLog } from "./access-log/access-log.ts";
 import { createAgentsQuery } from "./agents.ts";
 import { createAlertQueries } from "./alerts.ts";
 import { createArtifactQueries } from "./artifacts/artifact-queries.ts";
@@ -24,6 +26,7 @@ import { createTurnQuery } from "./turns.ts";
 export async function start(context: ReaderContext): Promise<Stop> {
   const { bus, store, clock, log, metrics, config } = context;
   const repository = openRepository(context, { finder: "reader", policies: config.policies });
+  const recorder = new AccessRecorder(context, config.policies, repository.accessLogs);
   const heartbeats = await subscribeHeartbeats(context);
   const queries = createQueries(
     repository,
@@ -43,6 +46,7 @@ export async function start(context: ReaderContext): Promise<Stop> {
       }),
       ...createArtifactQueries(context, repository),
     },
+    new ReadLog(recorder, () => clock.now()),
   );
   const stopServing = await serveEndpoint(
     {
@@ -70,6 +74,7 @@ export async function start(context: ReaderContext): Promise<Stop> {
   log.info({ instance: context.instance }, "reader started");
   return async () => {
     await stopServing();
+    await recorder.stop();
     await Promise.all([stopIndexer(), stopMirror?.(), stopSweep?.()]);
     await heartbeats.stop();
     log.info("reader stopped");

@@ -22,6 +22,7 @@ import { createBacklog } from "./queue.ts";
 import { startQueueConsumer } from "./queue-consumer.ts";
 import { startRelay } from "./relay.ts";
 import { storeBreaker } from "./store-breaker.ts";
+import { startAccessPruning } from "./sweeps/access-log.ts";
 import { startDraftFinalizer } from "./sweeps/draft-finalizer.ts";
 import { startMissionSweep } from "./sweeps/missions.ts";
 import { startRetention } from "./sweeps/retention.ts";
@@ -71,6 +72,7 @@ export async function start(context: WriterContext): Promise<Stop> {
   const stopFinalizer = startDraftFinalizer(context);
   const stopRetention = startRetention(context);
   const stopShredding = startShredding(context);
+  const stopAccessPruning = startAccessPruning(context, repository.accessLogs);
   const stopMissionSweep = startMissionSweep(context);
   log.info({ instance: context.instance }, "writer started");
   return async () => {
@@ -86,6 +88,7 @@ export async function start(context: WriterContext): Promise<Stop> {
         stopFinalizer,
         stopRetention,
         stopShredding,
+        stopAccessPruning,
         stopMissionSweep,
       ].map((stop) => stop()),
     );

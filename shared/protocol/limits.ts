@@ -5,6 +5,7 @@
  * Names end in their unit: `_bytes`, `_ms`, `_count` or `_chars` before `_max` or `_min`.
  */
 
+import { ACCESS_LOG_LIMITS } from "./access-log-limits.ts";
 import { ANCHOR_LIMITS } from "./anchor-limits.ts";
 import { DIAGNOSIS_LIMITS } from "./diagnosis-limits.ts";
 import { MISSION_LIMITS } from "./mission-limits.ts";
@@ -206,6 +207,7 @@ export const LIMITS = {
   /** The time between the restart of an agent and the checkpoint message (seed 001, invariant 6). */
   restart_injection_ms: 5_000,
   ...SESSION_LIMITS,
+  ...ACCESS_LOG_LIMITS,
   /** The age at which the stream drops alerts. */
   alerts_kept_ms: 30 * 86_400_000,
   /** One alert. No service of the fleet writes a larger one. */
@@ -320,6 +322,10 @@ const relations: [holds: boolean, why: string][] = [
         3 * LIMITS.session_prompt_chars_max) <=
       LIMITS.inline_bytes_max,
     "the record of a session must fit into one value of the store",
+  ],
+  [
+    LIMITS.access_log_block_bytes_max + 4_000 <= LIMITS.inline_bytes_max,
+    "a block of the access log must fit into one value of the store",
   ],
   [
     LIMITS.workspace_file_bytes_max <= LIMITS.workspace_hashed_bytes_max,

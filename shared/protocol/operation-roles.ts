@@ -61,6 +61,8 @@ const OVERVIEW_OPS: readonly QueryOp[] = [
 const AUDITED_OPS: readonly QueryOp[] = [
   "tenant_audit",
   "tenant_audit_proof",
+  "access_log",
+  "access_blocks",
   "mission_records",
   "holds",
   "shreds",

@@ -127,6 +127,8 @@ export const QUERY_OPS = [
   "signing_keys",
   "key_rotate",
   "key_revoke",
+  "access_log",
+  "access_blocks",
   "audit_log",
   "audit_proof",
   "audit_anchors",

@@ -4,6 +4,7 @@
  * part; a part that is not given keeps its value.
  */
 import { z } from "zod";
+import { ACCESS_LOG_MODES, type AccessLogMode } from "./access-log.ts";
 import { PHASES } from "./checkpoint.ts";
 import { FAILURE_CLASSES } from "./exit-report.ts";
 import { tokenSchema } from "./ids.ts";
@@ -166,18 +167,30 @@ const refuseSecrets = z.boolean().optional();
  */
 const retentionFloor = retentionSchema.optional();
 
-export const policySchema = z.strictObject({
-  defaults: partSchema.default({}),
+/** Whether reads of content and refused requests are logged, and whether content waits for it. Default: `batched`. */
+const accessLog = z.enum(ACCESS_LOG_MODES, { error: `one of ${ACCESS_LOG_MODES.join(", ")}` }).optional();
+
+/** Days for which the access log is kept; null: for good. Default: six years. */
+const accessLogDays = z.int().min(1).max(LIMITS.retention_days_max).nullable().optional();
+
+/** What holds for a whole tenant, of any agent type. */
+const ofAllTypes = {
   refuse_secrets: refuseSecrets,
   retention_floor: retentionFloor,
+  access_log: accessLog,
+  access_log_days: accessLogDays,
+};
+
+export const policySchema = z.strictObject({
+  defaults: partSchema.default({}),
+  ...ofAllTypes,
   tenants: z
     .record(
       tokenSchema,
       z.strictObject({
         defaults: partSchema.optional(),
         agent_types: z.record(tokenSchema, partSchema).optional(),
-        refuse_secrets: refuseSecrets,
-        retention_floor: retentionFloor,
+        ...ofAllTypes,
       }),
     )
     .default({}),
@@ -199,6 +212,20 @@ export function refusesSecrets(policies: Policies, tenant: string): boolean {
 /** The class or duration before whose end no checkpoint of the tenant goes; `working`: there is no floor. */
 export function retentionFloorOf(policies: Policies, tenant: string): string {
   return ofTenant(policies, tenant)?.retention_floor ?? policies.retention_floor ?? DEFAULT_RETENTION;
+}
+
+export interface AccessLogPolicy {
+  readonly mode: AccessLogMode;
+  /** null: entries are kept for good. */
+  readonly days: number | null;
+}
+
+/** By tenant: a fleet may hold regulated content of one tenant beside the work of others, which needs no wait for a log. */
+export function accessLogOf(policies: Policies, tenant: string): AccessLogPolicy {
+  const own = ofTenant(policies, tenant);
+  const mode = own?.access_log ?? policies.access_log ?? "batched";
+  const days = [own?.access_log_days, policies.access_log_days].find((one) => one !== undefined);
+  return { mode, days: days === undefined ? LIMITS.access_log_days_default : days };
 }
 
 /**

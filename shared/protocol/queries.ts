@@ -1,6 +1,7 @@
 /** Queries: the requests that only read. Each has one schema for its parameters and a type for its result. */
 import { z } from "zod";
 import { accessRecordQuerySchema } from "./access-grant.ts";
+import { ACCESS_LOG_QUERY_SCHEMAS, type AccessLogQueryResults } from "./access-log.ts";
 import { type AgentPage, agentsQuerySchema } from "./agents.ts";
 import {
   type AcknowledgedAlerts,
@@ -194,6 +195,7 @@ export const QUERY_SCHEMAS = {
   ...MISSION_QUERY_SCHEMAS,
   ...ARTIFACT_QUERY_SCHEMAS,
   ...AUDIT_LOG_QUERY_SCHEMAS,
+  ...ACCESS_LOG_QUERY_SCHEMAS,
   queue_status: emptyQuerySchema,
   dead_list: deadListQuerySchema,
   dead_retry: deadLetterQuerySchema,
@@ -259,6 +261,7 @@ export interface QueryResults
   extends MissionQueryResults,
     ArtifactQueryResults,
     AuditLogQueryResults,
+    AccessLogQueryResults,
     EsignQueryResults {
   get: { readonly checkpoint: Checkpoint; readonly restored?: readonly CorruptCheckpoint[] };
   latest: LatestResult;

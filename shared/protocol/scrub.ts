@@ -14,6 +14,7 @@ export const SCRUB_KINDS = [
   "link",
   "audit",
   "tenant_audit",
+  "access_log",
   "signature",
   "signing_key",
   "esignature",

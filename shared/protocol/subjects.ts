@@ -170,6 +170,9 @@ export const HEADERS = {
   deadAt: "Fleet-Dead-At",
   queuedAt: "Fleet-Queued-At",
   size: "Fleet-Size",
+  /** The HTTP request that the gateway carries out, and the address of its client, for the access log. Any client can state them. */
+  request: "Fleet-Request",
+  client: "Fleet-Client",
   /** The version of the message; see `protocol-version.ts`. Absent: 1. */
   protocol: "Fleet-Protocol",
 } as const;

@@ -21,6 +21,7 @@ export const TENANT_ACTS = [
   "store_restore",
   "sign_refuse",
   "signer_revoke",
+  "access_log",
 ] as const;
 export type TenantAct = (typeof TENANT_ACTS)[number];
 

@@ -42,6 +42,7 @@ import type { PrunablePage } from "../protocol/retention-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "../protocol/scrub.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Store, Tx } from "../store/store.ts";
+import { AccessLogs } from "./access-log/access-logs.ts";
 import { ArtifactRecords } from "./artifacts/artifacts.ts";
 import { readAudit } from "./audit/audit.ts";
 import { TenantActs } from "./audit/tenant-acts.ts";
@@ -119,6 +120,7 @@ export class CheckpointRepository {
   readonly handoffActions: HandoffActions;
   readonly recoveryActions: RecoveryActions;
   readonly tenantActs: TenantActs;
+  readonly accessLogs: AccessLogs;
   readonly auditLogs: AuditLogs;
   readonly sessions: Sessions;
   readonly applied: AppliedCommands;
@@ -145,6 +147,7 @@ export class CheckpointRepository {
     this.handoffActions = new HandoffActions(parts);
     this.recoveryActions = new RecoveryActions(parts);
     this.tenantActs = new TenantActs(parts);
+    this.accessLogs = new AccessLogs(parts);
     this.auditLogs = new AuditLogs(parts);
     this.sessions = new Sessions(parts);
     this.applied = new AppliedCommands(store, transactions);

@@ -24,6 +24,7 @@ export type { MailboxEvent, MailboxPage, MessagePage, MissionMessage } from "../
 export type { OfferData } from "../protocol/offer.ts";
 export type { Task } from "../protocol/task.ts";
 export type { Workspace, WorkspaceDrift } from "../protocol/workspace.ts";
+export type { AccessReport } from "./access-log/access-log-admin.ts";
 export { runAgent } from "./agent/agent.ts";
 export type { ItemWithoutFiles, OnMissingFiles } from "./agent/missing-files.ts";
 export type { AgentOptions, AgentResult } from "./agent/options.ts";

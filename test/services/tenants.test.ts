@@ -103,6 +103,7 @@ const evidenceOf = (task_id: string) => ({
   audit_proof: [{ task_id }],
   audit_anchors: [{}],
   tenant_audit_proof: [{}],
+  ...{ access_log: [{}, { task_id }], access_blocks: [{}] },
   export_record: [{ manifest: "0".repeat(64), tasks: 1, entries: 1 }],
 });
 

@@ -2,6 +2,7 @@
 // Fleet prints it.
 
 import { parseDuration } from "../../../shared/runtime/settings/duration.ts";
+import { UsageError } from "../runtime/usage.ts";
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const TIME = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?$/i;
@@ -31,4 +32,15 @@ function exact(text: string, day: string): string | undefined {
   const midnight = new Date(`${day}T00:00:00Z`);
   if (Number.isNaN(midnight.getTime()) || !midnight.toISOString().startsWith(day)) return undefined;
   return iso(Date.parse(text));
+}
+
+/** The time that an option gives, in ISO 8601; undefined: it is not given. */
+export function momentOption(option: string, text: string | undefined, now: number): string | undefined {
+  if (text === undefined) return undefined;
+  const found = parseMoment(text, now);
+  if (found !== undefined) return found;
+  throw new UsageError(
+    `${option} is not a time: ${text}`,
+    "Give a duration before now (30m, 2h, 7d), a date or a time (2026-01-04, 2026-01-04T15:30Z).",
+  );
 }

@@ -1,6 +1,7 @@
 /** The schemas of query results, for the generated documents and for clients that check their answers. */
 
 import { z } from "zod";
+import { ACCESS_LOG_RESULT_SCHEMAS } from "../access-log.ts";
 import { agentSchema } from "../agents.ts";
 import { acknowledgedAlertsSchema, alertPageSchema, alertStateSchema } from "../alert-queries.ts";
 import { errorBodySchema } from "../answers.ts";
@@ -229,6 +230,7 @@ export const RESULT_SCHEMAS = {
   ...ARTIFACT_RESULT_SCHEMAS,
   ...ESIGN_RESULT_SCHEMAS,
   ...AUDIT_LOG_RESULT_SCHEMAS,
+  ...ACCESS_LOG_RESULT_SCHEMAS,
   queue_status: queueSchema,
   dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),
   dead_retry: z.looseObject({

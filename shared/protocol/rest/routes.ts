@@ -207,6 +207,20 @@ const AUDIT: readonly RestRoute[] = [
     "The receipt of an entry of the tenant's chain.",
     "tenant_audit_proof",
   ),
+  readRoute(
+    "listAccess",
+    "/audit/access",
+    "audit",
+    "The access log: reads of content, and refused requests, newest first.",
+    "access_log",
+  ),
+  readRoute(
+    "getAccessBlocks",
+    "/audit/access/blocks",
+    "audit",
+    "The blocks of the access log, with what verifies them.",
+    "access_blocks",
+  ),
   readRoute("listAuditAnchors", "/audit/anchors", "audit", "The anchors of the audit log.", "audit_anchors"),
   readRoute(
     "proveAudit",

@@ -104,3 +104,15 @@ export function children(base: Buffer): KeyRange {
 
 /** All elements of a key. */
 export const elementsOf = (key: Bytes): unknown[] => tuple.unpack(Buffer.from(key)) as unknown[];
+
+/** Reads checkpoint and version out of a `quarantine` key. */
+export function parseQuarantine(key: Bytes): { id: string; version: number } {
+  const [id, version] = elementsOf(key).slice(-2) as [{ value: Buffer }, number];
+  return { id: formatUuid(id.value), version };
+}
+
+/** Reads parent and child out of a `children` key. */
+export function parseLink(key: Bytes): { parent: string; child: string } {
+  const [parent, child] = elementsOf(key).slice(-2) as { value: Buffer }[];
+  return { parent: formatUuid(parent!.value), child: formatUuid(child!.value) };
+}

@@ -32,6 +32,7 @@
  * | `log_places`, task, seq                           | the entry's number in the log            | the audit log         |
  * | `tenant_log_places`, seq; `log_restores`, seq     | number in the log; states a restore      | the audit log; restore|
  * | `log_anchors`, target, size                       | checkpoint, time and proof of an anchor  | the anchors' job      |
+ * | `access_blocks`, `access_sessions`, `access_chain`| the access log: `../access-log/access-keys.ts` | readers, writers|
  * | `sessions`, agent, session                       | times of its turns, and what was done    | turn_event            |
  * | `session_folders`, hash of a machine and a folder | the newest session in the folder         | turn_event            |
  * | `session_folders`, hash of a folder               | the newest session in the folder         | turn_event            |
@@ -79,6 +80,7 @@
 import tuple from "fdb-tuple";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { type Bytes, type KeyRange, STAMP_BYTES } from "../../store/store.ts";
+import { ACCESS_SUBSPACES, accessKeys } from "../access-log/access-keys.ts";
 import { shredKeys } from "../retention/shred/shred-keys.ts";
 import { artifactKeys } from "./artifact-keys.ts";
 import { EVIDENCE_SUBSPACES, evidenceKeys } from "./evidence-keys.ts";
@@ -114,6 +116,7 @@ const TENANT_SUBSPACES = [
   "tenant_audit",
   "tenant_chain",
   ...EVIDENCE_SUBSPACES,
+  ...ACCESS_SUBSPACES,
   "sessions",
   "session_folders",
   ...MISSION_SUBSPACES,
@@ -231,6 +234,7 @@ function keysUnder(root: Buffer) {
     ...missionKeys(at),
     ...artifactKeys(at),
     ...evidenceKeys(at),
+    ...accessKeys(at),
     command: (id: string): Bytes => at("idem", uuid(id)),
     commands: (): KeyRange => children(at("idem")),
     ...indexKeys(at),
@@ -371,21 +375,6 @@ export function parseTenant(key: Bytes): string {
 /** Reads the number at the end of a key: the seq of an audit or order entry, the step of a word. */
 export function parseSeq(key: Bytes): number {
   return (tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as number;
-}
-
-/** Reads checkpoint and version out of a `quarantine` key. */
-export function parseQuarantine(key: Bytes): { id: string; version: number } {
-  const [id, version] = (tuple.unpack(Buffer.from(key)) as unknown[]).slice(-2) as [
-    { value: Buffer },
-    number,
-  ];
-  return { id: formatUuid(id.value), version };
-}
-
-/** Reads parent and child out of a `children` key. */
-export function parseLink(key: Bytes): { parent: string; child: string } {
-  const [parent, child] = (tuple.unpack(Buffer.from(key)) as unknown[]).slice(-2) as { value: Buffer }[];
-  return { parent: formatUuid(parent!.value), child: formatUuid(child!.value) };
 }
 
 /** Reads the task out of a tenant's key that begins with one. */

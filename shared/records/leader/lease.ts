@@ -21,6 +21,7 @@ export type LedJob =
   | "artifacts"
   | "silent-missions"
   | "audit-log"
+  | "access-log"
   | `anchor-${AnchorTarget}`
   | "scrub";
 

@@ -172,6 +172,14 @@ export class TaskScrub {
   }
 }
 
+/** What operators read about a problem of a chain. */
+export const CHAIN_PROBLEMS = {
+  gap: "an entry before it is missing",
+  broken_link: "it does not contain the hash of the entry before it",
+  not_canonical: "it is damaged",
+  wrong_head: "the chain does not end in its head",
+} as const;
+
 const OF_THE_TASK = { checkpoint_id: null, version: null, quarantined: false } as const;
 
 /** A finding about the task, or about a part of it that is not a checkpoint. */

@@ -9,7 +9,8 @@ import type { Bytes } from "../../store/store.ts";
 import type { ChainHead } from "../audit/audit.ts";
 import { decodeChecked } from "../kv/codec.ts";
 import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
-import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
+import { verifyStatedBlock } from "./access-log.ts";
+import { CHAIN_PROBLEMS, ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
 import { verifyKeyAct } from "./signing-keys.ts";
 import { readable } from "./task/head.ts";
 import { readEntry } from "./trail/entries.ts";
@@ -18,13 +19,6 @@ import { verifyNoneAfter, verifySignatures } from "./trail/signatures.ts";
 
 /** The number of entries in one read. */
 const SLICE = 64;
-
-const PROBLEMS = {
-  gap: "an entry before it is missing",
-  broken_link: "it does not contain the hash of the entry before it",
-  not_canonical: "it is damaged",
-  wrong_head: "the chain does not end in its head",
-} as const;
 
 export interface TenantChainAt {
   /** The last verified entry. */
@@ -54,6 +48,11 @@ export async function verifyTenantAudit(
   for (const { seq, read: entry } of entries) {
     verifier.add({ seq, entry: entry?.text ?? "" });
     if (tenant === DEFAULT_TENANT && entry?.facts !== undefined) await verifyKeyAct(step, seq, entry.facts);
+    const { action, subject } = (entry?.facts ?? {}) as {
+      readonly action?: unknown;
+      readonly subject?: unknown;
+    };
+    if (action === "access_log") await verifyStatedBlock(scrub, subject);
     if (entry?.facts !== undefined && entry.facts.tenant !== tenant) {
       note(scrub, `entry ${seq} is of another tenant`);
     }
@@ -64,7 +63,7 @@ export async function verifyTenantAudit(
   if (isLast) await verifyNoneAfter(scrub, null, through.seq);
   const { seq, hash } = verifier.reached();
   const { problems } = isLast ? verifier.finish(through) : verifier.reached();
-  for (const { seq, problem } of problems) note(scrub, `entry ${seq}: ${PROBLEMS[problem]}`);
+  for (const { seq, problem } of problems) note(scrub, `entry ${seq}: ${CHAIN_PROBLEMS[problem]}`);
   return isLast ? null : { seq, hash, through, found: scrub.found };
 }
 

@@ -1,12 +1,13 @@
 /**
  * The walk of a pass: all tenants and, for each, all tasks by name, then the records of its commands, the rows of its
- * missions and its own audit chain; then the feed, the outbox and the index of missions by time. A task is found by its head, its order or its trail,
+ * missions, its own audit chain and its access log; then the feed, the outbox and the index of missions by time. A task is found by its head, its order or its trail,
  * so that a task with a lost head is not skipped.
  */
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { Bytes } from "../../store/store.ts";
 import { parseTask, tenantKeys } from "../kv/keyspace.ts";
 import { tenantAfter } from "../kv/tenants.ts";
+import { type AccessLogAt, verifyAccessLog } from "./access-log.ts";
 import { verifyFeed } from "./feed.ts";
 import {
   MISSION_ROWS_START,
@@ -33,6 +34,8 @@ export interface WalkPlace {
   readonly missions?: { readonly at: MissionRowsAt };
   /** The missions of the tenant are verified, and its own audit chain up to this entry; null: none of it. */
   readonly chain?: { readonly at: TenantChainAt | null };
+  /** The audit chain of the tenant is verified, and its access log up to this block; null: none of it. */
+  readonly access?: { readonly at: AccessLogAt | null };
   /** All tenants are verified, and then the feed up to this key, the outbox up to this place, or the missions up to this key. */
   readonly system?: SystemPlace;
 }
@@ -59,7 +62,7 @@ export async function walkStore(step: ScrubStep, from: WalkPlace): Promise<WalkP
 
 async function walkTask(
   step: ScrubStep,
-  { tenant, done, within, commands, missions, chain, system }: WalkPlace,
+  { tenant, done, within, commands, missions, chain, access, system }: WalkPlace,
 ): Promise<WalkPlace | null> {
   if (system !== undefined) {
     const left = await verifySystem(step, system);
@@ -79,6 +82,11 @@ async function walkTask(
     const left = await verifyTenantAudit(step, tenant, chain.at);
     if (left !== null) return { tenant, done, within: null, chain: { at: left } };
     if (tenant === DEFAULT_TENANT) await verifyKeyRecords(step);
+    return { tenant, done, within: null, access: { at: null } };
+  }
+  if (access !== undefined) {
+    const left = await verifyAccessLog(step, tenant, access.at);
+    if (left !== null) return { tenant, done, within: null, access: { at: left } };
     const next = await tenantAfter(step.reader, tenant);
     const start = { tenant: next ?? tenant, done: null, within: null };
     return next === null ? { ...start, system: { feed: null } } : start;

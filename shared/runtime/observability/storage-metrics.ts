@@ -44,6 +44,24 @@ export function sweepMetrics(make: MetricMakers) {
   };
 }
 
+export function accessLogMetrics(make: MetricMakers) {
+  return {
+    accessEntriesTotal: make.counter(
+      "fleet_access_entries_total",
+      "Entries of the access log: written, or lost because the log could not be written for too long.",
+      ["outcome"],
+    ),
+    accessFailuresTotal: make.counter(
+      "fleet_access_failures_total",
+      "Attempts to write the access log that failed. Each is repeated.",
+    ),
+    accessPrunedTotal: make.counter(
+      "fleet_access_pruned_total",
+      "Entries of the access log that retention has removed.",
+    ),
+  };
+}
+
 export function storageMetrics(make: MetricMakers) {
   return {
     indexLag: make.gauge("fleet_index_lag", "Events that the search index does not contain yet."),

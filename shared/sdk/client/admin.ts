@@ -34,6 +34,7 @@ import { SUBJECTS } from "../../protocol/subjects.ts";
 import type { TenantAuditPage } from "../../protocol/tenant-audit.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { Stop } from "../../runtime/process/service.ts";
+import { AccessLogAdmin } from "../access-log/access-log-admin.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import { EsignAdmin } from "../esign/esign-admin.ts";
 import type { ClientConnection } from "../request/connection.ts";
@@ -83,11 +84,13 @@ export class FleetAdmin {
   readonly #parts: AdminParts;
   readonly retention: RetentionAdmin;
   readonly esign: EsignAdmin;
+  readonly accessLog: AccessLogAdmin;
 
   constructor(parts: AdminParts) {
     this.#parts = parts;
     this.retention = new RetentionAdmin(parts);
     this.esign = new EsignAdmin(parts);
+    this.accessLog = new AccessLogAdmin(parts);
   }
 
   status({ deadlineMs, signal }: CallOptions = {}): Promise<FleetStatus> {

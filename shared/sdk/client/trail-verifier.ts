@@ -43,7 +43,8 @@ export interface TrailPage {
 }
 
 export class TrailVerifier {
-  readonly #chain = createChainVerifier();
+  readonly #chain: ReturnType<typeof createChainVerifier>;
+  readonly #from: ChainEnd;
   readonly #of: Omit<EntryPlace, "seq">;
   readonly #keys: KnownKeys;
   readonly #problems: { seq: number; problem: SignatureProblem }[] = [];
@@ -53,9 +54,12 @@ export class TrailVerifier {
   /** The time of the last entry. */
   #before: unknown;
 
-  constructor(of: Omit<EntryPlace, "seq">, keys: KnownKeys) {
+  /** `from`: the entry before the first one, of a chain whose beginning was removed. */
+  constructor(of: Omit<EntryPlace, "seq">, keys: KnownKeys, from: ChainEnd = { seq: 0, hash: CHAIN_START }) {
     this.#of = of;
     this.#keys = keys;
+    this.#from = from;
+    this.#chain = createChainVerifier(from);
   }
 
   /** Verifies a whole chain, page after page, up to the head of the last page: entries written since the first one are part of the chain. */
@@ -65,12 +69,12 @@ export class TrailVerifier {
     ) => Promise<TrailPage & { readonly head: ChainEnd | null; readonly more: boolean }>,
     onProgress?: (entries: number) => void,
   ): Promise<TrailReport> {
-    for (let fromSeq = 1; ; ) {
+    for (let fromSeq = this.#from.seq + 1; ; ) {
       const page = await pageFrom(fromSeq);
       await this.#add(page);
       const last = page.entries.at(-1)?.seq;
       onProgress?.(last ?? 0);
-      if (!page.more || last === undefined) return this.#finish(page.head ?? { seq: 0, hash: CHAIN_START });
+      if (!page.more || last === undefined) return this.#finish(page.head ?? this.#from);
       fromSeq = last + 1;
     }
   }

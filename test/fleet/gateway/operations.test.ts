@@ -300,13 +300,14 @@ describe("recovery", () => {
 });
 
 describe("audit, agents, alerts", () => {
-  test("getAudit, proveAudit, getAuditLog, listAuditAnchors, proveTenantAudit and getTenantAudit", async () => {
+  test("getAudit, proveAudit, getAuditLog, listAuditAnchors, proveTenantAudit, getTenantAudit, listAccess", async () => {
     await write("audit-1");
     expect((await agent.get("/tasks/audit-1/audit")).body).toMatchObject({ entries: [{ seq: 1 }] });
     const proof = async () => (await agent.get("/tasks/audit-1/audit/proof?seq=1")).body;
     await expect.poll(proof, { timeout: 60_000 }).toMatchObject({ task_id: "audit-1", seq: 1 });
     expect((await agent.get("/audit/log?since_size=1")).body).toHaveProperty("consistency");
-    for (const at of ["", "/anchors", "/proof"]) expect((await operator.get(`/audit${at}`)).status).toBe(200);
+    for (const at of ["", "/anchors", "/proof", "/access", "/access/blocks"])
+      expect((await operator.get(`/audit${at}`)).status).toBe(200);
   });
 
   test("listAgents; restartAgent, askForCheckpoint and restartSession without a runner are 404", async () => {

@@ -134,6 +134,8 @@ const OTHERS = [
   "audit_anchors",
   "export_record",
   "tenant_audit_proof",
+  "access_log",
+  "access_blocks",
   "mission_records",
   "tasks",
   "missions",

@@ -4,11 +4,10 @@ import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { SearchOptions } from "../../../../shared/sdk/client/options.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
-import { parseMoment } from "../../input/moment.ts";
+import { momentOption } from "../../input/moment.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
-import { UsageError } from "../../runtime/usage.ts";
 import { showCheckpoints } from "./print-page.ts";
 
 interface Flags {
@@ -55,7 +54,7 @@ export function addSearch(group: Command, action: ActionFactory): void {
 async function search(session: Session, flags: Flags): Promise<void> {
   const { type, agent, task, from, to, ...rest } = flags;
   const now = session.context.now();
-  const range = { from: moment("--from", from, now), to: moment("--to", to, now) };
+  const range = { from: momentOption("--from", from, now), to: momentOption("--to", to, now) };
   const client = await session.client();
   const page = await client
     .searchCheckpoints({
@@ -86,14 +85,4 @@ async function whyLate(session: Session, error: unknown, position: string | unde
     details: { indexed_through: index.indexed_through, wait_for: position },
     cause: error,
   });
-}
-
-function moment(option: string, text: string | undefined, now: number): string | undefined {
-  if (text === undefined) return undefined;
-  const found = parseMoment(text, now);
-  if (found !== undefined) return found;
-  throw new UsageError(
-    `${option} is not a time: ${text}`,
-    "Give a duration before now (30m, 2h, 7d), a date or a time (2026-01-04, 2026-01-04T15:30Z).",
-  );
 }

@@ -9,6 +9,8 @@ import { wholeNumber } from "../../input/number.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextCommand } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
+import { addAuditAccess, verifyAccess } from "./audit-access.ts";
 import { addAuditAnchors } from "./audit-anchors.ts";
 import { addAuditLog } from "./audit-log.ts";
 
@@ -31,11 +33,15 @@ export function addAudit(program: Command, action: ActionFactory): void {
   withExamples(showCommand, (fleet) => ({ "From the tenth entry on": `${fleet} audit show auth --from 10` }));
   const verifyCommand = group
     .command("verify")
-    .description("Recompute the hash chain of a task's audit trail on this machine (exit 8: it is broken).")
-    .argument("<task>", "the task")
+    .description(
+      "Recompute the hash chain of a task's audit trail, or of the access log, on this machine (exit 8: it is broken).",
+    )
+    .argument("[task]", "the task")
+    .option("--access", "the access log of the tenant instead of a task")
     .action(action(verify));
   withExamples(verifyCommand, (fleet) => ({
     "In a nightly job": `${fleet} audit verify auth --json > report.json`,
+    "The log of reads and refused requests": `${fleet} audit verify --access --json > access.json`,
   }));
   const tenantCommand = group
     .command("tenant")
@@ -53,6 +59,7 @@ export function addAudit(program: Command, action: ActionFactory): void {
     "The operators that acknowledged alerts, dropped dead letters or issued credentials": `${fleet} audit tenant`,
     "In a nightly job": `${fleet} audit tenant --verify --json > report.json`,
   }));
+  addAuditAccess(group, action);
   addAuditLog(group, action);
   addAuditAnchors(group, action);
 }
@@ -95,7 +102,14 @@ async function show(session: Session, task: string, { from, limit }: Flags): Pro
   await session.show(page, () => renderAudit({ task, entries: page.entries, next }, session.view));
 }
 
-async function verify(session: Session, id: string): Promise<void> {
+async function verify(
+  session: Session,
+  id: string | undefined,
+  { access = false }: { readonly access?: boolean },
+): Promise<void> {
+  if (access === (id !== undefined))
+    throw new UsageError("name a task, or --access", "See `audit verify --help`.");
+  if (id === undefined) return verifyAccess(session);
   const { requireTask } = await import("../../runtime/existing-task.ts");
   const { renderReport } = await import("../../rendering/operations/audit.ts");
   const { plain } = await import("../../rendering/terminal/text.ts");

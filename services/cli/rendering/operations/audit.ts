@@ -112,6 +112,8 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   broken_link: "it does not contain the hash of the entry before it",
   not_canonical: "its bytes are not in the canonical form that is hashed",
   wrong_head: "the chain does not end with the hash in its head",
+  cut_off: "those before it are gone, and no block states that retention has removed them",
+  not_as_stated: "the chain of the tenant states another block, or one that is missing",
   ...SIGNATURE_PROBLEMS,
 };
 

@@ -2,7 +2,7 @@
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import { isCheckpointId } from "../../../protocol/ids.ts";
 import { isLifted } from "../../corruption/quarantine.ts";
-import { parseQuarantine } from "../../kv/keyspace.ts";
+import { parseQuarantine } from "../../kv/key-elements.ts";
 import type { TaskScrub } from "../scrub-reader.ts";
 
 /** The number of marks in one task that a pass verifies. */

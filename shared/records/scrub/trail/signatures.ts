@@ -4,6 +4,7 @@
  */
 import { entryHash } from "../../../integrity/chain.ts";
 import { judgeEntries, type SignedFacts } from "../../../integrity/commit-signature.ts";
+import { ACCESS_CHAIN } from "../../../protocol/access-log.ts";
 import { SIGNATURE_PROBLEMS, type SignatureProblem } from "../../../protocol/signing-keys.ts";
 import type { Bytes } from "../../../store/store.ts";
 import { parseSeq, type TenantKeys } from "../../kv/keyspace.ts";
@@ -39,7 +40,7 @@ function keysIn(step: ScrubStep): Promise<StepKeys> {
   return found;
 }
 
-/** `entries`: those of the task, or of the tenant's chain (`task` null), from one read. */
+/** `entries`: those of the task, of the tenant's chain (`task` null), or blocks of the access log, from one read. */
 export async function verifySignatures(
   scrub: TaskScrub,
   task: string | null,
@@ -72,6 +73,7 @@ export async function verifySignatures(
 }
 
 function entryKey(keys: TenantKeys, task: string | null, seq: number): Bytes {
+  if (task === ACCESS_CHAIN) return keys.accessBlock(seq);
   return task === null ? keys.tenantAudit(seq) : keys.audit(task, seq);
 }
 

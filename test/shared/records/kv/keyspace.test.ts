@@ -1,12 +1,11 @@
 import fc from "fast-check";
 import tuple from "fdb-tuple";
 import { expect, test } from "vitest";
-import { formatUuid, uuidBytes } from "../../../../shared/records/kv/key-elements.ts";
+import { formatUuid, parseLink, uuidBytes } from "../../../../shared/records/kv/key-elements.ts";
 import {
   endingId,
   parseAgentLease,
   parseFinding,
-  parseLink,
   parseSeq,
   parseTask,
   stampOf,
