@@ -178,6 +178,11 @@ export function createQueries(
     alert_ack: (tenant, query, caller) => alerts.acknowledge(tenant, caller, query),
     offer_settle: (tenant, query) => offers.settle(tenant, query),
   };
+  return { handle: createHandle(handlers, offers, readLog) };
+}
+
+/** From a request to its answer. An answer with content may have to wait for its entry in the access log. */
+function createHandle(handlers: Handlers, offers: OfferQueries, readLog: ReadLog): Queries["handle"] {
   const answer = async <Op extends ReaderOp>(
     op: Op,
     address: QueryAddress,
@@ -195,23 +200,21 @@ export function createQueries(
     await readLog.forwarded(address, request, params.agent_type);
     return offers.next(address.tenant, params, request.replyTo);
   };
-  return {
-    async handle(request) {
-      const { subject, body } = request;
-      const address = parseQuerySubject(subject);
-      const { tenant, caller, op } = address;
-      requireQueryOp(op);
-      if (op === "diagnose") return { forwarded: true };
-      try {
-        const done = isAnsweredOp(op)
-          ? { value: { status: "ok", result: await answer(op, address, request) } }
-          : await forward(address, request);
-        return { ...done, facts: { tenant, caller, ...named(body) } };
-      } catch (error) {
-        readLog.failed(address, request, { body, error });
-        throw error instanceof BusError ? unavailable(error) : error;
-      }
-    },
+  return async (request) => {
+    const { subject, body } = request;
+    const address = parseQuerySubject(subject);
+    const { tenant, caller, op } = address;
+    requireQueryOp(op);
+    if (op === "diagnose") return { forwarded: true };
+    try {
+      const done = isAnsweredOp(op)
+        ? { value: { status: "ok", result: await answer(op, address, request) } }
+        : await forward(address, request);
+      return { ...done, facts: { tenant, caller, ...named(body) } };
+    } catch (error) {
+      readLog.failed(address, request, { body, error });
+      throw error instanceof BusError ? unavailable(error) : error;
+    }
   };
 }
 

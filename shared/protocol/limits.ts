@@ -5,7 +5,7 @@
  * Names end in their unit: `_bytes`, `_ms`, `_count` or `_chars` before `_max` or `_min`.
  */
 
-import { ACCESS_LOG_LIMITS } from "./access-log-limits.ts";
+import { ACCESS_LOG_LIMITS } from "./accesslog-limits.ts";
 import { ANCHOR_LIMITS } from "./anchor-limits.ts";
 import { DIAGNOSIS_LIMITS } from "./diagnosis-limits.ts";
 import { MISSION_LIMITS } from "./mission-limits.ts";

@@ -186,7 +186,9 @@ test.each(QUERY_OPS.filter(isAnsweredOp).filter((op) => op !== "diagnose"))(
     for (const body of bodies(own, other)[op]) {
       const answer = await fleet.ask(op, body, own);
       const text = JSON.stringify(answer);
-      const secrets = [other, ids[other]!.checkpoint!, ids[other]!.handoff!, ids[other]!.lost!];
+      // An access log has the ids that its own tenant has asked for, above.
+      const named = op.startsWith("access_") ? [] : [ids[other]!.checkpoint!, ids[other]!.handoff!];
+      const secrets = [other, ...named, ids[other]!.lost!];
       const asked = JSON.stringify(body);
       const seen = secrets.filter((secret) => text.includes(secret) && !asked.includes(secret));
       expect(seen, text).toEqual([]);

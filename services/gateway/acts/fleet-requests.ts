@@ -1,8 +1,9 @@
 /** The requests of a caller to the fleet, over its own connection, with the names of the wire. */
+import type { Outgoing } from "../../../shared/bus/bus.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { AnsweredOp, CommandOp } from "../../../shared/protocol/operations.ts";
 import type { QueryResults } from "../../../shared/protocol/queries.ts";
-import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { HEADERS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
 import { requestOfAgent } from "../../../shared/sdk/client/agent-request.ts";
 import type { Redaction } from "../../../shared/sdk/redaction/redaction.ts";
@@ -18,8 +19,16 @@ export interface FleetAnswer {
   readonly [member: string]: unknown;
 }
 
+/** The HTTP request that is carried out, for the access log. */
+export interface StatedRequest {
+  readonly id: string;
+  /** Of the client. */
+  readonly address: string;
+}
+
 export class FleetRequests {
   readonly caller: AdmittedCaller;
+  readonly #headers: Outgoing["headers"];
   readonly #clock: Clock;
   readonly #signal: AbortSignal;
   readonly #redaction: Redaction | undefined;
@@ -31,14 +40,17 @@ export class FleetRequests {
       clock,
       signal,
       redaction,
+      request,
     }: {
       readonly clock: Clock;
+      readonly request: StatedRequest;
       readonly signal: AbortSignal;
       /** Absent: secrets stay in commands. */
       readonly redaction?: Redaction | undefined;
     },
   ) {
     this.#redaction = redaction;
+    this.#headers = { [HEADERS.request]: request.id, [HEADERS.client]: request.address };
     this.caller = caller;
     this.#clock = clock;
     this.#signal = signal;
@@ -100,6 +112,7 @@ export class FleetRequests {
     options: Parameters<typeof requestUntilDeadline>[4],
   ): Promise<FleetAnswer> {
     const body = Buffer.from(JSON.stringify(members));
-    return (await requestUntilDeadline(this.caller.bus, this.#clock, subject, body, options)) as FleetAnswer;
+    const all = { ...options, headers: this.#headers };
+    return (await requestUntilDeadline(this.caller.bus, this.#clock, subject, body, all)) as FleetAnswer;
   }
 }

@@ -10,7 +10,7 @@ import { act } from "../acts/act.ts";
 import type { ActAnswer } from "../acts/act-context.ts";
 import { artifactContent } from "../acts/artifact-content.ts";
 import { eventStream } from "../acts/event-stream.ts";
-import { FleetRequests } from "../acts/fleet-requests.ts";
+import { FleetRequests, type StatedRequest } from "../acts/fleet-requests.ts";
 import type { IdempotencyKeys } from "../acts/idempotency-key.ts";
 import type { TaskLookup } from "../acts/task-lookup.ts";
 import { type Authentication, TooManyRequests } from "../callers/authentication.ts";
@@ -64,7 +64,9 @@ export async function answerOperation(
 ): Promise<HttpAnswer> {
   const { raw } = c.req;
   const { authentication, pool, rates, clock } = parts;
-  const identity = await authentication.identify(c.req.header("authorization"), addressOf(c));
+  const address = addressOf(c);
+  const identity = await authentication.identify(c.req.header("authorization"), address);
+  const request = { id: String(facts.request_id), address };
   const inPath = c.req.param() as Record<string, string>;
   Object.assign(facts, { tenant: identity.tenant, caller: identity.name, ...inPath });
   const waitMs = rates.take(identity.client);
@@ -74,8 +76,8 @@ export async function answerOperation(
   const query = search === -1 ? NO_QUERY : new URL(raw.url).searchParams;
   const url = readUrl(inPath, query);
   if (route.act.kind === "events" && raw.headers.get("accept")?.includes(EVENT_STREAM) === true)
-    return answerEvents(parts, identity, raw, url);
-  if (route.act.kind === "artifact_content") return answerContent(parts, identity, raw, url);
+    return answerEvents(parts, { identity, request }, raw, url);
+  if (route.act.kind === "artifact_content") return answerContent(parts, { identity, request }, raw, url);
   const close = parts.requests.open(identity.client);
   if (close === undefined) throw new TooManyRequests("the caller has too many open requests", BUSY_MS);
   try {
@@ -85,7 +87,7 @@ export async function answerOperation(
     const content = takesBytes ? raw.body : null;
     return await pool.use(identity, async (caller) => {
       const { redaction } = parts;
-      const fleet = new FleetRequests(caller, { clock, signal: raw.signal, redaction });
+      const fleet = new FleetRequests(caller, { clock, signal: raw.signal, redaction, request });
       return answerOf(await act(route, { ...shared, fleet, headers: raw.headers, url, body, content }));
     });
   } finally {
@@ -99,10 +101,15 @@ function outOfScope(route: RestRoute, { scopes }: CallerIdentity): FleetError {
   });
 }
 
+interface StatedCall {
+  readonly identity: CallerIdentity;
+  readonly request: StatedRequest;
+}
+
 /** The open request and the connection of the caller are in use until the last byte. */
 async function answerContent(
   { pool, clock, requests, stopping }: OperationParts,
-  identity: CallerIdentity,
+  { identity, request: stated }: StatedCall,
   request: Request,
   { sha256 }: Members,
 ): Promise<HttpAnswer> {
@@ -117,7 +124,7 @@ async function answerContent(
     const signal = AbortSignal.any([request.signal, caller.ended, stopping]);
     signal.addEventListener("abort", end, { once: true });
     if (signal.aborted) end();
-    const fleet = new FleetRequests(caller, { clock, signal });
+    const fleet = new FleetRequests(caller, { clock, signal, request: stated });
     const { headers } = request;
     const answer = await artifactContent(fleet, { sha256: String(sha256), headers }, end);
     return { ...answer, headers: { ...COMMON_HEADERS, ...answer.headers } };
@@ -129,7 +136,7 @@ async function answerContent(
 
 async function answerEvents(
   { authentication, pool, clock, stopping, streams }: OperationParts,
-  identity: CallerIdentity,
+  { identity, request: stated }: StatedCall,
   request: Request,
   url: Members,
 ): Promise<HttpAnswer> {
@@ -146,7 +153,7 @@ async function answerEvents(
     if (signal.aborted) end();
     const after = request.headers.get("last-event-id");
     const body = await eventStream({
-      fleet: new FleetRequests(caller, { clock, signal }),
+      fleet: new FleetRequests(caller, { clock, signal, request: stated }),
       clock,
       members: { ...url, ...(after && { after }) },
       signal,

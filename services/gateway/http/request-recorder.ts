@@ -30,7 +30,7 @@ export function requestRecorder(context: ServiceContext): RequestRecorder {
   return async (operation, request, work) => {
     const begin = clock.monotonic();
     const id = randomUUID();
-    const known: RequestFacts = {};
+    const known: RequestFacts = { request_id: id };
     let failure: FleetError | undefined;
     const answer = await withSpan(
       `${request.method} ${operation}`,
@@ -50,7 +50,7 @@ export function requestRecorder(context: ServiceContext): RequestRecorder {
     const { status } = answer;
     const ms = clock.monotonic() - begin;
     count(operation, status, ms);
-    const facts = { operation, status, ms: Math.round(ms * 100) / 100, request_id: id, ...known };
+    const facts = { operation, status, ms: Math.round(ms * 100) / 100, ...known };
     if (failure === undefined) lines.info(facts, "request answered");
     else log[status >= 500 ? "warn" : "info"]({ ...facts, ...reasonOf(failure) }, "request refused");
     return { ...answer, headers: { ...answer.headers, "x-request-id": id } };

@@ -6,13 +6,7 @@ import { handoffMetrics, recoveryMetrics } from "./handoff-metrics.ts";
 import { makers } from "./metric-makers.ts";
 import { measureRuntime } from "./process-metrics.ts";
 import { gatewayMetrics, runnerMetrics, sessionMetrics, signerMetrics } from "./service-metrics.ts";
-import {
-  accessLogMetrics,
-  auditLogMetrics,
-  scrubMetrics,
-  storageMetrics,
-  sweepMetrics,
-} from "./storage-metrics.ts";
+import { auditLogMetrics, scrubMetrics, storageMetrics, sweepMetrics } from "./storage-metrics.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -110,7 +104,6 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
     ...storageMetrics(make),
     ...scrubMetrics(make),
     ...auditLogMetrics(make),
-    ...accessLogMetrics(make),
     ...runnerMetrics(make),
     ...signerMetrics(make),
     ...gatewayMetrics(make),

@@ -44,7 +44,7 @@ export function sweepMetrics(make: MetricMakers) {
   };
 }
 
-export function accessLogMetrics(make: MetricMakers) {
+function accessLogMetrics(make: MetricMakers) {
   return {
     accessEntriesTotal: make.counter(
       "fleet_access_entries_total",
@@ -131,6 +131,7 @@ export function scrubMetrics(make: MetricMakers) {
 
 export function auditLogMetrics(make: MetricMakers) {
   return {
+    ...accessLogMetrics(make),
     auditLogAppendedTotal: make.counter(
       "fleet_audit_log_appended_total",
       "Audit entries appended to the Merkle logs of their tenants.",

@@ -2,7 +2,7 @@
  * One request to a service, repeated with the same bytes while it has no final answer. A command keeps its id over all attempts, so a
  * repeated command has one effect.
  */
-import { type Bus, BusError, type BusErrorKind } from "../../bus/bus.ts";
+import { type Bus, BusError, type BusErrorKind, type Outgoing } from "../../bus/bus.ts";
 import { decodeAnswer } from "../../integrity/wire.ts";
 import { type ErrorBody, FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -40,6 +40,7 @@ export interface RepeatedRequest {
   readonly signal: AbortSignal | undefined;
   /** The answer as its bytes already tell it. undefined: it has to be decoded. */
   readonly peek?: ((answer: Uint8Array) => unknown) | undefined;
+  readonly headers?: Outgoing["headers"] | undefined;
 }
 
 /**
@@ -47,13 +48,14 @@ export interface RepeatedRequest {
  * next one and decides when to give up. Throws FleetError where a repetition cannot help.
  */
 export async function repeatRequest<Result>(
-  { bus, clock, subject, body, attemptMs, end, signal, peek }: RepeatedRequest,
+  { bus, clock, subject, body, attemptMs, end, signal, peek, headers }: RepeatedRequest,
   onFailure: (failed: FailedAttempt, nextAt: number) => Result | undefined | Promise<Result | undefined>,
 ): Promise<{ readonly answer: unknown } | Result> {
   for (let attempts = 1; ; attempts += 1) {
     signal?.throwIfAborted();
     const left = Math.max(ATTEMPT_MS_MIN, end - clock.monotonic());
-    const result = await requestOnce(bus, subject, body, Math.min(left, attemptMs), peek);
+    const out = { body, ...(headers !== undefined && { headers }) };
+    const result = await requestOnce(bus, subject, out, Math.min(left, attemptMs), peek);
     if ("answer" in result) return result;
     const nextAt = clock.monotonic() + pauseMs(attempts, result.error);
     const givenUp = await onFailure(result, nextAt);
@@ -76,16 +78,14 @@ export async function requestUntilDeadline(
     deadlineMs,
     signal,
     peek,
-  }: CallOptions & {
-    readonly changes: boolean;
-    readonly peek?: RepeatedRequest["peek"];
-  },
+    headers,
+  }: CallOptions & Pick<RepeatedRequest, "peek" | "headers"> & { readonly changes: boolean },
 ): Promise<unknown> {
   const end = clock.monotonic() + (deadlineMs ?? LIMITS.request_deadline_ms_default);
   const attemptMs = LIMITS.request_attempt_ms_default;
   let preferred: FleetError | undefined;
   const { answer } = await repeatRequest<never>(
-    { bus, clock, subject, body, attemptMs, end, signal, peek },
+    { bus, clock, subject, body, attemptMs, end, signal, peek, headers },
     ({ error, answered }, nextAt) => {
       if (changes ? error.code === "TIMEOUT" : answered) preferred = error;
       if (nextAt + ATTEMPT_MS_MIN >= end) throw preferred ?? error;
@@ -98,12 +98,12 @@ export async function requestUntilDeadline(
 async function requestOnce(
   bus: Bus,
   subject: string,
-  body: Uint8Array,
+  out: Outgoing,
   timeoutMs: number,
   peek: RepeatedRequest["peek"],
 ): Promise<{ readonly answer: unknown } | FailedAttempt> {
   try {
-    const message = await bus.request(subject, { body }, { timeoutMs });
+    const message = await bus.request(subject, out, { timeoutMs });
     requireProtocol(message.headers.get(HEADERS.protocol));
     const peeked = peek?.(message.body);
     if (peeked !== undefined) return { answer: peeked };

@@ -18,6 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => fleet.stop());
 
+const found = async (path: string) => expect(await operator.get(path), path).toMatchObject({ status: 200 });
 const write = (task: string, more: Json = {}, by = agent) => writeOverRest(by, task, more);
 
 describe("checkpoints", () => {
@@ -306,8 +307,7 @@ describe("audit, agents, alerts", () => {
     const proof = async () => (await agent.get("/tasks/audit-1/audit/proof?seq=1")).body;
     await expect.poll(proof, { timeout: 60_000 }).toMatchObject({ task_id: "audit-1", seq: 1 });
     expect((await agent.get("/audit/log?since_size=1")).body).toHaveProperty("consistency");
-    for (const at of ["", "/anchors", "/proof", "/access", "/access/blocks"])
-      expect((await operator.get(`/audit${at}`)).status).toBe(200);
+    for (const at of ["", "/anchors", "/proof", "/access", "/access/blocks"]) await found(`/audit${at}`);
   });
 
   test("listAgents; restartAgent, askForCheckpoint and restartSession without a runner are 404", async () => {
@@ -363,8 +363,7 @@ test("getCaller, getStatus, getQueue, getIndex, rebuildIndex, getScrub, startScr
     scopes: null,
     expires_at: null,
   });
-  for (const path of ["/status", "/queue", "/index", "/scrub", "/scrub/findings"])
-    expect(await operator.get(path), path).toMatchObject({ status: 200 });
+  for (const path of ["/status", "/queue", "/index", "/scrub", "/scrub/findings"]) await found(path);
   for (const path of ["/index/rebuild", "/scrub"])
     expect(await operator.post(path), path).toMatchObject({ status: 200 });
 });

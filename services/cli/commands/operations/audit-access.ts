@@ -1,6 +1,7 @@
 // `fleet audit access`: who has read content, and which requests were refused.
 
 import type { Command } from "commander";
+import type { AccessPage } from "../../../../shared/protocol/access-log.ts";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
@@ -34,7 +35,7 @@ export function addAuditAccess(group: Command, action: ActionFactory): void {
     .option("--cursor <cursor>", CURSOR)
     .action(action(access));
   withExamples(command, (fleet) => ({
-    "Who has read the work of a task": `${fleet} audit access auth`,
+    "The readers of a task": `${fleet} audit access auth`,
     "Refused requests of the last day": `${fleet} audit access --denied --from 24h`,
   }));
 }
@@ -42,16 +43,26 @@ export function addAuditAccess(group: Command, action: ActionFactory): void {
 async function access(session: Session, task: string | undefined, flags: Flags): Promise<void> {
   const now = session.context.now();
   const range = { from: momentOption("--from", flags.from, now), to: momentOption("--to", flags.to, now) };
-  const { actor, denied, limit, cursor } = flags;
+  const { actor, denied, limit = LIMITS.access_log_limit_default } = flags;
   const { admin } = await session.client();
-  const page = await admin.accessLog.list({
-    ...session.deadline,
-    ...range,
-    ...{ taskId: task, actor, denied, limit, cursor },
-  });
+  const entries: AccessPage["entries"] = [];
+  let page: AccessPage;
+  let { cursor } = flags;
+  // A page may have few entries, or none: its blocks were read, and did not match.
+  do {
+    const left = limit - entries.length;
+    page = await admin.accessLog.list({
+      ...session.deadline,
+      ...range,
+      ...{ taskId: task, actor, denied, limit: left, cursor },
+    });
+    entries.push(...page.entries);
+    ({ cursor } = page);
+  } while (cursor !== undefined && entries.length < limit);
   const next = nextPage(session, page.cursor, { "--from": range.from, "--to": range.to });
   const { renderAccess } = await import("../../rendering/keys/access-log.ts");
-  await session.show(page, () => renderAccess({ ...page, next }, session.view));
+  const shown = { ...page, entries };
+  await session.show(shown, () => renderAccess({ ...shown, next }, session.view));
 }
 
 export async function verifyAccess(session: Session): Promise<void> {

@@ -130,6 +130,7 @@ describe("no file has the secret", () => {
     const settings = { redaction: "on", secretNames: [], secretsFile: undefined } as const;
     const redaction = new Redaction({ mode: "on", settings, env, log: undefined });
     const requests = new FleetRequests(caller, {
+      request: { id: "1", address: "127.0.0.1" },
       clock: systemClock,
       signal: new AbortController().signal,
       redaction,
