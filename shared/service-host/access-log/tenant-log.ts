@@ -83,10 +83,11 @@ export class TenantLog {
       else this.#flushTimer ??= setTimeout(() => this.#begin(), LIMITS.access_log_wait_ms);
       return undefined;
     }
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#held.push({ entry, waiting: { resolve, reject } });
+    const written = new Promise<void>((resolve, reject) =>
+      this.#held.push({ entry, waiting: { resolve, reject } }),
+    );
     this.#begin();
-    return promise;
+    return written;
   }
 
   /** Writes what is held and closes the session, as far as the store accepts it. */
