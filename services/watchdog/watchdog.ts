@@ -9,6 +9,7 @@ import type { LeaderLeases } from "../../shared/records/leader/leader-lease.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
 import { type AgentRules, knownAgentTypes } from "../../shared/service-host/policy-file.ts";
 import { openRepository, type RepositoryContext } from "../../shared/service-host/repository.ts";
+import type { EncryptionKeys } from "../../shared/service-host/store/encryption.ts";
 import { startAnchorer } from "./anchors/anchorer.ts";
 import { startAuditLogger } from "./audit-log/audit-logger.ts";
 import type { WatchdogConfig } from "./config.ts";
@@ -22,6 +23,7 @@ import { startObservationAlert } from "./detection/observation-alert.ts";
 import { startObservedClock } from "./detection/observed-clock.ts";
 import { createFailureRecorder } from "./detection/record-failure.ts";
 import { startSilentMissions } from "./detection/silent-missions.ts";
+import { startEncryptor } from "./encryption/encryptor.ts";
 import { createAdmission } from "./recovery/admission.ts";
 import { startRecoveryController } from "./recovery/recovery-controller.ts";
 import { startRecoveryEvents } from "./recovery/recovery-events.ts";
@@ -40,6 +42,7 @@ export interface WatchdogContext extends RepositoryContext {
   readonly backgroundBus: Bus;
   readonly instance: string;
   readonly leases: LeaderLeases;
+  readonly encryption?: EncryptionKeys | null;
   readonly config: WatchdogRules;
 }
 
@@ -74,6 +77,7 @@ export async function start(context: WatchdogContext): Promise<Stop> {
     startWebhooks(context, config.watchdog.webhooks),
     startAuditLogger(context),
     startAnchorer(context, config.watchdog.anchors),
+    startEncryptor(context),
     startScrubber(context, {
       rateBytes: config.watchdog.scrubRate,
       everyMs: config.watchdog.scrubEvery,

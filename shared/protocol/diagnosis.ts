@@ -106,6 +106,25 @@ export const signingDiagnosisSchema = z.looseObject({
 });
 export type SigningDiagnosis = Named<z.infer<typeof signingDiagnosisSchema>>;
 
+/** The encryption of the store's rows. No secret is in it. */
+export const encryptionDiagnosisSchema = z.looseObject({
+  /** `converting`: rows from before the encryption are encrypted in the background. */
+  state: z.enum(["off", "converting", "complete"]),
+  began_at: z.string().exactOptional(),
+  completed_at: z.string().nullable().exactOptional(),
+  /** The rows that the conversion has encrypted. */
+  converted_rows: z.int().exactOptional(),
+  /** The root key of new bucket keys. */
+  root_key: z.string().exactOptional(),
+  bucket_keys: z.int().exactOptional(),
+  /** Those that another root key wrapped, which is still needed. */
+  bucket_keys_of_other_roots: z.int().exactOptional(),
+  oldest_bucket_key_at: z.string().nullable().exactOptional(),
+  /** Tenants whose bucket keys are being rotated. */
+  tenants_in_rotation: z.int().exactOptional(),
+});
+export type EncryptionDiagnosis = Named<z.infer<typeof encryptionDiagnosisSchema>>;
+
 export const diagnosisSchema = z.looseObject({
   /** `writer`, `reader`, `coordinator`, `watchdog`, or `standalone` for all of them in one process. */
   service: z.string(),
@@ -133,5 +152,6 @@ export const diagnosisSchema = z.looseObject({
   disks: z.array(diskStatusSchema),
   /** Absent: the service is of an older version. */
   signing: signingDiagnosisSchema.exactOptional(),
+  encryption: encryptionDiagnosisSchema.exactOptional(),
 });
 export type Diagnosis = Named<z.infer<typeof diagnosisSchema>>;

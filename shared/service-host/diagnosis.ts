@@ -6,7 +6,7 @@ import { type Bus, BusError } from "../bus/bus.ts";
 import { serveEndpoint } from "../bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../integrity/wire.ts";
 import { SCHEMA_VERSION } from "../protocol/checkpoint.ts";
-import type { Diagnosis, SigningDiagnosis } from "../protocol/diagnosis.ts";
+import type { Diagnosis, EncryptionDiagnosis, SigningDiagnosis } from "../protocol/diagnosis.ts";
 import type { DiskStatus, StreamFinding } from "../protocol/fleet-health.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { QUERY_SCHEMAS } from "../protocol/queries.ts";
@@ -34,6 +34,7 @@ export interface DiagnosisParts extends ServiceContext {
   readonly disk: DiskSpace;
   readonly findings: () => Promise<StreamFinding[]>;
   readonly signing: () => SigningDiagnosis;
+  readonly encryption: () => Promise<EncryptionDiagnosis>;
 }
 
 /** A service whose credentials are of an older version may not listen for questions. It works without. */
@@ -88,8 +89,9 @@ function createExamination(parts: DiagnosisParts): () => Promise<Examination> {
   const { clock, bus, backgroundBus, service, instance, format, disk, findings } = parts;
   const begin = clock.monotonic();
   const examine = async (): Promise<Examination> => {
-    const [store, busDiagnosis, streamFindings] = await Promise.all([
+    const [store, encryption, busDiagnosis, streamFindings] = await Promise.all([
       examineStore(parts),
+      within(parts, parts.encryption(), null),
       within(
         parts,
         bus.diagnose(() => clock.now()),
@@ -113,6 +115,7 @@ function createExamination(parts: DiagnosisParts): () => Promise<Examination> {
       findings: streamFindings,
       disks: disk.disks().map(diskStatus),
       signing: parts.signing(),
+      ...(encryption !== null && { encryption }),
     };
   };
   return recentResult(examine, { maxAgeMs: SHARED_MS, clock });

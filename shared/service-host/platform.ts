@@ -21,7 +21,7 @@ import { type Closers, createClosers } from "../runtime/process/shutdown.ts";
 import { exitCodes, refusedStart, StartupError } from "../runtime/process/startup.ts";
 import type { ConfigOf } from "../runtime/settings/config.ts";
 import { openStore } from "../store/open.ts";
-import { type Store, StoreError } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
 import { type ArtifactHolding, artifactStreams, openArtifacts } from "./artifacts.ts";
 import { serveDiagnosis } from "./diagnosis.ts";
 import { type Mirror, openMirror } from "./mirror.ts";
@@ -34,10 +34,16 @@ import {
 } from "./service-settings.ts";
 import { openSigning } from "./signing/signing.ts";
 import { endOfStore } from "./silent-store.ts";
+import {
+  type EncryptionKeys,
+  encryptionState,
+  openEncryptionOf,
+  type StoreEncryption,
+} from "./store/encryption.ts";
+import { START_STORE, STATED_REFUSALS, storeProblem } from "./store/store-problem.ts";
 import { startStreamInspection } from "./stream-inspection.ts";
 
 const CHECK_MS = 1_500;
-const START_STORE = "start the store, or check FLEET_STORE";
 
 export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "opsPort"> {
   /** null: this process or thread has no operations port. */
@@ -64,6 +70,8 @@ export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "
 
 export interface Platform extends ServiceContext {
   readonly store: Store;
+  /** null: the rows of the store are not encrypted. */
+  readonly encryption: EncryptionKeys | null;
   readonly bus: Bus;
   /**
    * A separate connection for background jobs, so that a burst of requests cannot delay the events of earlier
@@ -111,9 +119,11 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
   try {
     const tracing = await startTracing({ service: options.service, endpoint: options.otlpEndpoint, log });
     closers.add("tracing", () => tracing.stop());
-    const opened = await openedStore(options.storeUrl, log);
-    const storeEnd = endOfStore(opened, context, options.stopTimeout);
+    const engine = await openedStore(options.storeUrl, log);
+    const storeEnd = endOfStore(engine, context, options.stopTimeout);
     closers.add("store", storeEnd.close);
+    const encryption = await openedEncryption(engine, options, log);
+    const opened = encryption.store;
     const format = await openedFormat(opened, options.storeUrl);
     logRestore(format, log);
     const instance = instanceName();
@@ -126,12 +136,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     const inspection = startStreamInspection({ ...context, buses: [bus, backgroundBus] });
     closers.add("stream inspection", inspection.stop);
     const disk = openDisks(options, context);
-    const checks = {
-      store: () => store.health({ timeoutMs: CHECK_MS }),
-      bus: () => bus.health({ timeoutMs: CHECK_MS }),
-      streams: inspection.check,
-      disk: disk.check,
-    };
+    const checks = checksOf(store, bus, { streams: inspection.check, disk: disk.check });
     const ops = await serveOps({
       host: options.opsHost,
       port: options.opsPort,
@@ -142,13 +147,15 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
       identity: { service: options.service, pid: process.pid, home: options.home },
     });
     closers.add("operations port", () => ops.stop());
-    const own = { service: options.service, instance, backgroundBus, findings: inspection.findings, signing };
+    const facts = { findings: inspection.findings, signing, encryption: () => encryptionState(encryption) };
+    const own = { service: options.service, instance, backgroundBus, ...facts };
     closers.add("diagnosis", await serveDiagnosis({ ...context, ...own, bus, store, format, disk }));
     return {
       ...context,
       mirror: openMirror(options, context.clock),
       artifacts: openArtifacts(options, { format, bus, clock: context.clock }),
       store,
+      encryption: encryption.keys,
       bus,
       backgroundBus,
       format,
@@ -167,6 +174,18 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     );
     throw error;
   }
+}
+
+function checksOf(
+  store: Store,
+  bus: Bus,
+  others: Pick<Platform["checks"], "streams" | "disk">,
+): Platform["checks"] {
+  return {
+    store: () => store.health({ timeoutMs: CHECK_MS }),
+    bus: () => bus.health({ timeoutMs: CHECK_MS }),
+    ...others,
+  };
 }
 
 /** Whether the services of the process have started and do not stop. */
@@ -225,6 +244,17 @@ async function openedStore(storeUrl: string, log: Logger): Promise<Store> {
   }
 }
 
+async function openedEncryption(
+  engine: Store,
+  { storeUrl, encryptionKeys }: PlatformOptions,
+  log: Logger,
+): Promise<StoreEncryption> {
+  const encryption = await openEncryptionOf(engine, storeUrl, encryptionKeys);
+  if (encryption.keys !== null)
+    log.info({ root_key: encryption.keys.ring.buckets.firstRoot }, "the rows of the store are encrypted");
+  return encryption;
+}
+
 /** Operators see in every later log that what agents remember may be of a lost future. */
 function logRestore({ incarnation, restored }: Format, log: Logger): void {
   if (restored === undefined) return;
@@ -250,20 +280,6 @@ async function refuseOlderCopy(store: Store, bus: Bus, storeUrl: string): Promis
   } catch (error) {
     throw storeProblem(error, storeUrl, START_STORE);
   }
-}
-
-/** What the record of the format says: a newer layout, or a restore that has not ended. */
-const STATED_REFUSALS: ReadonlySet<string> = new Set(["UNSUPPORTED_VERSION", "CONFLICT"]);
-
-function storeProblem(error: unknown, storeUrl: string, usualHint: string): unknown {
-  if (!(error instanceof StoreError)) return error;
-  const { hint, ...details } = error.details as { hint?: string };
-  return new StartupError(error.message, {
-    exitCode: 69,
-    details: { store: storeUrl, ...details },
-    hint: hint ?? usualHint,
-    cause: error,
-  });
 }
 
 /** Two connections, so that work in the background does not delay answers. */

@@ -44,12 +44,14 @@ export function checkKey(key: Bytes): void {
   if (key[0]! >= RESERVED_FROM) throw invalid("key is in the store's own space", { first_byte: key[0] });
 }
 
-/** At most `value_bytes_max` bytes; empty is a value. */
-export function checkValue(value: Bytes): void {
+/** At most `value_bytes_max` bytes without those of the envelope; empty is a value. Returns their number. */
+export function checkValue(value: Bytes, envelope = 0): number {
   checkBytes(value);
-  if (value.length > STORE_LIMITS.value_bytes_max) {
-    throw tooLarge("value is too long", value.length, STORE_LIMITS.value_bytes_max);
+  const bytes = value.length - envelope;
+  if (bytes > STORE_LIMITS.value_bytes_max) {
+    throw tooLarge("value is too long", bytes, STORE_LIMITS.value_bytes_max);
   }
+  return bytes;
 }
 
 /**
@@ -116,10 +118,9 @@ export class TransactionMeter {
     this.#add(range.begin.length + range.end.length);
   }
 
-  set(key: Bytes, value: Bytes): void {
+  set(key: Bytes, value: Bytes, envelope = 0): void {
     checkKey(key);
-    checkValue(value);
-    this.#add(key.length + value.length);
+    this.#add(key.length + checkValue(value, envelope));
   }
 
   clear(key: Bytes): void {
@@ -145,24 +146,24 @@ export class TransactionMeter {
   }
 
   /** Returns the `order` of this stamped key; the next call returns the next one. */
-  setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes): number {
+  setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes, envelope = 0): number {
     checkKey(prefix); // with an empty prefix the key could land anywhere, and every read would be unreadable
     checkBytes(suffix);
-    checkValue(value);
+    const valueBytes = checkValue(value, envelope);
     const keyBytes = prefix.length + STAMP_BYTES + ORDER_BYTES + suffix.length;
     if (keyBytes > STORE_LIMITS.key_bytes_max) {
       throw tooLarge("stamped key is too long", keyBytes, STORE_LIMITS.key_bytes_max);
     }
     if (this.#order > ORDER_MAX) throw tooLarge("too many stamped keys", this.#order + 1, ORDER_MAX + 1);
-    this.#add(keyBytes + value.length);
+    this.#add(keyBytes + valueBytes);
     return this.#order++;
   }
 
-  setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void {
+  setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes, envelope = 0): void {
     checkKey(key);
     checkBytes(prefix);
     checkBytes(suffix);
-    const valueBytes = prefix.length + STAMP_BYTES + suffix.length;
+    const valueBytes = prefix.length + STAMP_BYTES + suffix.length - envelope;
     if (valueBytes > STORE_LIMITS.value_bytes_max) {
       throw tooLarge("stamped value is too long", valueBytes, STORE_LIMITS.value_bytes_max);
     }

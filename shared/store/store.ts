@@ -131,7 +131,11 @@ export interface Tx extends Reader {
   readonly attempt: number;
   /** Reads without read conflicts that still see this transaction's own writes. */
   readonly snapshot: Reader;
-  set(key: Bytes, value: Bytes): void;
+  /**
+   * `envelope`, here and below: that many bytes of the value surround the caller's content, as encryption does. They
+   * do not count, so that the same content has the same limits with and without them.
+   */
+  set(key: Bytes, value: Bytes, envelope?: number): void;
   clear(key: Bytes): void;
   clearRange(range: KeyRange): void;
   /** Adds to a little-endian signed 64-bit integer; an absent one counts as 0; wraps; never conflicts. */
@@ -143,12 +147,12 @@ export interface Tx extends Reader {
    * cannot be read in this transaction: a read of a range that could hold it is `unreadable`. So read first,
    * and write stamped keys last.
    */
-  setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes): void;
+  setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes, envelope?: number): void;
   /**
    * Writes the value `prefix ‖ stamp (10) ‖ suffix` at `key`. A later read of `key` in this transaction is
    * `unreadable`.
    */
-  setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void;
+  setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes, envelope?: number): void;
   addReadConflict(range: KeyRange): void;
   /** The size of this transaction so far, counted in the same way on every engine. */
   approximateBytes(): number;

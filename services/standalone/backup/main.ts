@@ -9,6 +9,7 @@ import {
 } from "../../../shared/runtime/process/startup.ts";
 import { readConfig } from "../../../shared/runtime/settings/config.ts";
 import { absoluteStoreUrl, storeFolder } from "../../../shared/service-host/service-settings.ts";
+import { openEncryptionOf } from "../../../shared/service-host/store/encryption.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { standaloneFields } from "../config.ts";
 import { type FleetFolders, makeBackup } from "./backup.ts";
@@ -21,11 +22,13 @@ const {
   home: named,
   storeUrl,
   signingKeyFile,
+  encryptionKeys,
 } = readConfig(
   {
     home: standaloneFields.home,
     storeUrl: standaloneFields.storeUrl,
     signingKeyFile: standaloneFields.signingKeyFile,
+    encryptionKeys: standaloneFields.encryptionKeys,
   },
   process.env,
 );
@@ -51,7 +54,7 @@ function done(): Promise<unknown> {
     case "backup":
       return makeBackup(folders(), argument);
     case "restore":
-      return restoreBackup({ ...folders(), signingKeyFile }, argument, person);
+      return restoreBackup({ ...folders(), signingKeyFile, encryptionKeys }, argument, person);
     case "restored":
       return supersede(argument);
     default:
@@ -78,11 +81,12 @@ async function supersede(backupAt: string): Promise<unknown> {
       exitCode: exitCodes.config,
       hint: "set FLEET_STORE, such as fdb:/etc/foundationdb/fdb.cluster",
     });
-  const store = await openStore(absoluteStoreUrl(storeUrl));
+  const engine = await openStore(absoluteStoreUrl(storeUrl));
   try {
+    const { store } = await openEncryptionOf(engine, storeUrl, encryptionKeys);
     const restored = await supersedeSigned(store, { backupAt, person }, { home: undefined, signingKeyFile });
     return { ...restored, backup_at: backupAt, fleet: null };
   } finally {
-    await store.close({ drainMs: 5_000 });
+    await engine.close({ drainMs: 5_000 });
   }
 }

@@ -19,7 +19,7 @@ import { dirname, join } from "node:path";
 import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
 import { readJson, syncFolder, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { readRecord } from "../../../shared/sdk/fleet-home.ts";
-import type { SigningOptions } from "../../../shared/service-host/signing/signing.ts";
+import { openEncryptionOf } from "../../../shared/service-host/store/encryption.ts";
 import { DATA_FILE } from "../../../shared/store/lmdb/environment-copy.ts";
 import { preparedFolder } from "../../../shared/store/lmdb/prepared-restore.ts";
 import { openStore } from "../../../shared/store/open.ts";
@@ -47,7 +47,12 @@ export interface BackupRestored extends SignedRestore {
 
 /** Throws an error; then the home has no store, and gets none until the restore is repeated or its folder removed. */
 export async function restoreBackup(
-  { home, store, signingKeyFile }: FleetFolders & Pick<SigningOptions, "signingKeyFile">,
+  {
+    home,
+    store,
+    signingKeyFile,
+    encryptionKeys,
+  }: FleetFolders & Pick<RestoreKeys, "signingKeyFile" | "encryptionKeys">,
   folder: string,
   person: string,
 ): Promise<BackupRestored> {
@@ -61,7 +66,7 @@ export async function restoreBackup(
     requireSameFleet(home, manifest);
     const data = join(folder, STORE_FOLDER, DATA_FILE);
     const backup = { backupAt: manifest.created_at, person };
-    const restored = await prepare(store, data, backup, { home, signingKeyFile });
+    const restored = await prepare(store, data, backup, { home, signingKeyFile, encryptionKeys });
     copyMissing(manifest, folder, home);
     moveToPlace(store);
     return { ...restored, backup_at: manifest.created_at, fleet: manifest.fleet };
@@ -104,11 +109,13 @@ async function supersedeIn(
   backup: RestoredBackup,
   keys: RestoreKeys,
 ): Promise<SignedRestore> {
-  const store = await openStore(`lmdb:${folder}`);
+  const url = `lmdb:${folder}`;
+  const engine = await openStore(url);
   try {
+    const { store } = await openEncryptionOf(engine, url, keys.encryptionKeys);
     return await supersedeSigned(store, backup, keys);
   } finally {
-    await store.close({ drainMs: 5_000 });
+    await engine.close({ drainMs: 5_000 });
     removeLocks(folder);
   }
 }

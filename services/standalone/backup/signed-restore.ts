@@ -13,8 +13,11 @@ import { createMetrics } from "../../../shared/runtime/observability/metrics.ts"
 import { openSigning, type SigningOptions } from "../../../shared/service-host/signing/signing.ts";
 import type { Store } from "../../../shared/store/store.ts";
 
-/** The key of the fleet into whose home the store is restored; a backup has none. */
-export type RestoreKeys = Pick<SigningOptions, "home" | "signingKeyFile">;
+/** The keys of the fleet into whose home the store is restored; a backup has none. */
+export interface RestoreKeys extends Pick<SigningOptions, "home" | "signingKeyFile"> {
+  /** undefined: the store must not be encrypted. */
+  readonly encryptionKeys?: readonly string[] | undefined;
+}
 
 export interface RestoredBackup {
   /** The time of the backup, ISO 8601. */

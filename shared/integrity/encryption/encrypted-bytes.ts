@@ -10,6 +10,7 @@ export const DATA_KEY_ID_BYTES = 8;
 export const DATA_KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
+const ASSOCIATED_FROM = MARKER.length + DATA_KEY_ID_BYTES;
 const HEADER_BYTES = MARKER.length + DATA_KEY_ID_BYTES + NONCE_BYTES;
 /** By how much encrypted bytes are longer than the plain ones. */
 export const ENCRYPTED_BYTES_MORE = HEADER_BYTES + TAG_BYTES;
@@ -43,7 +44,13 @@ export function encryptBytes(key: DataKey, plain: Uint8Array, address: Uint8Arra
   const body = cipher.update(plain);
   // GCM is a stream cipher: `final` gives no bytes, and completes the tag.
   cipher.final();
-  return Buffer.concat([MARKER, key.id, nonce, body, cipher.getAuthTag()]);
+  const encrypted = Buffer.allocUnsafe(plain.length + ENCRYPTED_BYTES_MORE);
+  encrypted.set(MARKER);
+  encrypted.set(key.id, MARKER.length);
+  encrypted.set(nonce, HEADER_BYTES - NONCE_BYTES);
+  encrypted.set(body, HEADER_BYTES);
+  encrypted.set(cipher.getAuthTag(), encrypted.length - TAG_BYTES);
+  return encrypted;
 }
 
 /** The id of the key that encrypted the bytes; null: they are plain. */
@@ -72,5 +79,9 @@ export function decryptBytes(key: DataKey, encrypted: Uint8Array, address: Uint8
 
 /** The key's id has a fixed length, so no two pairs of id and address give the same bytes. */
 function associated(id: Uint8Array, address: Uint8Array): Buffer {
-  return Buffer.concat([MARKER, id, address]);
+  const bytes = Buffer.allocUnsafe(ASSOCIATED_FROM + address.length);
+  bytes.set(MARKER);
+  bytes.set(id, MARKER.length);
+  bytes.set(address, ASSOCIATED_FROM);
+  return bytes;
 }

@@ -12,6 +12,8 @@ const PLAIN = 0x01;
 const ZSTD = 0x02;
 /** MessagePack after its CRC-32. The CRC detects damage; forgery is detected by the audit chain. */
 const CHECKED = 0x03;
+/** The first byte of a value that could not be decrypted. No format has it. */
+const ENCRYPTED = 0xc1;
 const CHECK_BYTES = 4;
 const ZSTD_NODE = "22.15.0";
 
@@ -97,6 +99,7 @@ export function decode<T>(bytes: Bytes): T {
     if (error instanceof FleetError) throw error;
     throw new UnreadableValue("the value cannot be decoded", error);
   }
+  if (bytes[0] === ENCRYPTED) throw new UnreadableValue("the value cannot be decrypted");
   throw new FleetError("UNSUPPORTED_VERSION", "the value was written by a newer version of Fleet", {
     details: { format: bytes[0] },
   });

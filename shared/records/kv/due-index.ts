@@ -1,6 +1,6 @@
 /** Reads indexes of due records over all tenants, the longest overdue first, and what their keys name. */
 import type { Bytes, KeyRange, KeyValue, Reader } from "../../store/store.ts";
-import { elementsOf } from "./key-elements.ts";
+import { elementsOf, formatUuid } from "./key-elements.ts";
 import { after, endingId } from "./keyspace.ts";
 
 export interface DueIndex<P, T> {
@@ -29,6 +29,19 @@ export async function readDue<P, T>(
     if (found.length >= limit || !more || last === undefined) return found.slice(0, limit);
     range = { ...range, begin: after(last.key) };
   }
+}
+
+/** Reads hour, tenant and command out of an `expiry` key. */
+export function parseExpiry(key: Bytes): { hour: number; tenant: string; command: string } {
+  const elements = elementsOf(key) as unknown[];
+  const id = elements[5] as { value: Buffer };
+  return { hour: elements[3] as number, tenant: elements[4] as string, command: formatUuid(id.value) };
+}
+
+/** Reads tenant and name out of a `scrub` key. */
+export function parseFinding(key: Bytes): { tenant: string; id: string } {
+  const elements = elementsOf(key) as string[];
+  return { tenant: elements[3]!, id: elements[5]! };
 }
 
 /** Reads tenant and alert out of an `alert_ack_expiry` key. */

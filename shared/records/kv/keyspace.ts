@@ -49,9 +49,11 @@
  * | `artifact_bytes`                                  | bytes of all artifacts and open uploads  | artifact_begin        |
  * | `idem`, command                                   | request hash, answer, check, commit stamp| every command         |
  * | `ix`, name, value, time, checkpoint               | the fields that a search filters by      | the indexer           |
- * | `text`, word, step                                | the entries of the step that add the word| the indexer           |
+ * | `text`, word (or its HMAC), step                  | the entries of the step that add the word| the indexer           |
  * | `posted`, step                                    | the step's checkpoints, by entry         | the indexer           |
  * | `dropped`, checkpoint                             | words of earlier versions only           | the indexer           |
+ * | `data_keys`, task                                 | wrapped keys that encrypt a task's rows  | the first command     |
+ * | `tenant_keys`                                     | the same, for rows that are of no task   | the first command     |
  *
  * | key, after the system's root                      | value                                    | written by            |
  * |---------------------------------------------------|------------------------------------------|-----------------------|
@@ -76,11 +78,15 @@
  * | `shreds`, state, tenant, task                     | empty; one for each task to shred        | commands, the sweep   |
  * | `lease`, job                                      | holder, fence, end                       | background jobs       |
  * | `count`, name                                     | counter                                  | transitions, relay    |
+ * | `bucket_keys`, tenant, generation                 | wrapped key that wraps data keys         | the first command     |
+ * | `system_keys`                                     | wrapped keys for rows of the system      | open                  |
+ * | `encryption`                                      | how far the rows are encrypted           | open, conversion      |
  */
 import tuple from "fdb-tuple";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { type Bytes, type KeyRange, STAMP_BYTES } from "../../store/store.ts";
 import { ACCESS_SUBSPACES, accessKeys } from "../access-log/access-keys.ts";
+import { dataKeyKeys, encryptionKeys } from "../encryption/keys/encryption-keys.ts";
 import { shredKeys } from "../retention/shred/shred-keys.ts";
 import { artifactKeys } from "./artifact-keys.ts";
 import { EVIDENCE_SUBSPACES, evidenceKeys } from "./evidence-keys.ts";
@@ -130,6 +136,8 @@ const TENANT_SUBSPACES = [
   "text",
   "posted",
   "dropped",
+  "data_keys",
+  "tenant_keys",
 ] as const;
 const SYSTEM_SUBSPACES = [
   "meta",
@@ -151,6 +159,9 @@ const SYSTEM_SUBSPACES = [
   "shreds",
   "lease",
   "count",
+  "bucket_keys",
+  "system_keys",
+  "encryption",
 ] as const;
 type TenantSubspace = (typeof TENANT_SUBSPACES)[number];
 type SystemSubspace = (typeof SYSTEM_SUBSPACES)[number];
@@ -161,8 +172,10 @@ const ROOT = "coditect";
 const STAMP_CODE = Buffer.from([0x33]);
 const STAMP_ELEMENT_BYTES = 13;
 
+/** Every key begins with it. */
+export const KEYS_ROOT = tuple.pack([ROOT]) as Buffer;
 const tenantRoot = cached<string>((tenant) =>
-  tenant === DEFAULT_TENANT ? (tuple.pack([ROOT]) as Buffer) : (tuple.pack([ROOT, "t", tenant]) as Buffer),
+  tenant === DEFAULT_TENANT ? KEYS_ROOT : (tuple.pack([ROOT, "t", tenant]) as Buffer),
 );
 const systemRoot = tuple.pack([ROOT, "s"]) as Buffer;
 
@@ -238,6 +251,7 @@ function keysUnder(root: Buffer) {
     command: (id: string): Bytes => at("idem", uuid(id)),
     commands: (): KeyRange => children(at("idem")),
     ...indexKeys(at),
+    ...dataKeyKeys(at),
   };
 }
 
@@ -307,6 +321,7 @@ export const systemKeys = {
   logBehind: (tenant: string): Bytes => at("log_behind", name(tenant)),
   logsBehind: (): KeyRange => children(at("log_behind")),
   ...shredKeys(at),
+  ...encryptionKeys(at),
   lease: (job: string): Bytes => at("lease", name(job)),
   count: (name: string): Bytes => at("count", element(name)),
 } as const;
@@ -325,13 +340,6 @@ export function feedAtStampOf(outboxKey: Bytes): KeyRange {
   return { begin, end: Buffer.concat([begin, Buffer.from([0xff, 0xff, 0xff])]) };
 }
 
-/** Reads hour, tenant and command out of an `expiry` key. */
-export function parseExpiry(key: Bytes): { hour: number; tenant: string; command: string } {
-  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
-  const id = elements[5] as { value: Buffer };
-  return { hour: elements[3] as number, tenant: elements[4] as string, command: formatUuid(id.value) };
-}
-
 const leasePrefixBytes = at("agent_lease").length;
 
 /**
@@ -344,12 +352,6 @@ export function parseAgentLease(key: Bytes): { tenant: string; task: string; fen
   return { tenant: texts[0]!, task: texts[1]!, fence };
 }
 
-/** Reads tenant and name out of a `scrub` key. */
-export function parseFinding(key: Bytes): { tenant: string; id: string } {
-  const elements = tuple.unpack(Buffer.from(key)) as string[];
-  return { tenant: elements[3]!, id: elements[5]! };
-}
-
 /** Reads the name at the end of a key: the task of a `recovering` or `active_missions` key, the sortie of a sortie's key. */
 export function endingName(key: Bytes): string {
   return (tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as string;
@@ -358,18 +360,6 @@ export function endingName(key: Bytes): string {
 /** Reads the id at the end of a key: the checkpoint of an index entry, the handoff of a handoff key. */
 export function endingId(key: Bytes): string {
   return formatUuid(key.subarray(key.length - UUID_BYTES));
-}
-
-/** The keys of all tenants after `tenant`; null: of all tenants but the default one. */
-export function tenantsAfter(tenant: string | null): KeyRange {
-  const all = tuple.pack([ROOT, "t"]) as Buffer;
-  const { begin, end } = children(all);
-  return { begin: tenant === null ? begin : children(Buffer.concat([all, name(tenant)])).end, end };
-}
-
-/** Reads the tenant out of a key of {@link tenantsAfter}. */
-export function parseTenant(key: Bytes): string {
-  return (tuple.unpack(Buffer.from(key)) as unknown[])[2] as string;
 }
 
 /** Reads the number at the end of a key: the seq of an audit or order entry, the step of a word. */

@@ -23,7 +23,8 @@ export type LedJob =
   | "audit-log"
   | "access-log"
   | `anchor-${AnchorTarget}`
-  | "scrub";
+  | "scrub"
+  | "encryption";
 
 export interface Lease {
   readonly job: LedJob;

@@ -9,7 +9,8 @@ import type { ScrubFinding, ScrubFindingPage } from "../../protocol/scrub.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import { openCursor, sealCursor } from "../kv/cursor.ts";
-import { after, parseFinding, systemKeys } from "../kv/keyspace.ts";
+import { parseFinding } from "../kv/due-index.ts";
+import { after, systemKeys } from "../kv/keyspace.ts";
 import type { FoundDamage } from "./scrub-reader.ts";
 
 type Stored = ScrubFinding & {

@@ -7,6 +7,7 @@ import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Reader, Tx } from "../../store/store.ts";
 import { readVersions } from "../checkpoint/versions.ts";
+import { type TermOf, termsOf } from "../encryption/blind-terms.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { type FeedEntry, isOfVersion, type VersionEntry } from "../outbox/feed.ts";
@@ -37,6 +38,7 @@ interface PostedWords {
 interface Tracked {
   readonly id: string;
   readonly keys: TenantKeys;
+  readonly termOf: TermOf;
   readonly before: Cover | null;
   now: Cover | null;
   /**
@@ -68,13 +70,15 @@ function bytesOf(words: ReadonlySet<string>): number {
 
 export class IndexPlan {
   readonly #first: number;
+  readonly #isBlinded: boolean;
   readonly #tracked = new Map<string, Tracked>();
   readonly #postings = new Map<string, TenantPostings>();
   #bytes = 0;
 
   /** `first` is the number of the first feed entry of the step. */
-  constructor(first: number) {
+  constructor(first: number, isBlinded: boolean) {
     this.#first = first;
+    this.#isBlinded = isBlinded;
   }
 
   /** The upper bound of the bytes that {@link write} writes. */
@@ -101,9 +105,11 @@ export class IndexPlan {
       fresh.map(async (entry, i) => {
         const cover = covers[i];
         const before = cover === undefined ? null : decodeCover(cover);
+        const terms = { isBlinded: this.#isBlinded, use: "write" } as const;
         this.#tracked.set(nameOf(entry), {
           id: entry.checkpoint,
           keys: tenantKeys(entry.tenant),
+          termOf: await termsOf(reader, entry.tenant, terms),
           before,
           now: before,
           posted: before === null ? NO_WORDS : await readPosted(reader, entry, before),
@@ -145,7 +151,7 @@ export class IndexPlan {
     this.#bytes += INDEXES.length * (KEY_BYTES + fed.tenant.length + Math.max(agent.length, type.length));
   }
 
-  #post({ id, keys }: Tracked, tenant: string, offset: number, gained: readonly string[]): void {
+  #post({ id, keys, termOf }: Tracked, tenant: string, offset: number, gained: readonly string[]): void {
     if (gained.length === 0) return;
     let postings = this.#postings.get(tenant);
     if (postings === undefined) {
@@ -155,7 +161,7 @@ export class IndexPlan {
     postings.ids.set(offset, id);
     const keyBytes = KEY_BYTES + tenant.length;
     this.#bytes += keyBytes + gained.length;
-    for (const word of gained) {
+    for (const word of gained.map(termOf)) {
       const offsets = postings.words.get(word);
       if (offsets !== undefined) offsets.push(offset);
       else {

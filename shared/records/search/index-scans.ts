@@ -31,6 +31,11 @@ export interface Slice {
   readonly more: boolean;
 }
 
+/** The filters, with their words as they are in the keys. */
+export interface ScanFilters extends Omit<Filters, "words"> {
+  readonly terms: readonly string[] | null;
+}
+
 /** `place` is the end of an earlier page; null: the scan begins with the newest entry. */
 export type Scan = (place: string | null) => AsyncGenerator<Slice>;
 
@@ -49,10 +54,10 @@ const ALL = { name: "time", value: EVERY } as const;
  * The scan for these filters: of the task, else of a word, else of the most selective index ({@link
  * BY_SELECTIVITY}).
  */
-export function scanFor(reader: Reader, keys: TenantKeys, filters: Filters, feedEntries: number): Scan {
-  const { fields, words } = filters;
+export function scanFor(reader: Reader, keys: TenantKeys, filters: ScanFilters, feedEntries: number): Scan {
+  const { fields, terms } = filters;
   if (fields.task !== undefined) return scanTask(reader, keys, fields.task);
-  if (words !== null) return scanWord(reader, keys, words, feedEntries);
+  if (terms !== null) return scanWord(reader, keys, terms, feedEntries);
   const name = BY_SELECTIVITY.find((index) => fields[index] !== undefined);
   const index = name === undefined ? ALL : { name, value: fields[name] as string };
   return scanIndex(reader, keys, index, filters);
@@ -90,7 +95,7 @@ function scanIndex(
   reader: Reader,
   keys: TenantKeys,
   index: { name: IndexName; value: string },
-  { fromMs, toMs }: Filters,
+  { fromMs, toMs }: ScanFilters,
 ): Scan {
   return async function* (place) {
     if (place !== null && !isCheckpointId(place)) refusePlace();

@@ -7,6 +7,7 @@ import { FleetError } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { IndexStatus } from "../../protocol/queries.ts";
 import type { Bytes, Reader, Store, Tx } from "../../store/store.ts";
+import { hasBlindTerms } from "../encryption/blind-terms.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { readCheckpointCount } from "../kv/counters.ts";
 import { systemKeys } from "../kv/keyspace.ts";
@@ -23,9 +24,16 @@ export interface IndexState {
   readonly entries: number;
   /** The number of indexed checkpoints. */
   readonly indexed: number;
+  /** The words in the keys are blinded. Absent: they are not. */
+  readonly blinded?: boolean;
 }
 
 const EMPTY: IndexState = { state: "ready", clearing: null, cursor: null, entries: 0, indexed: 0 };
+
+/** An index that begins now blinds its words if the store is encrypted. */
+function emptyState(reader: Reader): IndexState {
+  return hasBlindTerms(reader) ? { ...EMPTY, blinded: true } : EMPTY;
+}
 
 const WAIT_POLL_MS = 200;
 const READ_DEADLINE_MS = 1_000;
@@ -34,7 +42,7 @@ export const indexKey = (): Bytes => systemKeys.meta("index");
 
 export async function readIndexState(reader: Reader): Promise<IndexState> {
   const value = await reader.get(indexKey());
-  return value === undefined ? EMPTY : decode<IndexState>(value);
+  return value === undefined ? emptyState(reader) : decode<IndexState>(value);
 }
 
 export function writeIndexState(tx: Tx, state: IndexState): void {
@@ -48,8 +56,15 @@ export function writeIndexState(tx: Tx, state: IndexState): void {
 export async function requestRebuild(tx: Tx): Promise<boolean> {
   const { state } = await readIndexState(tx);
   if (state === "rebuilding") return false;
-  writeIndexState(tx, { ...EMPTY, state: "rebuilding", clearing: DEFAULT_TENANT });
+  writeIndexState(tx, { ...emptyState(tx), state: "rebuilding", clearing: DEFAULT_TENANT });
   return true;
+}
+
+/** The index has words in clear although the store is encrypted: it is rebuilt, as soon as no other rebuild is in progress. */
+export async function requireBlinded(tx: Tx): Promise<"blinded" | "rebuilding" | "waiting"> {
+  const { blinded = false, state } = await readIndexState(tx);
+  if (blinded) return state === "ready" ? "blinded" : "rebuilding";
+  return (await requestRebuild(tx)) ? "rebuilding" : "waiting";
 }
 
 /** The status of the index in one snapshot. */

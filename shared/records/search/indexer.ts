@@ -87,7 +87,8 @@ export async function stepIndex(store: Store, guard: (tx: Tx) => Promise<void>):
 /** Whether the index state is unchanged. Every step and every rebuild changes one of these fields. */
 function isSame(a: IndexState, b: IndexState): boolean {
   const at = (state: IndexState): string => Buffer.from(state.cursor ?? []).toString("hex");
-  return a.state === b.state && a.clearing === b.clearing && a.entries === b.entries && at(a) === at(b);
+  const isSameKind = a.state === b.state && a.blinded === b.blinded && a.clearing === b.clearing;
+  return isSameKind && a.entries === b.entries && at(a) === at(b);
 }
 
 async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
@@ -96,7 +97,7 @@ async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
     return { kind: "clear", clearing, step: { followed: 0, more: true, corrupt: [] } };
   }
   const page = await readFeed(reader, state.cursor, LIMITS.index_batch_count_max);
-  const plan = new IndexPlan(state.entries);
+  const plan = new IndexPlan(state.entries, state.blinded ?? false);
   const corrupt: CorruptVersion[] = [];
   let followed = 0;
   while (followed < page.entries.length && plan.bytes < PLAN_BYTES) {
@@ -132,6 +133,7 @@ async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
     cursor: page.entries[followed - 1]?.key ?? state.cursor,
     entries: state.entries + followed,
     indexed: state.indexed + plan.added,
+    ...(state.blinded !== undefined && { blinded: state.blinded }),
   };
   return { kind: "follow", plan, next, step: { followed, more, corrupt } };
 }

@@ -14,6 +14,7 @@ import type { QueryParams } from "../../protocol/queries.ts";
 import type { Reader } from "../../store/store.ts";
 import type { Found } from "../checkpoint/body.ts";
 import { findInTask } from "../checkpoint/lookup.ts";
+import { termsOf } from "../encryption/blind-terms.ts";
 import { openCursor, sealCursor } from "../kv/cursor.ts";
 import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { positionOf } from "../outbox/feed.ts";
@@ -107,7 +108,10 @@ export async function search(
   const state = await readIndexState(reader);
   const keys = tenantKeys(tenant);
   const page = new Page(query.limit, from);
-  const isEnd = await fill(page, reader, keys, filters, scanFor(reader, keys, filters, state.entries)(from));
+  const termOf = await termsOf(reader, tenant, { isBlinded: state.blinded ?? false, use: "search" });
+  const terms = filters.words?.map(termOf) ?? null;
+  const scan = scanFor(reader, keys, { ...filters, terms }, state.entries);
+  const isEnd = await fill(page, reader, keys, filters, scan(from));
   return {
     checkpoints: page.checkpoints,
     corrupt: page.corrupt,

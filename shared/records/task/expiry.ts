@@ -13,7 +13,8 @@ import { idTime } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
 import { decode, encodeChecked } from "../kv/codec.ts";
-import { parseExpiry, systemKeys, tenantKeys } from "../kv/keyspace.ts";
+import { parseExpiry } from "../kv/due-index.ts";
+import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
 
 const HOUR_MS = 3_600_000;
 

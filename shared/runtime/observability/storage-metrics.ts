@@ -33,6 +33,22 @@ export function sweepMetrics(make: MetricMakers) {
       "fleet_index_pruned_total",
       "Words of removed checkpoints that were removed from the search index, once for each checkpoint.",
     ),
+    encryptedRowsTotal: make.counter(
+      "fleet_encrypted_rows_total",
+      "Plain rows that this process encrypted because they are older than the encryption of the store.",
+    ),
+    encryptionComplete: make.gauge(
+      "fleet_encryption_complete",
+      "1: all rows of the store that hold content are encrypted. 0: they are not, or this process does not know.",
+    ),
+    encryptionKeysRewrappedTotal: make.counter(
+      "fleet_encryption_keys_rewrapped_total",
+      "Bucket keys and data keys that were wrapped again, in rotations.",
+    ),
+    encryptionOtherRoots: make.gauge(
+      "fleet_encryption_other_roots",
+      "Bucket keys that a root key other than the first of FLEET_ENCRYPTION_KEY wrapped.",
+    ),
     retentionLastRun: make.gauge(
       "fleet_retention_last_run_timestamp_seconds",
       "End of the last pass of retention by this process, in seconds since the epoch; 0: there was none.",

@@ -62,9 +62,9 @@ export class FoundationdbAttempt implements Tx {
     return this.#reader.getRange(range, options);
   }
 
-  set(key: Bytes, value: Bytes): void {
+  set(key: Bytes, value: Bytes, envelope?: number): void {
     this.#write((native) => {
-      this.#meter.set(key, value);
+      this.#meter.set(key, value, envelope);
       native.set(bufferOf(key), bufferOf(value));
     });
   }
@@ -102,17 +102,17 @@ export class FoundationdbAttempt implements Tx {
     });
   }
 
-  setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes): void {
+  setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes, envelope?: number): void {
     this.#write((native) => {
-      const order = this.#meter.setStampedKey(prefix, suffix, value);
+      const order = this.#meter.setStampedKey(prefix, suffix, value, envelope);
       const operand = stampedKeyOperand(prefix, order, suffix);
       native.atomicOpNative(this.#mutations.SetVersionstampedKey, operand, bufferOf(value));
     });
   }
 
-  setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void {
+  setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes, envelope?: number): void {
     this.#write((native) => {
-      this.#meter.setStampedValue(key, prefix, suffix);
+      this.#meter.setStampedValue(key, prefix, suffix, envelope);
       const operand = stampedValueOperand(prefix, suffix);
       native.atomicOpNative(this.#mutations.SetVersionstampedValue, bufferOf(key), operand);
     });

@@ -74,9 +74,9 @@ export class OptimisticAttempt implements Tx {
     return this.#getRange(range, options, true);
   }
 
-  set(key: Bytes, value: Bytes): void {
+  set(key: Bytes, value: Bytes, envelope?: number): void {
     this.#check();
-    this.#meter.set(key, value);
+    this.#meter.set(key, value, envelope);
     this.#overlay.set(key, value);
   }
 
@@ -104,16 +104,16 @@ export class OptimisticAttempt implements Tx {
     this.#overlay.atomic(key, { kind: "byte_max", value });
   }
 
-  setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes): void {
+  setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes, envelope?: number): void {
     this.#check();
-    const order = this.#meter.setStampedKey(prefix, suffix, value);
+    const order = this.#meter.setStampedKey(prefix, suffix, value, envelope);
     this.#overlay.setStampedKey({ prefix, suffix, order, value });
     this.#stamped.addKeysUnder(prefix);
   }
 
-  setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void {
+  setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes, envelope?: number): void {
     this.#check();
-    this.#meter.setStampedValue(key, prefix, suffix);
+    this.#meter.setStampedValue(key, prefix, suffix, envelope);
     this.#overlay.setStampedValue(key, prefix, suffix);
   }
 

@@ -13,8 +13,19 @@ export interface Space {
   name(key: Bytes): string;
 }
 
+const BEGIN = "contract/";
+const RANDOM_BYTES = 8;
+export const SPACE_BYTES = BEGIN.length + RANDOM_BYTES;
+
+/** The names to which cases add. A store that encrypts its other rows cannot encrypt these. */
+const COUNTERS = ["count", "k", "m", "max", "n", "sum"];
+
+export function isCounter(key: Bytes): boolean {
+  return COUNTERS.includes(Buffer.from(key.subarray(SPACE_BYTES)).toString());
+}
+
 export function testSpace(): Space {
-  const prefix = Buffer.concat([Buffer.from("contract/"), randomBytes(8)]);
+  const prefix = Buffer.concat([Buffer.from(BEGIN), randomBytes(RANDOM_BYTES)]);
   const key = (name: string) => Buffer.concat([prefix, Buffer.from(name)]);
   return {
     prefix,

@@ -12,7 +12,7 @@ export function addBackup(program: Command, action: ActionFactory): void {
     .command("backup")
     .summary("Back the store of the standalone fleet up.")
     .description(
-      "Copy the store of the standalone fleet on this machine, as it is at one moment, into a new folder, with the identity and the keys of the fleet. The fleet may run. The copy is read again before the folder gets its name. It holds all data and keys unencrypted: only its owner can read it (mode 0700). Not in it: artifacts, the bus, API keys and certificates.",
+      "Copy the store of the standalone fleet on this machine, as it is at one moment, into a new folder, with the identity and the keys of the fleet. The fleet may run. The copy is read again before the folder gets its name. It holds all data as the store has it, and keys unencrypted: only its owner can read it (mode 0700). Not in it: the root keys of FLEET_ENCRYPTION_KEY, artifacts, the bus, API keys and certificates.",
     )
     .argument("<folder>", "the new folder")
     .action(action(backup));

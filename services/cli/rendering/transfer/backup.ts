@@ -35,7 +35,7 @@ export function renderBackup(
   return [
     `${colors.green("✓")} Backed up the store of ${created_at} into ${plain(folder)}: ${counted(files.length, "file")}, ${(bytes / MEGABYTE).toFixed(1)} MB, verified.`,
     `Its hash, to keep at another place: ${hash}`,
-    "It holds all data and keys of the fleet, unencrypted. Not in it: artifacts, the bus, API keys and certificates.",
+    "It holds all data as the store has it, and keys of the fleet unencrypted. Not in it: artifacts, the bus, API keys and certificates.",
   ].join("\n");
 }
 

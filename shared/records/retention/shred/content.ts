@@ -2,7 +2,7 @@
  * The content of a task, in each key space: what shredding removes, and why the rest is no content. A key space that is not named here is
  * a type error.
  *
- * The data key of a task belongs here too, once the store is encrypted: {@link clearContent} is the place to destroy it.
+ * In an encrypted store the keys of the task are destroyed too, so the content in older copies of its rows cannot be read with the keys of the store.
  */
 import { NO_LOCKS } from "../../../lifecycle/mission/locks.ts";
 import { EMPTY_MAILBOX } from "../../../lifecycle/mission/mailbox.ts";
@@ -10,6 +10,7 @@ import type { TaskRecord } from "../../../lifecycle/task.ts";
 import { FleetError } from "../../../protocol/errors.ts";
 import type { Handoff } from "../../../protocol/handoff-record.ts";
 import { STORE_LIMITS, type Tx } from "../../../store/store.ts";
+import { destroyDataKeys } from "../../encryption/encrypted-store.ts";
 import { decodeHandoff } from "../../handoff/record.ts";
 import { encodeChecked } from "../../kv/codec.ts";
 import { elementsOf, formatUuid } from "../../kv/key-elements.ts";
@@ -98,6 +99,11 @@ export const SHREDDED: Readonly<Record<Subspace, string>> = {
   shreds: PLACES,
   lease: NOT_OF_TASKS,
   count: NOT_OF_TASKS,
+  data_keys: "removed",
+  tenant_keys: NOT_OF_TASKS,
+  bucket_keys: NOT_OF_TASKS,
+  system_keys: NOT_OF_TASKS,
+  encryption: NOT_OF_TASKS,
 };
 
 /** Handoffs whose texts are removed in one transaction. */
@@ -114,6 +120,8 @@ export async function clearContent(tx: Tx, task: TaskRecord): Promise<boolean> {
     tx.clearRange(keys.ofTask(subspace, task.task_id));
   await clearMission(tx, keys, task);
   await clearOffers(tx, task);
+  // The record of the task, which stays, is written after this with a new key.
+  destroyDataKeys(tx, task.tenant, task.task_id);
   return true;
 }
 

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import tuple from "fdb-tuple";
 import { expect, test } from "vitest";
+import { parseFinding } from "../../../../shared/records/kv/due-index.ts";
 import { formatUuid, parseLink, uuidBytes } from "../../../../shared/records/kv/key-elements.ts";
 import {
   endingId,
   parseAgentLease,
-  parseFinding,
   parseSeq,
   parseTask,
   stampOf,

@@ -1,0 +1,58 @@
+/** What operators see of the encryption of a store. No secret is in it. */
+import { FleetError } from "../../protocol/errors.ts";
+import type { Store } from "../../store/store.ts";
+import { systemKeys } from "../kv/keyspace.ts";
+import { type EncryptionState, readEncryptionState } from "./encryption-state.ts";
+import { parseBucketKey } from "./keys/encryption-keys.ts";
+import { decodeBucket } from "./keys/key-record.ts";
+import type { KeyRing } from "./keys/key-ring.ts";
+
+const READ = { label: "encryption_status", deadlineMs: 2_000 } as const;
+const BUCKETS_MAX = 10_000;
+
+export interface EncryptionStatus {
+  readonly state: EncryptionState["state"];
+  readonly began_at: string;
+  readonly completed_at: string | null;
+  /** The rows that the conversion has encrypted. */
+  readonly converted_rows: number;
+  /** The root key of new bucket keys. */
+  readonly root_key: string;
+  readonly bucket_keys: number;
+  /** Those that another root key wrapped: it is still needed. */
+  readonly bucket_keys_of_other_roots: number;
+  /** ISO 8601. */
+  readonly oldest_bucket_key_at: string | null;
+  /** Tenants with more than one bucket key: a rotation is in progress. */
+  readonly tenants_in_rotation: number;
+}
+
+export async function readEncryptionStatus(
+  store: Store,
+  { ring }: { readonly ring: KeyRing },
+): Promise<EncryptionStatus> {
+  return store.read(READ, async (reader) => {
+    const state = await readEncryptionState(reader);
+    if (state === null) throw new FleetError("CORRUPT", "the record of the store's encryption is missing");
+    const { rows } = await reader.getRange(systemKeys.bucketKeys(), { limit: BUCKETS_MAX });
+    const owners = new Map<string | null, number>();
+    let others = 0;
+    let oldest: string | null = null;
+    for (const { key, value } of rows) {
+      const { tenant } = parseBucketKey(key);
+      const { root, created_at } = decodeBucket(value);
+      owners.set(tenant, (owners.get(tenant) ?? 0) + 1);
+      if (root !== ring.buckets.firstRoot) others += 1;
+      if (oldest === null || created_at < oldest) oldest = created_at;
+    }
+    const { began_at, completed_at, converted } = state;
+    return {
+      ...{ state: state.state, began_at, completed_at, converted_rows: converted },
+      root_key: ring.buckets.firstRoot,
+      bucket_keys: rows.length,
+      bucket_keys_of_other_roots: others,
+      oldest_bucket_key_at: oldest,
+      tenants_in_rotation: [...owners.values()].filter((count) => count > 1).length,
+    };
+  });
+}

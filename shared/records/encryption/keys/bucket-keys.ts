@@ -1,0 +1,206 @@
+/**
+ * The bucket keys of each tenant and of the system, unwrapped by the root keys and kept for a few minutes: that long the store works without the
+ * service of the root keys, and that long a key whose use was forbidden there still works here.
+ */
+import { DATA_KEY_BYTES, type DataKey } from "../../../integrity/encryption/encrypted-bytes.ts";
+import {
+  KeyEncryptionError,
+  type KeyEncryptionKey,
+  type KeyEncryptionKeys,
+} from "../../../integrity/encryption/key-encryption-key.ts";
+import { type Bytes, type Store, StoreError, type TransactOptions } from "../../../store/store.ts";
+import { isDamage } from "../../kv/codec.ts";
+import { systemKeys } from "../../kv/keyspace.ts";
+import { keyIdText } from "../sealed-value.ts";
+import { parseBucketKey } from "./encryption-keys.ts";
+import {
+  type BucketRecord,
+  bucketContext,
+  dataKeyFrom,
+  decodeBucket,
+  encodeBucket,
+  newDataKey,
+} from "./key-record.ts";
+import type { KeyPlace } from "./place.ts";
+
+/** The keys of one owner. */
+export interface BucketKeySet {
+  /** Wraps new data keys. null: it was changed or moved, which must not stop the work of other tenants. */
+  readonly newest: DataKey | null;
+  readonly byId: ReadonlyMap<string, DataKey>;
+  /** By the clock of the cache. */
+  readonly until: number;
+}
+
+const WRITE = {
+  label: "bucket_key",
+  deadlineMs: 5_000,
+  onUnknown: "safe",
+} as const satisfies TransactOptions;
+const GENERATIONS_MAX = 100;
+const OWNERS_MAX = 10_000;
+export const BUCKET_KEYS_KEPT_MS = 5 * 60_000;
+
+export class BucketKeys {
+  readonly #store: Store;
+  readonly #roots: KeyEncryptionKeys;
+  readonly #now: () => number;
+  readonly #known = new Map<string, BucketKeySet>();
+  readonly #loading = new Map<string, Promise<BucketKeySet | null>>();
+
+  /** `now`: a monotonic clock in milliseconds. `store`: the one without encryption. */
+  constructor(store: Store, roots: KeyEncryptionKeys, now: () => number) {
+    this.#store = store;
+    this.#roots = roots;
+    this.#now = now;
+  }
+
+  /** undefined: they must be loaded first. */
+  known(owner: KeyPlace): BucketKeySet | undefined {
+    const found = this.#known.get(owner.id);
+    return found === undefined || found.until <= this.#now() ? undefined : found;
+  }
+
+  /** null: the owner has none yet. Throws StoreError `unavailable` while the root keys cannot be used. */
+  async load(owner: KeyPlace): Promise<BucketKeySet | null> {
+    return this.known(owner) ?? (await this.#once(owner, () => this.#read(owner)));
+  }
+
+  /** Reads the rows again, because another process may have made a key. What is known needs no root key. */
+  reload(owner: KeyPlace): Promise<BucketKeySet | null> {
+    return this.#read(owner);
+  }
+
+  forget(owner: KeyPlace): void {
+    this.#known.delete(owner.id);
+  }
+
+  /** As {@link load}; makes the first key of the owner. Of two services that do this at once, one key is kept. */
+  async loadOrMake(owner: KeyPlace): Promise<BucketKeySet> {
+    const known = await this.load(owner);
+    if (known !== null) return known;
+    await this.add(owner, { onlyFirst: true });
+    const made = await this.load(owner);
+    if (made === null) throw new StoreError("unavailable", "the bucket key that was made is gone");
+    return made;
+  }
+
+  /** Adds a key, which wraps data keys from now on. `onlyFirst`: unless the owner has one. */
+  async add(owner: KeyPlace, { onlyFirst }: { readonly onlyFirst: boolean }): Promise<void> {
+    const { key, secret } = newDataKey();
+    const record = await this.wrapped(owner, key.id, secret);
+    await this.#store.transact(WRITE, async (tx) => {
+      const range = systemKeys.bucketKeysOf(owner.tenant);
+      const { rows } = await tx.getRange(range, { limit: GENERATIONS_MAX });
+      if (rows.length > 0 && onlyFirst) return;
+      if (rows.length === GENERATIONS_MAX)
+        throw new StoreError("invalid", "the owner has too many bucket keys; end the rotation first");
+      tx.set(
+        systemKeys.bucketKey(owner.tenant, nextGeneration(rows.map(({ key: at }) => at))),
+        encodeBucket(record),
+      );
+    });
+    this.#known.delete(owner.id);
+  }
+
+  /** The record of a bucket key, wrapped by the first root key. */
+  async wrapped(owner: KeyPlace, id: Bytes, secret: Bytes): Promise<BucketRecord> {
+    const [root] = this.#roots;
+    const wrapped = await withRoot(() => root.wrap(secret, bucketContext(owner, id)));
+    return { id, root: root.id, wrapped, created_at: new Date().toISOString() };
+  }
+
+  /** null: the record was changed, or is of another owner. Throws StoreError `unavailable`. */
+  async unwrap(owner: KeyPlace, record: BucketRecord): Promise<Bytes | null> {
+    const root = this.#rootOf(record);
+    try {
+      const secret = await withRoot(() => root.unwrap(record.wrapped, bucketContext(owner, record.id)));
+      return secret.length === DATA_KEY_BYTES ? secret : null;
+    } catch (error) {
+      if (error instanceof KeyEncryptionError) return null;
+      throw error;
+    }
+  }
+
+  get firstRoot(): string {
+    return this.#roots[0].id;
+  }
+
+  #rootOf({ root }: BucketRecord): KeyEncryptionKey {
+    const found = this.#roots.find(({ id }) => id === root);
+    if (found !== undefined) return found;
+    throw new StoreError(
+      "unavailable",
+      "the store is encrypted with a root key that the service does not have",
+      {
+        details: {
+          root_key: root,
+          setting: "FLEET_ENCRYPTION_KEY",
+          hint: "add this root key to FLEET_ENCRYPTION_KEY, after the one for new keys",
+        },
+      },
+    );
+  }
+
+  /** One load at a time, so that many transactions ask the service of the root keys once. */
+  #once(owner: KeyPlace, read: () => Promise<BucketKeySet | null>): Promise<BucketKeySet | null> {
+    const running = this.#loading.get(owner.id);
+    if (running !== undefined) return running;
+    const loading = read().finally(() => this.#loading.delete(owner.id));
+    this.#loading.set(owner.id, loading);
+    return loading;
+  }
+
+  async #read(owner: KeyPlace): Promise<BucketKeySet | null> {
+    const range = systemKeys.bucketKeysOf(owner.tenant);
+    const { rows } = await this.#store.read(WRITE, (reader) =>
+      reader.getRange(range, { limit: GENERATIONS_MAX }),
+    );
+    if (rows.length === 0) return null;
+    const before = this.known(owner);
+    const keys = await Promise.all(
+      rows.map(async ({ value }) => {
+        const record = readableBucket(value);
+        if (record === null) return null;
+        const known = before?.byId.get(keyIdText(record.id));
+        if (known !== undefined) return known;
+        const secret = await this.unwrap(owner, record);
+        return secret === null ? null : dataKeyFrom(record.id, secret);
+      }),
+    );
+    const newest = keys.at(-1) ?? null;
+    const sound = keys.filter((key) => key !== null);
+    const byId = new Map(sound.map((key) => [keyIdText(key.id), key]));
+    const buckets = { newest, byId, until: before?.until ?? this.#now() + BUCKET_KEYS_KEPT_MS };
+    if (this.#known.size >= OWNERS_MAX) this.#known.clear();
+    this.#known.set(owner.id, buckets);
+    return buckets;
+  }
+}
+
+function readableBucket(value: Bytes): BucketRecord | null {
+  try {
+    return decodeBucket(value);
+  } catch (error) {
+    if (isDamage(error)) return null;
+    throw error;
+  }
+}
+
+function nextGeneration(keys: readonly Bytes[]): number {
+  const last = keys.at(-1);
+  return last === undefined ? 1 : parseBucketKey(last).generation + 1;
+}
+
+/** `invalid` is passed on: the wrapped key is damaged, and its service works. */
+async function withRoot<T>(use: () => Promise<T>): Promise<T> {
+  try {
+    return await use();
+  } catch (cause) {
+    if (!(cause instanceof KeyEncryptionError) || cause.kind === "invalid") throw cause;
+    throw new StoreError("unavailable", "the root key of the encryption cannot be used", {
+      details: { reason: cause.kind, problem: cause.message, ...cause.details },
+      cause,
+    });
+  }
+}

@@ -1,0 +1,151 @@
+// A fleet whose store is encrypted: no content is in its data file, and it works as before; one that has plain rows encrypts them while it works.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { newEncryptionKeyFile } from "../../../shared/sdk/encryption/key-file.ts";
+import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { filesWith } from "../../harness/encryption/raw-bytes.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { input } from "../../harness/records/records.ts";
+import { callCli } from "../../services/cli/call.ts";
+
+const LAST_MS = 300_000;
+const SOON = { timeout: 120_000, interval: 100 };
+const PATIENT = { deadlineMs: 60_000 };
+const CANARY = "canary4f0b6a52d9e14c7791ab";
+
+let folder: string;
+let home: string;
+let key: string;
+const running: TestFleet[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "fleet-encrypted-store-"));
+  home = join(folder, "home");
+  key = join(folder, "root.key");
+  newEncryptionKeyFile(key);
+});
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((one) => one.stop()));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const encrypted = (keys = key) => ({ FLEET_ENCRYPTION_KEY: `file:${keys}` });
+
+async function start(env: Record<string, string> = {}): Promise<TestFleet> {
+  const fleet = await startFleet({ FLEET_MIRROR_DIR: "off", FLEET_GATEWAY_PORT: "-1", ...env }, { home });
+  running.push(fleet);
+  return fleet;
+}
+
+const storeFiles = () => filesWith(join(home, "store"), CANARY);
+
+/** Content of every kind of record: checkpoints in two versions, a large one, a handoff with a reason, a mission with a sortie, its lock and a message, and a hold. */
+async function writeContent(client: FleetClient): Promise<void> {
+  const goal = `${CANARY} is the goal`;
+  const { checkpointId } = await client.createCheckpoint({
+    taskId: "secret",
+    checkpoint: input({ goal }),
+    ...PATIENT,
+  });
+  await client.updateCheckpoint(
+    checkpointId,
+    { execution_state: { current_focus: `${CANARY} again` } },
+    PATIENT,
+  );
+  const large = Array.from({ length: 3_000 }, (_, n) => `${CANARY} item ${n} ${Math.random()}`);
+  await client.createCheckpoint({
+    taskId: "large",
+    checkpoint: input({ pending_items: large.slice(0, 900) }),
+    ...PATIENT,
+  });
+  await client.task("secret").handOff({ toAgentType: "qa", reason: `${CANARY} reason`, ...PATIENT });
+  const mission = client.mission("msn-secret");
+  await mission.start({ title: `${CANARY} mission` }, PATIENT);
+}
+
+async function isComplete(fleet: TestFleet): Promise<boolean> {
+  const text = await (await fetch(`${fleet.opsUrl()}/metrics`)).text();
+  return /^fleet_encryption_complete(\{[^}]*\})? 1$/m.test(text);
+}
+
+const search = async (client: FleetClient) =>
+  (await client.searchCheckpoints({ text: CANARY, ...PATIENT })).checkpoints
+    .map(({ metadata }) => metadata.task_id)
+    .sort();
+
+async function requireWorking(fleet: TestFleet, client: FleetClient): Promise<void> {
+  await expect.poll(() => search(client), SOON).toEqual(expect.arrayContaining(["large", "secret"]));
+  expect((await client.latest("secret", PATIENT)).checkpoint?.execution_state.goal).toBe(
+    `${CANARY} is the goal`,
+  );
+  const env = {
+    FLEET_URL: fleet.url,
+    FLEET_HOME: home,
+    FLEET_SPOOL_DIR: join(home, "spool"),
+    ...encrypted(),
+  };
+  const scrub = await callCli(["scrub", "start", "--wait", "--timeout", "100s"], { env });
+  expect([scrub.exit, scrub.err]).toEqual([0, ""]);
+}
+
+test("no content is in the data file of an encrypted store, also after a kill and in a backup, and a restore needs the key", {
+  timeout: LAST_MS,
+}, async () => {
+  const fleet = await start(encrypted());
+  const client = await fleet.client("writer");
+  await writeContent(client);
+  await requireWorking(fleet, client);
+  await expect.poll(() => isComplete(fleet), SOON).toBe(true);
+  expect(storeFiles()).toEqual([]);
+  const env = { FLEET_URL: fleet.url, FLEET_HOME: home, FLEET_SPOOL_DIR: join(home, "spool") };
+  const backup = join(folder, "backup");
+  expect(await callCli(["backup", backup], { env })).toMatchObject({ exit: 0 });
+  expect(filesWith(backup, CANARY)).toEqual([]);
+  await fleet.kill9();
+  expect(storeFiles()).toEqual([]);
+  // Neither without the key, nor with another one.
+  await expect(start()).rejects.toThrow(/encrypted/);
+  const other = join(folder, "other.key");
+  newEncryptionKeyFile(other);
+  await expect(start(encrypted(other))).rejects.toThrow(/key/);
+  rmSync(join(home, "store"), { recursive: true });
+  const refused = await callCli(["restore", backup], { env });
+  expect(refused.exit).not.toBe(0);
+  expect(refused.err).toContain("FLEET_ENCRYPTION_KEY");
+  expect(await callCli(["restore", backup], { env: { ...env, ...encrypted() } })).toMatchObject({
+    exit: 0,
+    err: "",
+  });
+  const restored = await start(encrypted());
+  await requireWorking(restored, await restored.client("writer"));
+  expect(storeFiles()).toEqual([]);
+});
+
+test("a fleet with a plain store encrypts it while it works, and another root key takes over", {
+  timeout: LAST_MS,
+}, async () => {
+  const plain = await start();
+  await writeContent(await plain.client("writer"));
+  await expect.poll(async () => search(await plain.client("reader")), SOON).toContain("secret");
+  expect(storeFiles()).not.toEqual([]);
+  await plain.kill9();
+  const first = await start(encrypted());
+  await expect.poll(() => isComplete(first), SOON).toBe(true);
+  await requireWorking(first, await first.client("writer"));
+  await first.kill9();
+  const next = join(folder, "next.key");
+  newEncryptionKeyFile(next);
+  const both = await start({ FLEET_ENCRYPTION_KEY: `file:${next},file:${key}` });
+  const otherRoots = async () => {
+    const text = await (await fetch(`${both.opsUrl()}/metrics`)).text();
+    return (
+      /^fleet_encryption_keys_rewrapped_total(\{[^}]*\})? ([1-9]\d*)$/m.test(text) &&
+      /^fleet_encryption_other_roots(\{[^}]*\})? 0$/m.test(text)
+    );
+  };
+  await expect.poll(otherRoots, SOON).toBe(true);
+  await both.terminate();
+});

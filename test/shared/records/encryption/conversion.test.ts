@@ -1,0 +1,141 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { DEFAULT_POLICIES } from "../../../../shared/protocol/policy.ts";
+import { readEncryptionState } from "../../../../shared/records/encryption/encryption-state.ts";
+import {
+  type ConversionStep,
+  stepConversion,
+} from "../../../../shared/records/encryption/jobs/conversion.ts";
+import { fleetLayout } from "../../../../shared/records/encryption/layout.ts";
+import { openEncryption } from "../../../../shared/records/encryption/open-encryption.ts";
+import { sealedWith } from "../../../../shared/records/encryption/sealed-value.ts";
+import { openFormat } from "../../../../shared/records/kv/format.ts";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { CheckpointRepository } from "../../../../shared/records/repository.ts";
+import { stepIndex } from "../../../../shared/records/search/indexer.ts";
+import { KEY_SPACE } from "../../../../shared/store/limits.ts";
+import type { KeyValue, Store } from "../../../../shared/store/store.ts";
+import { rootKey } from "../../../harness/encryption/root-key.ts";
+import { create, input, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
+
+const root = rootKey();
+const LOOK = { label: "test", deadlineMs: 20_000 } as const;
+const guard = async () => {};
+let place: TestRecords;
+
+beforeEach(async () => {
+  place = await openTestRecords("lmdb");
+});
+afterEach(() => place.close());
+
+async function allRows(store: Store): Promise<KeyValue[]> {
+  const rows: KeyValue[] = [];
+  for (let begin = KEY_SPACE.begin; ; ) {
+    const page = await store.read(LOOK, (reader) =>
+      reader.getRange({ begin, end: KEY_SPACE.end }, { limit: 5_000 }),
+    );
+    rows.push(...page.rows);
+    const last = page.rows.at(-1);
+    if (!page.more || last === undefined) return rows;
+    begin = Buffer.concat([last.key, Buffer.of(0)]);
+  }
+}
+const plainRows = async (store: Store) =>
+  (await allRows(store)).filter(({ key, value }) => fleetLayout(key) !== null && sealedWith(value) === null);
+
+const step = (store: Store): Promise<ConversionStep> =>
+  stepConversion({ engine: place.store, store, guard, nowMs: Date.now() });
+
+async function indexAll(store: Store): Promise<void> {
+  while ((await stepIndex(store, guard)).more);
+}
+
+async function convertAll(store: Store): Promise<void> {
+  for (;;) {
+    const { state } = await step(store);
+    if (state === "complete") return;
+    if (state === "waiting") await indexAll(store);
+  }
+}
+
+async function repositoryOf(store: Store): Promise<CheckpointRepository> {
+  const format = await openFormat(store);
+  const onCorrupt = (task: string) => expect.fail(`a checkpoint of ${task} is corrupt`);
+  return new CheckpointRepository({
+    store,
+    format,
+    finder: "test",
+    now: Date.now,
+    policies: DEFAULT_POLICIES,
+    onCorrupt,
+  });
+}
+
+const found = async (repository: CheckpointRepository, text: string) =>
+  (await repository.search("default", { text, limit: 100 })).checkpoints.map(
+    ({ execution_state }) => execution_state.goal,
+  );
+
+test("a plain store is converted while it is used, in steps that any instance continues", async () => {
+  for (let n = 0; n < 30; n += 1)
+    await create(place.repository, { task: `old-${n}`, checkpoint: input({ goal: `canary${n} shared` }) });
+  await indexAll(place.store);
+  const older = await plainRows(place.store);
+  expect(older.length).toBeGreaterThan(150);
+  const { store } = await openEncryption(place.store, [root]);
+  const repository = await repositoryOf(store);
+  // Old rows are read, and new ones are encrypted.
+  expect(await found(repository, "canary7")).toEqual(["canary7 shared"]);
+  await create(repository, { task: "new", checkpoint: input({ goal: "canary-new shared" }) });
+  expect((await step(store)).converted).toBeGreaterThan(0);
+  await create(repository, { task: "old-3", checkpoint: input({ goal: "canary-later shared" }) });
+  // Another instance, after a kill of the first one.
+  const second = (await openEncryption(place.store, [root])).store;
+  await convertAll(second);
+  await indexAll(second);
+  expect(await plainRows(place.store)).toEqual([]);
+  expect(await store.read(LOOK, readEncryptionState)).toMatchObject({ state: "complete", found: 0 });
+  for (const opened of [store, second]) {
+    const records = await repositoryOf(opened);
+    expect(await found(records, "canary7")).toEqual(["canary7 shared"]);
+    expect(await found(records, "shared")).toHaveLength(32);
+  }
+  const raw = (await allRows(place.store)).map(
+    ({ key, value }) => `${Buffer.from(key).toString("latin1")}${Buffer.from(value).toString("latin1")}`,
+  );
+  expect(raw.filter((row) => row.includes("canary"))).toEqual([]);
+  expect((await step(store)).state).toBe("complete");
+});
+
+test("a plain row is read before the end of the conversion, and is damage after it", async () => {
+  await create(place.repository, { task: "t1" });
+  const key = tenantKeys("default").task("t1");
+  const head = (await place.store.read(LOOK, (reader) => reader.get(key)))!;
+  const { store } = await openEncryption(place.store, [root]);
+  expect(await store.read(LOOK, (reader) => reader.get(key))).toEqual(head);
+  await convertAll(store);
+  await place.store.transact({ ...LOOK, onUnknown: "safe" }, async (tx) => tx.set(key, head));
+  const repository = await repositoryOf(store);
+  await expect(repository.task("default", "t1")).rejects.toMatchObject({ code: "CORRUPT" });
+});
+
+test("the words of the index are blinded from the beginning in a new store", async () => {
+  const { store } = await openEncryption((await openTestRecords("memory")).store, [root]);
+  const repository = await repositoryOf(store);
+  await create(repository, { task: "t1", checkpoint: input({ goal: "canary" }) });
+  await create(repository, { task: "t1", tenant: "clinic", checkpoint: input({ goal: "canary" }) });
+  await indexAll(store);
+  expect(await found(repository, "CANARY")).toEqual(["canary"]);
+  expect(await found(repository, "other")).toEqual([]);
+  const terms = async (tenant: string) => {
+    const { rows } = await store.read(LOOK, (reader) =>
+      reader.getRange(tenantKeys(tenant).words(), { limit: 100 }),
+    );
+    return rows.map(({ key }) => Buffer.from(key).toString("latin1"));
+  };
+  expect((await terms("default")).some((key) => key.includes("canary"))).toBe(false);
+  // The same words have other names in another tenant.
+  const ends = (keys: string[]) => keys.map((key) => key.slice(-30));
+  const [own, other] = [ends(await terms("default")), ends(await terms("clinic"))];
+  expect(own.length).toBeGreaterThan(3);
+  expect(own.filter((end) => other.includes(end))).toEqual([]);
+});

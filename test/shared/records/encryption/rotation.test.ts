@@ -1,0 +1,98 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { readEncryptionStatus } from "../../../../shared/records/encryption/encryption-status.ts";
+import {
+  addBuckets,
+  rewrapBuckets,
+  rewrapDataKeysOfAll,
+} from "../../../../shared/records/encryption/jobs/rotation.ts";
+import { openEncryption } from "../../../../shared/records/encryption/open-encryption.ts";
+import { decodeChecked, encodeChecked } from "../../../../shared/records/kv/codec.ts";
+import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { openStore } from "../../../../shared/store/open.ts";
+import type { Store } from "../../../../shared/store/store.ts";
+import { rootKey } from "../../../harness/encryption/root-key.ts";
+
+const [first, second] = [rootKey(), rootKey()];
+const guard = async () => {};
+const LOOK = { label: "test", deadlineMs: 20_000 } as const;
+const tasks = Array.from({ length: 20 }, (_, n) => `task-${n}`);
+const tenants = ["default", "clinic", "lab"];
+let engine: Store;
+
+beforeEach(async () => {
+  engine = await openStore("memory:");
+});
+afterEach(() => engine.close({ drainMs: 1_000 }));
+
+const put = (store: Store, tenant: string, task: string, value: unknown) =>
+  store.transact({ ...LOOK, onUnknown: "safe" }, async (tx) =>
+    tx.set(tenantKeys(tenant).task(task), encodeChecked(value)),
+  );
+const read = (store: Store, tenant: string, task: string) =>
+  store.read(LOOK, async (reader) => decodeChecked((await reader.get(tenantKeys(tenant).task(task)))!));
+
+async function fill(store: Store): Promise<void> {
+  for (const tenant of tenants) for (const task of tasks) await put(store, tenant, task, `${tenant}/${task}`);
+}
+
+async function requireAll(store: Store): Promise<void> {
+  for (const tenant of tenants)
+    for (const task of tasks) expect(await read(store, tenant, task)).toBe(`${tenant}/${task}`);
+}
+
+test("after a new root key, the first one is no longer needed, while services with the old setting still work", async () => {
+  const before = await openEncryption(engine, [first]);
+  await fill(before.store);
+  const after = await openEncryption(engine, [second, first]);
+  expect(await readEncryptionStatus(after.store, after)).toMatchObject({ bucket_keys_of_other_roots: 4 });
+  expect(await rewrapBuckets({ engine, ring: after.ring, guard })).toEqual({ rewrapped: 4, damaged: 0 });
+  expect(await rewrapBuckets({ engine, ring: after.ring, guard })).toEqual({ rewrapped: 0, damaged: 0 });
+  expect(await readEncryptionStatus(after.store, after)).toMatchObject({ bucket_keys_of_other_roots: 0 });
+  await requireAll((await openEncryption(engine, [second])).store);
+  await requireAll(before.store);
+  await expect(openEncryption(engine, [first])).rejects.toMatchObject({ kind: "unavailable" });
+});
+
+test("a rotation of bucket keys wraps all data keys again while tasks are written, and removes the old ones", async () => {
+  const { store, ring } = await openEncryption(engine, [first]);
+  await fill(store);
+  const other = await openEncryption(engine, [first]);
+  await requireAll(other.store);
+  expect(await addBuckets({ engine, ring, guard })).toBe(4);
+  // The other service still knows the old bucket keys: what it makes meanwhile must not be lost.
+  const late = Array.from({ length: 10 }, (_, n) => put(other.store, "lab", `late-${n}`, n));
+  const rotated = rewrapDataKeysOfAll({ engine, ring, guard });
+  await Promise.all(late);
+  expect(await rotated).toMatchObject({ damaged: 0 });
+  expect((await rewrapDataKeysOfAll({ engine, ring, guard })).damaged).toBe(0);
+  const fresh = await openEncryption(engine, [first]);
+  expect(await readEncryptionStatus(fresh.store, fresh)).toMatchObject({
+    bucket_keys: 4,
+    tenants_in_rotation: 0,
+  });
+  for (const opened of [store, other.store, fresh.store]) await requireAll(opened);
+  for (let n = 0; n < 10; n += 1) expect(await read(fresh.store, "lab", `late-${n}`)).toBe(n);
+  await put(other.store, "clinic", "new", 1);
+  expect(await read(fresh.store, "clinic", "new")).toBe(1);
+});
+
+test("a damaged key stays as it is, with the bucket key that wrapped it", async () => {
+  const { store, ring } = await openEncryption(engine, [first]);
+  await fill(store);
+  const key = tenantKeys("lab").dataKeys("task-3");
+  const sound = await engine.read(LOOK, (reader) => reader.get(key));
+  const damaged = Buffer.from(sound!);
+  damaged[damaged.length - 1]! ^= 1;
+  const write = (value: Uint8Array) =>
+    engine.transact({ ...LOOK, onUnknown: "safe" }, async (tx) => tx.set(key, value));
+  await write(damaged);
+  await addBuckets({ engine, ring, guard });
+  expect((await rewrapDataKeysOfAll({ engine, ring, guard })).damaged).toBe(1);
+  const { rows } = await engine.read(LOOK, (reader) =>
+    reader.getRange(systemKeys.bucketKeysOf("lab"), { limit: 9 }),
+  );
+  expect(rows).toHaveLength(2);
+  await write(sound!);
+  expect(await rewrapDataKeysOfAll({ engine, ring, guard })).toEqual({ rewrapped: 1, damaged: 0 });
+  await requireAll((await openEncryption(engine, [first])).store);
+});
