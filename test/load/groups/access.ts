@@ -1,5 +1,7 @@
-// The cost of credentials, TLS and signatures: fleets with and without each of them are measured in turn.
+// The cost of credentials, TLS, signatures and encryption at rest: fleets with and without each of them are measured in turn.
 
+import { randomBytes } from "node:crypto";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { makeAuthority, makeCertificate } from "../../harness/certificates.ts";
 import type { Program } from "../jobs.ts";
@@ -24,7 +26,7 @@ interface Side {
 }
 
 export async function measureAccess(session: Session): Promise<Group> {
-  session.log("access: starting fleets with and without credentials, TLS and signatures");
+  session.log("access: starting fleets with and without credentials, TLS, signatures and encryption");
   const open = await started(session, "without credentials", { FLEET_AUTH: "off" });
   const guarded = await started(session, "with credentials", { FLEET_AUTH: "on" });
   const encrypted = await started(session, "with credentials and TLS", {
@@ -35,7 +37,11 @@ export async function measureAccess(session: Session): Promise<Group> {
     FLEET_AUTH: "off",
     FLEET_SIGNING_KEY: "off",
   });
-  const sides = [unsigned, open, guarded, encrypted];
+  const sealed = await started(session, "without credentials, with encryption at rest", {
+    FLEET_AUTH: "off",
+    FLEET_ENCRYPTION_KEY: `file:${rootKey(session.folder())}`,
+  });
+  const sides = [unsigned, open, sealed, guarded, encrypted];
   for (let round = 1; round <= ROUNDS; round += 1) {
     session.log(`access: round ${round} of ${ROUNDS}`);
     // In turn forwards and backwards, so that a slow drift of the machine cancels out.
@@ -49,10 +55,12 @@ export async function measureAccess(session: Session): Promise<Group> {
   const loss = (side: Side, from: Side) => 100 * (1 - rate(side) / rate(from));
   return {
     name: "access",
-    about: `credentials, TLS and signatures, compared with fleets without; ${ROUNDS} rounds in turn, 1,000 writes in flight, 4 KB`,
+    about: `credentials, TLS, signatures and encryption at rest, compared with fleets without; ${ROUNDS} rounds in turn, 1,000 writes in flight, 4 KB`,
     rows: [
       ...sides.map((side) => row(`commits ${side.what}`, rate(side), "/s")),
       row("loss through signatures", loss(open, unsigned), "%", TARGETS.signatures),
+      row("loss through encryption at rest", loss(sealed, open), "%"),
+      row("loss through signatures and encryption at rest", loss(sealed, unsigned), "%", TARGETS.compliance),
       row("loss through credentials", loss(guarded, open), "%"),
       row("loss through credentials and TLS", loss(encrypted, open), "%", TARGETS.access),
       ...sides.map(({ what, processorUs, commits }) =>
@@ -76,6 +84,12 @@ function certificates(dir: string) {
     FLEET_NATS_SERVER_KEY: join(dir, "server.key"),
     FLEET_NATS_CA: join(dir, "ca.pem"),
   };
+}
+
+function rootKey(dir: string): string {
+  const path = join(dir, "root.key");
+  writeFileSync(path, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600 });
+  return path;
 }
 
 async function started(

@@ -50,8 +50,10 @@ export const TARGETS = {
   http_reads: { required: { at_least: 2_000 }, aim: null },
   /** The loss of throughput through credentials and TLS, %. */
   access: { required: { below: 5 }, aim: null },
-  /** The loss of throughput through signatures, %; 25 is for all measures of compliance together. */
+  /** The loss of throughput through signatures, %. */
   signatures: { required: { below: 25 }, aim: { below: 15 } },
+  /** The loss of throughput through all measures of compliance on the way of a write, %. */
+  compliance: { required: { below: 25 }, aim: null },
   /** The completed work that survives the loss of an agent's life or context, %. Seed 003 asks for 50. */
   survival: { required: { at_least: 95 }, aim: null },
   /** Items that were done twice, or by no agent. */
