@@ -81,6 +81,14 @@ export class TaskHandle {
     this.#redaction = "automatic";
   }
 
+  /** Content that a checkpoint has in an encoded form, without its secrets; as it is, if the client removes none from such commands. */
+  async withoutSecrets<T>(content: T, redaction?: RedactionMode): Promise<T> {
+    const { delivery, onWarning } = this.#parts;
+    const clean = await delivery.withoutSecrets(content, redaction ?? this.#redaction);
+    if (clean.report.length > 0) warnOfRedacted(onWarning, this.id, clean.report);
+    return clean.content;
+  }
+
   /**
    * Uploads a file or a stream, and references it in the next checkpoint that this handle writes. A checkpoint is the whole state:
    * later ones reference it only if they name it too. Throws TOO_LARGE over a limit.

@@ -5,6 +5,7 @@
  */
 import { uuidv7 } from "uuidv7";
 import { BusError } from "../../bus/bus.ts";
+import type { RedactedContent } from "../../integrity/redaction/content.ts";
 import { decodeBody, encodeBody } from "../../integrity/wire.ts";
 import type { CommandAnswers, QueuedAnswer } from "../../protocol/answers.ts";
 import { COMMAND_SCHEMAS } from "../../protocol/commands.ts";
@@ -139,6 +140,11 @@ export class CommandDelivery {
     const answer = await this.deliver(op, taskId, body, { ...options, fallback: "none" });
     if (answer.status === "committed") return answer as CommandAnswers[Op];
     throw new FleetError("UNAVAILABLE", "the command is not carried out yet", { details: { op } });
+  }
+
+  /** Content that a command has in an encoded form, without its secrets. */
+  async withoutSecrets<T>(content: T, wanted?: RedactionMode): Promise<RedactedContent<T>> {
+    return (await this.#parts.redaction?.content(content, wanted)) ?? { content, report: [] };
   }
 
   async #withoutSecrets(

@@ -26,6 +26,7 @@ import type {
   ThreadEntry,
 } from "../../protocol/langgraph-entry.ts";
 import type { FleetClient } from "../client/client.ts";
+import type { RedactionMode } from "../redaction/secret-settings.ts";
 import { ThreadLog, threadTask } from "./thread-log.ts";
 
 export interface FleetSaverOptions {
@@ -33,6 +34,8 @@ export interface FleetSaverOptions {
   readonly agentType?: string;
   /** Take threads that another agent owns: that agent's saver can no longer write. Default false. */
   readonly takeOver?: boolean;
+  /** Remove secrets from the values: a graph that continues finds `[redacted: …]` in their place. Default: as the client does for all commands. */
+  readonly redaction?: RedactionMode;
   readonly serde?: SerializerProtocol;
 }
 
@@ -55,10 +58,10 @@ export class FleetSaver extends BaseCheckpointSaver {
 
   constructor(
     fleet: FleetClient,
-    { agentType = "implementation", takeOver = false, serde }: FleetSaverOptions = {},
+    { agentType = "implementation", takeOver = false, redaction, serde }: FleetSaverOptions = {},
   ) {
     super(serde);
-    this.#log = new ThreadLog(fleet, { agentType, takeOver });
+    this.#log = new ThreadLog(fleet, { agentType, takeOver, redaction });
   }
 
   async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {

@@ -8,12 +8,16 @@ import { FleetError } from "../../protocol/errors.ts";
 import { type ThreadEntry, threadEntrySchema } from "../../protocol/langgraph-entry.ts";
 import type { FleetClient } from "../client/client.ts";
 import type { TaskHandle } from "../client/task.ts";
+import type { RedactionMode } from "../redaction/secret-settings.ts";
+import { entryWithoutSecrets } from "./entry-secrets.ts";
 import { NOTHING_READ, ThreadCache } from "./thread-cache.ts";
 
 export interface ThreadLogOptions {
   readonly agentType: string;
   /** Take a thread from an agent that owns it. */
   readonly takeOver: boolean;
+  /** Whether secrets are removed from the values. Default: as the client has it for all commands. */
+  readonly redaction?: RedactionMode | undefined;
   /** Milliseconds for each call. Default: those of the client. */
   readonly deadlineMs?: number | undefined;
 }
@@ -47,18 +51,21 @@ export class ThreadLog {
   /** Resolves when the entry is committed. Throws FENCED after another agent has taken the thread. */
   async append(entry: ThreadEntry): Promise<void> {
     const task = await this.#ownedTask(threadTask(entry.thread_id));
+    const clean = await entryWithoutSecrets(entry, (values) =>
+      task.withoutSecrets(values, this.#options.redaction),
+    );
     await task.checkpoint(
       {
         metadata: {
           agent_type: this.#options.agentType,
           trigger: { reason: "progress", details: `LangGraph ${entry.kind}` },
         },
-        execution_state: { phase: "implementing", langgraph: entry },
+        execution_state: { phase: "implementing", langgraph: clean },
         // Each entry holds only what changed, so the older ones are needed too.
         compliance: { retention_policy: "permanent" },
       },
       // LangGraph continues with what it has put: it must be in the store.
-      // The values are encoded, and the graph needs them as they are.
+      // A secret that were cut out of an encoded value would leave a text that no longer decodes.
       { ...this.#call, fallback: "none", redaction: "off" },
     );
   }

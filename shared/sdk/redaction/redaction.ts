@@ -68,6 +68,12 @@ export class Redaction {
     return turn;
   }
 
+  /** Content that a command has in an encoded form, with its secrets removed if `isOn(wanted)`. Throws INTERNAL as {@link command}. */
+  async content<T>(content: T, wanted?: RedactionMode): Promise<RedactedContent<T>> {
+    if (!this.isOn(wanted)) return { content, report: [] };
+    return redactContent(content, this.#knownSecrets());
+  }
+
   async #command(op: CommandOp, taskId: string, body: object): Promise<RedactedCommand> {
     // The statement has the form that a person signed, and a token without its signature proves nothing.
     if (op.startsWith("import_") || op === "signature_add") return { body, redacted: [] };

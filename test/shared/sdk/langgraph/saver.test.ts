@@ -226,3 +226,32 @@ test("names with spaces do not collide", async () => {
   expect((await own.getTuple(named("a")))?.checkpoint.channel_values).toEqual({ value: 1 });
   expect((await own.getTuple(named("a b")))?.checkpoint.channel_values).toEqual({ value: 2 });
 });
+
+test("a client that removes secrets removes them from the values of a graph, also encoded ones", async () => {
+  const secret = "sesame-4711-öffne";
+  const client = await fleet.client("graph-clean", "default", {
+    redaction: "on",
+    env: { DEPLOY_TOKEN: secret, FLEET_HOME: fleet.home },
+  });
+  const clean = new FleetSaver(client);
+  const thread = newThread();
+  const value = {
+    text: `Bearer ${secret}!`,
+    again: Buffer.from(secret).toString("base64"),
+    kept: [1.5, "plain"],
+  };
+  const config = await clean.put(at(thread), step(value), META);
+  await clean.putWrites({ ...config }, [["value", { password: secret }]], "task-1");
+  const tuple = await clean.getTuple(config);
+  expect(tuple?.checkpoint.channel_values.value).toMatchObject({
+    text: expect.stringContaining("[redacted:"),
+    again: expect.stringContaining("[redacted:"),
+    kept: [1.5, "plain"],
+  });
+  expect(JSON.stringify(tuple)).not.toContain("sesame");
+  expect(tuple?.pendingWrites?.[0]?.[2]).toEqual({ password: expect.stringContaining("[redacted:") });
+  // By default the graph gets back what it has put.
+  const other = newThread();
+  const kept = await (await saver("graph-kept")).put(at(other), step(value), META);
+  expect((await clean.getTuple(kept))?.checkpoint.channel_values.value).toEqual(value);
+});
