@@ -22,7 +22,7 @@ export function secretKeyOf(text: string): KeyEncryptionKey | null {
   const digest = createHash("sha256").update(ID_DOMAIN).update(bytes).digest();
   const key: DataKey = { id: digest.subarray(0, DATA_KEY_ID_BYTES), secret: createSecretKey(bytes) };
   return {
-    id: `secret:${digest.toString("hex", 0, DATA_KEY_ID_BYTES)}`,
+    id: `local:${digest.toString("hex", 0, DATA_KEY_ID_BYTES)}`,
     wrap: async (plain, context) => encryptBytes(key, plain, Buffer.from(context)),
     unwrap: async (wrapped, context) => {
       const plain = decryptBytes(key, wrapped, Buffer.from(context));

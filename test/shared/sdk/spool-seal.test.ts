@@ -109,7 +109,7 @@ test.each([
   expect(failure).toBeInstanceOf(SealedCommand);
   expect(failure).toMatchObject({
     code: "UNAVAILABLE",
-    details: { setting: "FLEET_SPOOL_KEY", key_id: expect.stringMatching(/^secret:/), task_id: "a" },
+    details: { setting: "FLEET_SPOOL_KEY", key_id: expect.stringMatching(/^local:/), task_id: "a" },
   });
   expect((await sent(folder, sealOf(key))).bodies).toEqual([body(CANARY).toString()]);
 });

@@ -203,7 +203,7 @@ test("encrypted streams are refused without their key, and are unchanged", async
   await expect(started(dir)).rejects.toMatchObject({
     exitCode: 78,
     message: "the streams of the bus are encrypted",
-    details: { setting: "FLEET_ENCRYPTION_KEY", root_key: expect.stringMatching(/^secret:/) },
+    details: { setting: "FLEET_ENCRYPTION_KEY", root_key: expect.stringMatching(/^local:/) },
   });
   await expect(started(dir, await open(keySource()))).rejects.toMatchObject({
     exitCode: 78,
