@@ -68,6 +68,13 @@ export const gatewayProcessFields = {
   stopTimeout: processFields.stopTimeout,
   ...gatewayFields,
   gatewayKeys: gatewayKeysField,
+  gatewayCreds: optional(
+    text("FLEET_GATEWAY_CREDS", {
+      description:
+        "Credentials file of the gateway itself, of the observer `fleet-gateway` in the tenant `default`: it reports requests without valid credentials to the access log",
+      defaultNote: "they are only in its own log",
+    }),
+  ),
   ...tlsFields,
 } as const;
 

@@ -3,10 +3,12 @@
  * with the caller's credentials, so that the bus decides what each caller may do.
  */
 import { type Issuers, openIssuers } from "../../shared/bus/access/issuers/issuers.ts";
-import { type ConnectBusOptions, connectBus } from "../../shared/bus/connection.ts";
+import { type BusCredentials, type ConnectBusOptions, connectBus } from "../../shared/bus/connection.ts";
+import { DEFAULT_TENANT } from "../../shared/protocol/ids.ts";
 import type { Health } from "../../shared/runtime/observability/ops-server.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
+import { DenialReporter } from "../../shared/sdk/access-log/denial-reporter.ts";
 import { Redaction } from "../../shared/sdk/redaction/redaction.ts";
 import { ApiKeyIdentities } from "./callers/api-key-identity.ts";
 import { Authentication } from "./callers/authentication.ts";
@@ -23,6 +25,8 @@ import { serveHttps } from "./http/server.ts";
 /** Of one client. A page or a program needs one stream; a caller with many open requests would only queue them in the fleet. */
 const OPEN_REQUESTS_MAX = 256;
 const STREAMS_MAX = 32;
+/** The name in the access log of what the gateway reports of callers that it does not know. */
+export const GATEWAY_NAME = "fleet-gateway";
 
 export interface GatewayOptions {
   readonly settings: GatewaySettings;
@@ -31,6 +35,11 @@ export interface GatewayOptions {
   readonly keysFolder: string;
   /** The credentials for the bus of the holder of a token. undefined: the bus has none, so tokens would be no wall. */
   readonly credentialsOfToken: CredentialsOfToken | undefined;
+  /**
+   * The gateway's own credentials, with which it reports callers without valid ones to the access log. undefined: it has none, and such
+   * requests are only in its log. null: the bus needs none.
+   */
+  readonly ownCredentials: BusCredentials | null | undefined;
   readonly stopTimeoutMs: number;
 }
 
@@ -46,7 +55,7 @@ export interface Gateway {
 /** Throws StartupError. */
 export async function start(
   context: ServiceContext,
-  { settings, bus, keysFolder, credentialsOfToken, stopTimeoutMs }: GatewayOptions,
+  { settings, bus, keysFolder, credentialsOfToken, ownCredentials, stopTimeoutMs }: GatewayOptions,
 ): Promise<Gateway> {
   const { log, clock } = context;
   const listener = readHttpListener(settings);
@@ -64,6 +73,7 @@ export async function start(
       }),
     context,
   );
+  const denials = reporterOf(context, bus, ownCredentials);
   const tokens = issuers && credentialsOfToken && new TokenIdentities(issuers, credentialsOfToken, context);
   const authentication = new Authentication(new ApiKeyIdentities(keysFolder, clock, log), tokens, clock);
   const rates = new Buckets(settings.gatewayRate, 2 * settings.gatewayRate, clock);
@@ -80,6 +90,7 @@ export async function start(
     const app = createApp({
       ...context,
       authentication,
+      denials,
       pool,
       rates,
       requests: new OpenCounts(OPEN_REQUESTS_MAX),
@@ -91,6 +102,7 @@ export async function start(
     return (request, env) => app.fetch(request, env);
   }).catch(async (error: unknown) => {
     await pool.close();
+    await denials?.stop();
     await issuers?.stop();
     throw error;
   });
@@ -104,10 +116,24 @@ export async function start(
       stopping.abort();
       await server.stop(stopTimeoutMs / 2);
       await pool.close();
+      await denials?.stop();
       await issuers?.stop();
       log.info("gateway stopped");
     },
   };
+}
+
+/** A report needs no rights but those of an observer. */
+function reporterOf(
+  { log, clock }: ServiceContext,
+  bus: GatewayOptions["bus"],
+  credentials: GatewayOptions["ownCredentials"],
+): DenialReporter | undefined {
+  if (credentials === undefined) return undefined;
+  const [tenant, name] = [DEFAULT_TENANT, GATEWAY_NAME];
+  const own = credentials !== null && { credentials };
+  const connect = () => connectBus({ ...bus, name: "gateway", tenant, identity: name, log, ...own });
+  return new DenialReporter({ connect, tenant, name, clock, log });
 }
 
 function issuersOf(context: ServiceContext, { gatewayIssuers: path }: GatewaySettings): Issuers | undefined {

@@ -30,6 +30,7 @@ export async function startProcess(
       // The signing service verifies the token again and gives the rights, so the gateway has none to give.
       credentialsOfToken: async (token) => ({ token }),
       keysFolder: apiKeysFolder(homeOf(process.env), process.env),
+      ownCredentials: config.gatewayCreds === undefined ? undefined : { credsFile: config.gatewayCreds },
       stopTimeoutMs: config.stopTimeout,
     });
     closers.add("gateway", gateway.stop);

@@ -33,7 +33,7 @@ export interface Queries {
 }
 
 /** The queries that one reader answers. Every service answers `diagnose`, this one too, on a subscription of its own. */
-type ReaderOp = Exclude<AnsweredOp, "diagnose">;
+type ReaderOp = Exclude<AnsweredOp, "diagnose" | "denial_record">;
 
 /** Complete by compilation: a missing handler, or a result that is not the protocol's, is a type error. */
 type Handlers = {
@@ -200,12 +200,19 @@ function createHandle(handlers: Handlers, offers: OfferQueries, readLog: ReadLog
     await readLog.forwarded(address, request, params.agent_type);
     return offers.next(address.tenant, params, request.replyTo);
   };
+  const reported = (address: QueryAddress, request: ServiceRequest): ServiceAnswer => {
+    const { denials } = validate(QUERY_SCHEMAS.denial_record, request.body);
+    readLog.reported(address, request, denials);
+    const result: QueryResults["denial_record"] = { recorded: denials.length };
+    return { value: { status: "ok", result } };
+  };
   return async (request) => {
     const { subject, body } = request;
     const address = parseQuerySubject(subject);
     const { tenant, caller, op } = address;
     requireQueryOp(op);
     if (op === "diagnose") return { forwarded: true };
+    if (op === "denial_record") return reported(address, request);
     try {
       const done = isAnsweredOp(op)
         ? { value: { status: "ok", result: await answer(op, address, request) } }

@@ -27,6 +27,7 @@ export async function start(context: ReaderContext): Promise<Stop> {
   const { bus, store, clock, log, metrics, config } = context;
   const repository = openRepository(context, { finder: "reader", policies: config.policies });
   const recorder = new AccessRecorder(context, config.policies, repository.accessLogs);
+  const readLog = new ReadLog(recorder, () => clock.now());
   const heartbeats = await subscribeHeartbeats(context);
   const queries = createQueries(
     repository,
@@ -46,7 +47,7 @@ export async function start(context: ReaderContext): Promise<Stop> {
       }),
       ...createArtifactQueries(context, repository),
     },
-    new ReadLog(recorder, () => clock.now()),
+    readLog,
   );
   const stopServing = await serveEndpoint(
     {
@@ -65,6 +66,7 @@ export async function start(context: ReaderContext): Promise<Stop> {
       },
       decode: decodeBody,
       encode: encodeBody,
+      onDropped: (message) => readLog.dropped(message),
     },
     (request) => queries.handle(request),
   );

@@ -27,6 +27,7 @@ import { openIdentity } from "./identity.ts";
 import { type Listener, type OwnListener, readListener, readOwnListener } from "./nats/listener.ts";
 import { superviseNatsServer } from "./nats/supervisor.ts";
 import { reachable, requirePorts } from "./ports.ts";
+import { openBusRefusals } from "./refusals/bus-refusals.ts";
 import { writeClientFolder } from "./remote/client-folder.ts";
 import { keepRenewed, openOwnCertificate } from "./remote/own-certificate.ts";
 import { startGateway } from "./remote/own-gateway.ts";
@@ -71,13 +72,12 @@ export async function start(
     const access = config.auth === "off" ? undefined : await openAccess(home);
     if (access === undefined) log.warn("FLEET_AUTH is off: every local user may act as any agent");
     const listener = withCertificate(planned, home);
-    const server = await startBus(home, config, {
-      listener,
-      port: config.natsPort,
-      fleet,
-      log,
-      claims: access?.claims,
-    });
+    const refusals = openBusRefusals(context, { config, home, fleet, address: () => ownBus });
+    closers.add("refusals of a fleet that did not start", refusals.stop);
+    const { onLine } = refusals;
+    const own = { listener, port: config.natsPort, fleet, log, onLine, claims: access?.claims };
+    const server = await startBus(home, config, own);
+    const ownBus = { url: server.url, caFile: listener.tls?.caFile };
     closers.add("nats-server", () => server.stop());
     let gateway: Gateway | undefined;
     const reload = () => {
@@ -102,6 +102,8 @@ export async function start(
     const { tls } = listener;
     gateway = await startGateway(context, { config, home, fleet, busUrl: server.url, tls });
     closers.add("gateway", () => gateway?.stop());
+    // Before the services that its last report needs.
+    closers.add("refusals of the bus", refusals.stop);
     const addresses = {
       busUrl: server.url,
       opsUrl: `http://${reachable(config.opsHost)}:${opsPort}`,

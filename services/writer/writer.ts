@@ -8,6 +8,7 @@ import { serveEndpoint } from "../../shared/bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
+import { AccessRecorder } from "../../shared/service-host/access-log/access-recorder.ts";
 import { knownAgentTypes } from "../../shared/service-host/policy-file.ts";
 import { openRepository } from "../../shared/service-host/repository.ts";
 import { createCommandHandler } from "./command-handler.ts";
@@ -20,6 +21,7 @@ import { startQueueMonitor } from "./monitor/queue-monitor.ts";
 import { startFillMonitor } from "./monitor/stream-fill.ts";
 import { createBacklog } from "./queue.ts";
 import { startQueueConsumer } from "./queue-consumer.ts";
+import { RefusalLog } from "./refusals.ts";
 import { startRelay } from "./relay.ts";
 import { storeBreaker } from "./store-breaker.ts";
 import { startAccessPruning } from "./sweeps/access-log.ts";
@@ -30,12 +32,9 @@ import { startShredding } from "./sweeps/shredding.ts";
 
 export async function start(context: WriterContext): Promise<Stop> {
   const { bus, clock, log, metrics, config } = context;
-  const repository = openRepository(context, {
-    finder: "writer",
-    policies: config.policies,
-  });
-  const agentTypes = knownAgentTypes(config.agentTypes);
   const { policies } = config;
+  const repository = openRepository(context, { finder: "writer", policies });
+  const agentTypes = knownAgentTypes(config.agentTypes);
   const now = () => clock.now();
   const issuers = openEsignIssuers(config.esign ?? []);
   const desk = new SignatureDesk({ repository, issuers, bus, metrics, log, now });
@@ -43,6 +42,8 @@ export async function start(context: WriterContext): Promise<Stop> {
   const breaker = storeBreaker(context);
   const backlog = createBacklog(context.backgroundBus, clock);
   const parts = { ...context, backlog, breaker, parseCommand, repository };
+  const recorder = new AccessRecorder(context, policies, repository.accessLogs);
+  const refusals = new RefusalLog(recorder, now);
   const stopServing = await serveEndpoint(
     {
       bus,
@@ -60,8 +61,9 @@ export async function start(context: WriterContext): Promise<Stop> {
       },
       decode: decodeBody,
       encode: encodeBody,
+      onDropped: refusals.dropped,
     },
-    createCommandHandler(parts),
+    refusals.watch(createCommandHandler(parts)),
   );
   const stopConsuming = startQueueConsumer(parts);
   const stopMonitor = startQueueMonitor(context);
@@ -79,6 +81,7 @@ export async function start(context: WriterContext): Promise<Stop> {
     await stopServing();
     await Promise.all(
       [
+        recorder.stop,
         stopConsuming,
         stopMonitor,
         stopFillMonitor,

@@ -20,6 +20,8 @@ export const ACCESS_CHAIN = "=access";
 /** `failed`: the caller may read this, but there was no such thing, or it could not be answered. */
 export const ACCESS_OUTCOMES = ["ok", "denied", "failed"] as const;
 
+export const ADDRESS = /^[0-9A-Fa-f.:]{2,45}$/;
+
 const actorSchema = z.looseObject({ id: z.string(), type: z.string() });
 
 export const accessEntrySchema = z.looseObject({
@@ -72,6 +74,27 @@ const accessBlocksQuerySchema = z.looseObject({
   limit: pageLimit(LIMITS.access_log_blocks_limit_max, LIMITS.access_log_blocks_limit_default),
 });
 
+const code = (pattern: RegExp) => z.string().regex(pattern, "a code of a refusal");
+
+/** A refused request as the program that refused it reports it, or equal ones with their number. */
+const denialSchema = z.looseObject({
+  at: z.iso.datetime({ offset: true }),
+  until: z.iso.datetime({ offset: true }).optional(),
+  count: z.int().min(1).default(1),
+  /** Such as `http.getCheckpoint` or `bus.publish`. */
+  op: code(/^(?:http|bus)\.\w{1,64}$/),
+  reason: code(/^[a-z_]{1,64}$/),
+  task_id: tokenSchema.optional(),
+  credential: code(/^[A-Za-z0-9 _=:.-]{1,100}$/).optional(),
+  address: z.string().regex(ADDRESS, "an IP address").optional(),
+});
+export type Denial = z.input<typeof denialSchema>;
+
+/** The caller is the one that was refused, or the program that has refused callers without valid credentials. */
+const denialRecordQuerySchema = z.looseObject({
+  denials: z.array(denialSchema).min(1).max(LIMITS.access_log_report_count_max),
+});
+
 const accessPageSchema = z.looseObject({
   /** Each with the block that has it. */
   entries: z.array(accessEntrySchema.extend({ block: z.int() })),
@@ -114,11 +137,13 @@ export type AccessBlockPage = z.infer<typeof accessBlockPageSchema>;
 export const ACCESS_LOG_QUERY_SCHEMAS = {
   access_log: accessLogQuerySchema,
   access_blocks: accessBlocksQuerySchema,
+  denial_record: denialRecordQuerySchema,
 } as const;
 
 export const ACCESS_LOG_RESULT_SCHEMAS = {
   access_log: accessPageSchema,
   access_blocks: accessBlockPageSchema,
+  denial_record: z.looseObject({ recorded: z.int() }),
 } as const;
 
 export type AccessLogQueryResults = {

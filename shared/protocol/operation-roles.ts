@@ -36,6 +36,8 @@ const READ_OPS: readonly QueryOp[] = [
   "audit_proof",
   "audit_anchors",
   "signatures",
+  // The gateway reports with the rights of the caller that it has refused, in the name of that caller.
+  "denial_record",
   "artifact",
   "artifact_read",
   "artifacts",

@@ -129,6 +129,7 @@ export const QUERY_OPS = [
   "key_revoke",
   "access_log",
   "access_blocks",
+  "denial_record",
   "audit_log",
   "audit_proof",
   "audit_anchors",

@@ -104,6 +104,7 @@ const evidenceOf = (task_id: string) => ({
   audit_anchors: [{}],
   tenant_audit_proof: [{}],
   ...{ access_log: [{}, { task_id }], access_blocks: [{}] },
+  denial_record: [{ denials: [{ at: "2026-01-24T10:00:00.000Z", op: "http.getTask", reason: "scope" }] }],
   export_record: [{ manifest: "0".repeat(64), tasks: 1, entries: 1 }],
 });
 

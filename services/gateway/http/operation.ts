@@ -5,6 +5,7 @@ import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { RestRoute } from "../../../shared/protocol/rest/route.ts";
 import { isInScope, scopeOf } from "../../../shared/protocol/rest/scopes.ts";
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
+import type { DenialReporter } from "../../../shared/sdk/access-log/denial-reporter.ts";
 import type { Redaction } from "../../../shared/sdk/redaction/redaction.ts";
 import { act } from "../acts/act.ts";
 import type { ActAnswer } from "../acts/act-context.ts";
@@ -21,12 +22,15 @@ import type { CallerPool } from "../callers/pool.ts";
 import { type Members, readMembers } from "./body.ts";
 import type { UrlReader } from "./document.ts";
 import type { HttpAnswer } from "./http-answer.ts";
+import { RefusedCalls } from "./refused-calls.ts";
 import type { RequestFacts } from "./request-recorder.ts";
 
 export type Env = { Bindings: HttpBindings };
 
-export interface OperationParts extends Pick<ServiceContext, "clock"> {
+export interface OperationParts extends Pick<ServiceContext, "clock" | "log"> {
   readonly authentication: Authentication;
+  /** undefined: the gateway has no credentials of its own. */
+  readonly denials: DenialReporter | undefined;
   readonly pool: CallerPool;
   /** The requests of one client, in a time. */
   readonly rates: Buckets;
@@ -63,15 +67,40 @@ export async function answerOperation(
   facts: RequestFacts,
 ): Promise<HttpAnswer> {
   const { raw } = c.req;
-  const { authentication, pool, rates, clock } = parts;
+  const { authentication, rates } = parts;
   const address = addressOf(c);
-  const identity = await authentication.identify(c.req.header("authorization"), address);
   const request = { id: String(facts.request_id), address };
+  const refusals = new RefusedCalls(parts, route, request);
+  const identity = await refusals.unknown(c.req.header("authorization"), (header) =>
+    authentication.identify(header, address),
+  );
   const inPath = c.req.param() as Record<string, string>;
   Object.assign(facts, { tenant: identity.tenant, caller: identity.name, ...inPath });
   const waitMs = rates.take(identity.client);
   if (waitMs > 0) throw new TooManyRequests("the caller sends too many requests", waitMs);
-  if (!isInScope(route, identity.scopes)) throw outOfScope(route, identity);
+  if (!isInScope(route, identity.scopes)) {
+    refusals.known(identity, "scope");
+    throw outOfScope(route, identity);
+  }
+  return refusals.watch(identity, () =>
+    answerCaller(parts, shared, { route, readUrl, inPath, raw }, { identity, request }),
+  );
+}
+
+interface ReceivedCall {
+  readonly route: RestRoute;
+  readonly readUrl: UrlReader;
+  readonly inPath: Record<string, string>;
+  readonly raw: Request;
+}
+
+async function answerCaller(
+  parts: OperationParts,
+  shared: { readonly tasks: TaskLookup; readonly keys: IdempotencyKeys },
+  { route, readUrl, inPath, raw }: ReceivedCall,
+  { identity, request }: StatedCall,
+): Promise<HttpAnswer> {
+  const { pool, clock } = parts;
   const search = raw.url.indexOf("?");
   const query = search === -1 ? NO_QUERY : new URL(raw.url).searchParams;
   const url = readUrl(inPath, query);

@@ -1,13 +1,13 @@
 /** The entries of the reader: one for each answer with content, for each read of content that failed, and for each request that was refused. */
-import type { Facts, ServiceRequest } from "../../../shared/bus/request/endpoint.ts";
+import type { Message } from "../../../shared/bus/bus.ts";
+import type { ServiceRequest } from "../../../shared/bus/request/endpoint.ts";
 import type { AccessEntry } from "../../../shared/protocol/access-log.ts";
 import { type ErrorCode, FleetError } from "../../../shared/protocol/errors.ts";
 import { type AnsweredOp, QUERY_OPS } from "../../../shared/protocol/operations.ts";
 import type { QueryParams, QueryResults } from "../../../shared/protocol/queries.ts";
-import { HEADERS, type QueryAddress } from "../../../shared/protocol/subjects.ts";
-import { principalActor } from "../../../shared/records/audit/audit.ts";
-import { readTrace } from "../../../shared/runtime/observability/trace-context.ts";
+import { callerOf, type QueryAddress } from "../../../shared/protocol/subjects.ts";
 import type { AccessRecorder } from "../../../shared/service-host/access-log/access-recorder.ts";
+import { requestEntry } from "../../../shared/service-host/access-log/request-entry.ts";
 import { askedFor, isContentRead, shownContent } from "./content-reads.ts";
 
 const REFUSALS: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["FORBIDDEN", "UNAUTHORIZED"]);
@@ -15,8 +15,6 @@ const REFUSALS: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["FORBIDDEN", "UNAUT
 const FAILURES: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["NOT_FOUND", "CORRUPT"]);
 /** Read again and again by one caller: the parts of an artifact. */
 const REPEATED: ReadonlySet<string> = new Set<AnsweredOp>(["artifact_read"]);
-const REQUEST_ID = /^[0-9A-Za-z-]{1,64}$/;
-const ADDRESS = /^[0-9A-Fa-f.:]{2,45}$/;
 
 type Asked = Pick<ServiceRequest, "headers">;
 
@@ -63,17 +61,38 @@ export class ReadLog {
     });
   }
 
-  #begun({ caller, op }: QueryAddress, { headers }: Asked): Pick<AccessEntry, "at" | "actor" | "op"> & Facts {
-    const trace = readTrace(headers)?.traceId;
-    const request = headers.get(HEADERS.request);
-    const client = headers.get(HEADERS.client);
-    return {
-      at: new Date(this.#now()).toISOString(),
-      actor: { ...principalActor(caller) },
-      op: `query.${(QUERY_OPS as readonly string[]).includes(op) ? op : "unknown"}`,
-      ...(trace !== undefined && { trace_id: trace }),
-      ...(request !== undefined && REQUEST_ID.test(request) && { request_id: request }),
-      ...(client !== undefined && ADDRESS.test(client) && { address: client }),
-    };
+  /** What the gateway, or the fleet itself, has refused before any service saw it. */
+  reported(
+    { tenant, caller, op }: QueryAddress,
+    request: Asked,
+    denials: QueryParams<"denial_record">["denials"],
+  ): void {
+    const { actor, request_id, address } = this.#begun({ tenant, caller, op }, request);
+    const shared = { actor, ...(request_id !== undefined && { request_id }) };
+    for (const { at, until, count, op: refused, reason, ...more } of denials) {
+      const { task_id, credential, address: stated = address } = more;
+      this.#recorder.refused(tenant, {
+        ...{ ...shared, at, op: refused, outcome: "denied", reason },
+        ...(until !== undefined && { until }),
+        ...(count > 1 && { count }),
+        ...(task_id !== undefined && { task_id }),
+        ...(credential !== undefined && { credential }),
+        ...(stated !== undefined && { address: stated }),
+      });
+    }
+  }
+
+  /** Its answer would have gone to another inbox than that of its caller. */
+  dropped({ subject, headers }: Pick<Message, "subject" | "headers">): void {
+    const from = callerOf(subject);
+    if (from === undefined) return;
+    const address = { ...from, op: subject.slice(subject.lastIndexOf(".") + 1) };
+    const entry = this.#begun(address, { headers });
+    this.#recorder.refused(from.tenant, { ...entry, outcome: "denied", reason: "foreign_reply" });
+  }
+
+  #begun({ caller, op }: QueryAddress, request: Asked): ReturnType<typeof requestEntry> {
+    const known = (QUERY_OPS as readonly string[]).includes(op) ? op : "unknown";
+    return requestEntry({ caller, op: `query.${known}`, nowMs: this.#now() }, request);
   }
 }

@@ -34,10 +34,12 @@ export class ServerOutput {
   readonly #lines: string[] = [];
   #ready = false;
 
-  constructor(stream: Readable, log: Logger) {
+  /** `onLine`: called with each line. */
+  constructor(stream: Readable, log: Logger, onLine: (line: string) => void = () => {}) {
     createInterface({ input: stream }).on("line", (raw) => {
       const [, level = "INF", line = raw] = /^\[\d+\] \[(\w+)\] (.*)$/.exec(raw) ?? [];
       this.#lines.push(line);
+      onLine(line);
       if (this.#lines.length > KEPT_LINES) this.#lines.shift();
       if (level === "WRN" || level === "ERR" || level === "FTL")
         // Before it is ready, its messages become the one line of a failed start.

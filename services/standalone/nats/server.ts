@@ -40,6 +40,8 @@ export interface NatsServerOptions {
   /** The identity of the fleet, which clients compare. Absent: they accept any. */
   readonly fleet?: string;
   readonly log: Logger;
+  /** Called with each line of the server's output. */
+  readonly onLine?: (line: string) => void;
   readonly maxPayloadBytes?: number;
   /**
    * Makes the claims that the server trusts, at each start: credentials may have been revoked since the last
@@ -96,7 +98,7 @@ export async function startNatsServer(o: NatsServerOptions): Promise<NatsServer>
         readStreams(binary.path, dir, { ...o, streamKey, claims, folder, lock }),
       );
     const { configPath, portsDir, storeBytesMax } = prepareFolder(dir, o, { claims, streamKey });
-    const running = launch(binary.path, configPath, { log: o.log, streamKey, onEnd: () => lock.release() });
+    const running = launch(binary.path, configPath, { ...o, streamKey, onEnd: () => lock.release() });
     const addresses = await noteAndWait(running, lock, { ...o, portsDir, streamKey }).catch(
       async (error: unknown) => {
         await running.stop();
@@ -229,20 +231,23 @@ interface Running {
   stop(): Promise<void>;
 }
 
-interface LaunchOptions {
-  readonly log: Logger;
+interface LaunchOptions extends Pick<NatsServerOptions, "log" | "onLine"> {
   readonly streamKey: string | undefined;
   readonly onEnd: () => void;
 }
 
-function launch(binary: string, configPath: string, { log, streamKey, onEnd }: LaunchOptions): Running {
+function launch(
+  binary: string,
+  configPath: string,
+  { log, onLine, streamKey, onEnd }: LaunchOptions,
+): Running {
   const child = spawn(binary, ["-c", configPath], {
     stdio: ["ignore", "ignore", "pipe"],
     detached: true,
     // In quotes: the server reads the value as its configuration, in which hex digits may be a number.
     env: streamKey === undefined ? {} : { [STREAM_KEY]: `"${streamKey}"` },
   });
-  const output = new ServerOutput(child.stderr!, log);
+  const output = new ServerOutput(child.stderr!, log, onLine);
   const guard = child.pid === undefined ? undefined : guardOf(child.pid);
   let expected = false;
   const exited = new Promise<ServerExit>((done) => {

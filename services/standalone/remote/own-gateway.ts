@@ -11,6 +11,7 @@ import {
   readApiKey,
   removeApiKey,
 } from "../../../shared/bus/api-keys.ts";
+import type { BusCredentials } from "../../../shared/bus/connection.ts";
 import { parseApiKey } from "../../../shared/protocol/api-key.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
@@ -42,7 +43,7 @@ export async function startGateway(
 ): Promise<Gateway | undefined> {
   if (config.gatewayPort === null) return undefined;
   await keepOwnKey(home, config.auth, new Date(context.clock.now()));
-  const { start } = await import("../../gateway/gateway.ts");
+  const { GATEWAY_NAME, start } = await import("../../gateway/gateway.ts");
   return start(context, {
     settings: withOwnCertificate(config, tls),
     bus: {
@@ -52,8 +53,20 @@ export async function startGateway(
     },
     credentialsOfToken: config.auth === "off" ? undefined : credentialsOfToken(home),
     keysFolder: apiKeysFolder(home, process.env),
+    ownCredentials: await ownCredentials(home, config.auth, GATEWAY_NAME),
     stopTimeoutMs: config.stopTimeout,
   });
+}
+
+/** Credentials with which a part of the fleet reports to the access log. null: the bus needs none. */
+export async function ownCredentials(
+  home: string,
+  auth: StandaloneConfig["auth"],
+  name: string,
+): Promise<BusCredentials | null | undefined> {
+  if (auth === "off") return null;
+  const creds = await issueLocally(home, { role: "observer", tenant: DEFAULT_TENANT, name });
+  return creds === undefined ? undefined : { creds };
 }
 
 /** With the certificate of the fleet's own bus, which has the names of this machine. Throws StartupError. */

@@ -59,6 +59,8 @@ export interface EndpointOptions {
   readonly opOf: (subject: string) => string;
   readonly decode: (bytes: Uint8Array, contentType: string | undefined) => unknown;
   readonly encode: (value: unknown, contentType: string | undefined) => Uint8Array;
+  /** Called for a request that is dropped: its answer would not go to its caller. */
+  readonly onDropped?: (message: Message) => void;
 }
 
 interface ErrorAnswer {
@@ -105,7 +107,9 @@ export function serveEndpoint(
       concurrencyMax: LIMITS.requests_in_flight_max,
       waitMsMax: LIMITS.request_wait_ms_max,
       isOwnReply: ({ subject, replyTo = "" }) => answersCaller(subject, replyTo),
-      dropped: ({ subject, replyTo }) => {
+      dropped: (message) => {
+        const { subject, replyTo } = message;
+        options.onDropped?.(message);
         record(options.opOf(subject), DROPPED, null);
         options.log.warn(
           { subject, reply_to: replyTo },

@@ -17,6 +17,7 @@ const CHANGING: ReadonlySet<AnsweredOp> = new Set<AnsweredOp>([
   "key_rotate",
   "key_revoke",
   "export_record",
+  "denial_record",
   "signer_revoke",
   "dead_retry",
   "dead_drop",

@@ -187,6 +187,7 @@ const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "tenant_audit_proof",
   "access_log",
   "access_blocks",
+  "denial_record",
   "signature_add",
   "signing_request",
   "signatures",

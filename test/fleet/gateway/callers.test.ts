@@ -209,6 +209,7 @@ test("a caller that sends too many requests gets 429 with the time of the next o
   const context = { log, clock: systemClock, metrics: createMetrics() };
   const keysFolder = join(fleet.home, "gateway", "api-keys");
   const gateway = await start(context, {
+    ownCredentials: undefined,
     settings,
     bus: { url: fleet.url },
     keysFolder,

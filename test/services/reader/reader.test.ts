@@ -136,6 +136,7 @@ const OTHERS = [
   "tenant_audit_proof",
   "access_log",
   "access_blocks",
+  "denial_record",
   "mission_records",
   "tasks",
   "missions",
