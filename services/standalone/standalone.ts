@@ -74,9 +74,8 @@ export async function start(
     const listener = withCertificate(planned, home);
     const refusals = openBusRefusals(context, { config, home, fleet, address: () => ownBus });
     closers.add("refusals of a fleet that did not start", refusals.stop);
-    const { onLine } = refusals;
-    const own = { listener, port: config.natsPort, fleet, log, onLine, claims: access?.claims };
-    const server = await startBus(home, config, own);
+    const own = { listener, port: config.natsPort, fleet, log, claims: access?.claims };
+    const server = await startBus(home, config, { ...own, onLine: refusals.onLine });
     const ownBus = { url: server.url, caFile: listener.tls?.caFile };
     closers.add("nats-server", () => server.stop());
     let gateway: Gateway | undefined;
