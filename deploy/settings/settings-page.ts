@@ -12,6 +12,7 @@ import { signerFields } from "../../services/signer/config.ts";
 import { standaloneFields } from "../../services/standalone/config.ts";
 import { watchdogFields, watchdogOpsPort } from "../../services/watchdog/config.ts";
 import { writerFields } from "../../services/writer/config.ts";
+import { encryptionKeysField } from "../../shared/integrity/encryption/root-keys.ts";
 import { type Field, type Fields, optional, text } from "../../shared/runtime/settings/config.ts";
 import { addressFields } from "../../shared/sdk/address.ts";
 import { fenceFields, startFields } from "../../shared/sdk/agent/runner-environment.ts";
@@ -34,7 +35,7 @@ const serviceFields = { ...platformFields, ...clusterFields };
 
 /** Each kind of process with its settings. */
 export const PROCESSES: Readonly<Record<string, Fields>> = {
-  client: { ...addressFields, ...clientFields, ...personFields },
+  client: { ...addressFields, ...clientFields, ...personFields, encryptionKeys: encryptionKeysField },
   writer: { ...serviceFields, ...writerFields },
   reader: { ...serviceFields, ...readerFields },
   coordinator: { ...serviceFields, ...coordinatorFields },

@@ -3,8 +3,9 @@
  * written beside its place and linked into it, so it is complete or absent, and never replaced.
  */
 import { randomUUID } from "node:crypto";
-import { link, lstat, readdir, rm } from "node:fs/promises";
+import { link, lstat, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { ENCRYPTED_BYTES_MORE } from "../integrity/encryption/encrypted-bytes.ts";
 import { isCheckpointId, isToken } from "../protocol/ids.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import {
@@ -18,12 +19,15 @@ import {
   ensureFolder,
   errorCode,
   isPlainFolder,
+  readHead,
   readSmallFile,
   syncNames,
   writeNewFile,
 } from "./plain-file.ts";
 
 const PART = /^(?:0|[1-9]\d{0,5})$/;
+/** A part may be encrypted. */
+const STORED_PART_BYTES_MAX = LIMITS.artifact_part_bytes + ENCRYPTED_BYTES_MORE;
 /** Before the name of a part that is being written. */
 const DRAFT = ".";
 
@@ -52,7 +56,20 @@ export class ArtifactFolder implements ArtifactStore {
 
   async get(place: UploadPlace, part: number): Promise<Uint8Array | null> {
     if (!(await this.#isThere(place))) return null;
-    return readSmallFile(join(this.#upload(place), String(part)), LIMITS.artifact_part_bytes);
+    return readSmallFile(join(this.#upload(place), String(part)), STORED_PART_BYTES_MAX);
+  }
+
+  /** Gives a stored part other bytes. They are whole or not there after a kill. A part that was removed meanwhile, or a full disk, leaves it as it is. */
+  async replace(place: UploadPlace, part: number, bytes: Uint8Array): Promise<void> {
+    const draft = join(this.#upload(place), `${DRAFT}${randomUUID()}`);
+    try {
+      await writeNewFile(draft, bytes);
+      await rename(draft, join(this.#upload(place), String(part)));
+    } catch (error) {
+      if (errorCode(error) === undefined) throw error;
+    } finally {
+      await rm(draft, { force: true });
+    }
   }
 
   async sync(place: UploadPlace): Promise<void> {
@@ -61,13 +78,17 @@ export class ArtifactFolder implements ArtifactStore {
     }
   }
 
-  async size(place: UploadPlace): Promise<number> {
+  /** `surplus`: by how much a stored part that begins with these bytes is longer than the part itself. */
+  async size(place: UploadPlace, surplus?: (head: Uint8Array) => number): Promise<number> {
     if (!(await this.#isThere(place))) return 0;
     let bytes = 0;
     for (const name of await readdir(this.#upload(place))) {
       if (!PART.test(name)) continue;
-      const stat = await lstat(join(this.#upload(place), name)).catch(() => null);
-      if (stat?.isFile()) bytes += stat.size;
+      const path = join(this.#upload(place), name);
+      const stat = await lstat(path).catch(() => null);
+      if (!stat?.isFile()) continue;
+      bytes += stat.size;
+      if (surplus !== undefined) bytes -= surplus(await readHead(path, ENCRYPTED_BYTES_MORE));
     }
     return bytes;
   }

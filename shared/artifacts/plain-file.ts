@@ -48,6 +48,19 @@ export async function readSmallFile(path: string, bytesMax: number): Promise<Buf
   }
 }
 
+/** The first bytes of a plain file; none if there is no such file. */
+export async function readHead(path: string, length: number): Promise<Uint8Array> {
+  try {
+    return await withHandle(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, async (file) => {
+      const { buffer, bytesRead } = await file.read(new Uint8Array(length), 0, length, 0);
+      return buffer.subarray(0, bytesRead);
+    });
+  } catch (error) {
+    if (["ENOENT", "ELOOP", "ENOTDIR"].includes(errorCode(error) ?? "")) return new Uint8Array();
+    throw error;
+  }
+}
+
 /** Makes the names in a folder durable. */
 export async function syncNames(path: string): Promise<void> {
   await withHandle(path, O_RDONLY, (folder) => folder.sync());

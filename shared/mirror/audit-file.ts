@@ -6,6 +6,9 @@
 import { createReadStream, ftruncateSync, readSync, renameSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { entryHash } from "../integrity/chain.ts";
+import type { MirrorSeal } from "./encryption/mirror-seal.ts";
+import type { MirroredTask } from "./place.ts";
+import { AUDIT_FILE } from "./place.ts";
 import { changeFile, writeAt } from "./private-file.ts";
 
 /** Longer than most entries; the end is read again from further back until it has a whole line. */
@@ -22,8 +25,25 @@ export interface TrailEnd {
   readonly size: number;
 }
 
+/** The form of the lines of a trail. */
+export interface TrailLines {
+  encode(entry: string): string;
+  /** null: it is no line of this trail. */
+  decode(line: string): string | null;
+}
+
+export const PLAIN_LINES: TrailLines = { encode: (entry) => entry, decode: (line) => line };
+
+/** Each line is sealed on its own, because trails are only appended to. The chain of the entries shows their order. */
+export function sealedLines(seal: MirrorSeal, place: MirroredTask): TrailLines {
+  return {
+    encode: (entry) => seal.seal(Buffer.from(entry), place, AUDIT_FILE).toString("base64"),
+    decode: (line) => seal.open(Buffer.from(line, "base64"), place, AUDIT_FILE)?.toString("utf8") ?? null,
+  };
+}
+
 /** Creates the file if there is none. Throws UnsafePlace. */
-export function endOfTrail(path: string): TrailEnd {
+export function endOfTrail(path: string, lines: TrailLines): TrailEnd {
   return changeFile(path, (file, size) => {
     for (let length = TAIL_BYTES; ; length *= 8) {
       const tail = Buffer.alloc(Math.min(size, length));
@@ -33,34 +53,45 @@ export function endOfTrail(path: string): TrailEnd {
       const before = end <= 0 ? -1 : tail.lastIndexOf(NEWLINE, end - 1);
       if (before < 0 && start > 0) continue;
       if (end < 0) return { entry: null, seq: 0, bytes: 0, size };
-      const entry = tail.toString("utf8", before + 1, end);
-      return { entry, seq: seqIn(entry), bytes: start + end + 1, size };
+      const line = tail.toString("utf8", before + 1, end);
+      const entry = lines.decode(line);
+      return {
+        entry: entry ?? line,
+        seq: entry === null ? null : seqIn(entry),
+        bytes: start + end + 1,
+        size,
+      };
     }
   });
 }
 
 /** `end` is the state that the entries follow. Throws if the file has another size since. */
-export function appendTrail(path: string, { bytes, size }: TrailEnd, entries: readonly string[]): void {
+export function appendTrail(
+  path: string,
+  { bytes, size }: TrailEnd,
+  entries: readonly string[],
+  lines: TrailLines,
+): void {
   if (entries.length === 0) return;
   changeFile(path, (file, sizeNow) => {
     if (sizeNow !== size) throw new Error("another process wrote to the audit trail in the mirror");
     if (bytes !== size) ftruncateSync(file, bytes);
-    writeAt(file, Buffer.from(`${entries.join("\n")}\n`), bytes);
+    writeAt(file, Buffer.from(`${entries.map((entry) => lines.encode(entry)).join("\n")}\n`), bytes);
   });
 }
 
 /** The end of the new file in its place. */
-export function setTrailAside(path: string, { entry }: TrailEnd): TrailEnd {
+export function setTrailAside(path: string, { entry }: TrailEnd, lines: TrailLines): TrailEnd {
   renameSync(path, trailAside(path, entryHash(entry ?? "")));
-  return endOfTrail(path);
+  return endOfTrail(path, lines);
 }
 
 /** The name of a trail that was set aside. */
-export const TRAIL_ASIDE = /^audit\.([0-9a-f]{16})\.jsonl$/;
+export const TRAIL_ASIDE = /^audit\.([0-9a-f]{16})\.jsonl(?:\.enc)?$/;
 
 /** The place of a trail that was set aside; `hash`: of its last entry. */
 export function trailAside(path: string, hash: string): string {
-  return path.replace(/jsonl$/, `${hash.slice(0, 16)}.jsonl`);
+  return path.replace(/jsonl(?=(?:\.enc)?$)/, `${hash.slice(0, 16)}.jsonl`);
 }
 
 function seqIn(line: string): number | null {
@@ -73,13 +104,14 @@ function seqIn(line: string): number | null {
 }
 
 /** Ends before the first line that is no entry. */
-export async function* readTrail(path: string): AsyncGenerator<string> {
+export async function* readTrail(path: string, trail: TrailLines): AsyncGenerator<string> {
   const input = createReadStream(path, { encoding: "utf8" });
   const lines = createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY });
   try {
     for await (const line of lines) {
-      if (seqIn(line) === null) return;
-      yield line;
+      const entry = trail.decode(line);
+      if (entry === null || seqIn(entry) === null) return;
+      yield entry;
     }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;

@@ -5,7 +5,8 @@
 import { Worker } from "node:worker_threads";
 import { createDeferred, type Deferred } from "../runtime/deferred.ts";
 import { programUrl } from "../runtime/process/installation.ts";
-import type { FileAnswer, FileCall } from "./file-program.ts";
+import type { MirrorSeal } from "./encryption/mirror-seal.ts";
+import type { FileAnswer, FileCall, FileThreadData } from "./file-program.ts";
 import type { MirrorFiles } from "./files.ts";
 
 type Method = "prepare" | "trailEnds" | "setTrailAside" | "write" | "setPosition";
@@ -24,11 +25,11 @@ interface RunningThread {
 }
 
 export class MirrorThread implements MirrorWriter {
-  readonly #folder: string;
+  readonly #data: FileThreadData;
   #running: RunningThread | undefined;
 
-  constructor(folder: string) {
-    this.#folder = folder;
+  constructor(folder: string, seal?: MirrorSeal) {
+    this.#data = { folder, key: seal?.key };
   }
 
   readonly prepare = this.#call("prepare");
@@ -62,7 +63,7 @@ export class MirrorThread implements MirrorWriter {
   #start(): RunningThread {
     const worker = new Worker(programUrl("./file-program.ts", import.meta.url), {
       name: "file-mirror",
-      workerData: this.#folder,
+      workerData: this.#data,
     });
     const running: RunningThread = { worker, waiting: [] };
     worker.on("message", (answer: FileAnswer) => {

@@ -1,8 +1,18 @@
 /** Writes the files of the mirror. Its calls block, so a thread of its own runs it ({@link MirrorThread}). */
 import { randomUUID } from "node:crypto";
-import { readdirSync, readlinkSync, rmSync, symlinkSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { appendTrail, endOfTrail, setTrailAside, type TrailEnd } from "./audit-file.ts";
+import {
+  appendTrail,
+  endOfTrail,
+  PLAIN_LINES,
+  sealedLines,
+  setTrailAside,
+  TRAIL_ASIDE,
+  type TrailEnd,
+  type TrailLines,
+} from "./audit-file.ts";
+import type { MirrorSeal } from "./encryption/mirror-seal.ts";
 import {
   AUDIT_FILE,
   fileName,
@@ -11,14 +21,15 @@ import {
   type MirroredTask,
   POSITION_FILE,
   rootOf,
+  SEALED_SUFFIX,
 } from "./place.ts";
 import { type MirrorPosition, POSITION_BYTES_MAX } from "./position.ts";
 import { makeFolder, readPlainFileNow, replace, replaceFile, UnsafePlace } from "./private-file.ts";
 
 /** New content of the folder of a task. */
 export interface TaskFiles extends MirroredTask {
-  /** Entries that follow the end of the trail that {@link MirrorFiles.trailEnds} returned. */
-  readonly trail: { readonly end: TrailEnd; readonly entries: readonly string[] };
+  /** Entries that follow the end of the trail that {@link MirrorFiles.trailEnds} returned. `isLast`: the trail has no further ones. */
+  readonly trail: { readonly end: TrailEnd; readonly entries: readonly string[]; readonly isLast: boolean };
   readonly checkpoints: readonly { readonly id: string; readonly content: Uint8Array }[];
   /** The ids of checkpoints whose files are removed. */
   readonly removed: readonly string[];
@@ -33,11 +44,13 @@ const PART = ".part";
 export class MirrorFiles {
   readonly #root: string;
   readonly #part: string;
+  readonly #seal: MirrorSeal | undefined;
   #isClean = false;
 
-  /** `folder` is the one that operators name; the files are in `checkpoints` below it. */
-  constructor(folder: string) {
+  /** `folder` is the one that operators name; the files are in `checkpoints` below it. `seal` undefined: they are plain. */
+  constructor(folder: string, seal?: MirrorSeal) {
     this.#root = rootOf(folder);
+    this.#seal = seal;
     // Two writers, one of them without its lease, never write to the same part. No task has a dot in its name.
     this.#part = join(this.#root, randomUUID() + PART);
   }
@@ -64,7 +77,7 @@ export class MirrorFiles {
     return places.map((place) => {
       try {
         for (const folder of foldersOf(this.#root, place)) makeFolder(folder);
-        return endOfTrail(this.#path(place, AUDIT_FILE));
+        return endOfTrail(this.#path(place, AUDIT_FILE), this.#lines(place));
       } catch (error) {
         if (error instanceof UnsafePlace) return { unsafe: error.path };
         throw error;
@@ -74,7 +87,7 @@ export class MirrorFiles {
 
   /** The end of the new, empty trail. */
   setTrailAside(place: MirroredTask, end: TrailEnd): TrailEnd {
-    return setTrailAside(this.#path(place, AUDIT_FILE), end);
+    return setTrailAside(this.#path(place, AUDIT_FILE), end, this.#lines(place));
   }
 
   /** The trail first: it names the hash of every file that follows it. Returns the places that are not plain files or folders. */
@@ -92,11 +105,35 @@ export class MirrorFiles {
   }
 
   #write({ trail, checkpoints, removed, latest, ...place }: TaskFiles): void {
-    appendTrail(this.#path(place, AUDIT_FILE), trail.end, trail.entries);
-    for (const { id, content } of checkpoints)
-      replaceFile(this.#path(place, fileName(id)), content, this.#part);
+    appendTrail(this.#path(place, AUDIT_FILE), trail.end, trail.entries, this.#lines(place));
+    for (const { id, content } of checkpoints) {
+      const name = fileName(id);
+      replaceFile(this.#path(place, name), this.#seal?.seal(content, place, name) ?? content, this.#part);
+    }
     for (const id of removed) rmSync(this.#path(place, fileName(id)), { force: true });
-    if (latest !== null) this.#setLatest(this.#path(place, LATEST_FILE), fileName(latest));
+    if (latest !== null)
+      this.#setLatest(join(this.#folder(place), LATEST_FILE), this.#named(fileName(latest)));
+    if (this.#seal === undefined) return;
+    for (const { id } of checkpoints) rmSync(join(this.#folder(place), fileName(id)), { force: true });
+    for (const id of removed) rmSync(join(this.#folder(place), fileName(id)), { force: true });
+    if (trail.isLast) this.#sealTrails(place, this.#seal);
+  }
+
+  /** Trails of the time before the seal: the current one is complete in its sealed form by now, those that were set aside are sealed here. */
+  #sealTrails(place: MirroredTask, seal: MirrorSeal): void {
+    const folder = this.#folder(place);
+    const plain = join(folder, AUDIT_FILE);
+    if (!existsSync(plain)) return;
+    const lines = sealedLines(seal, place);
+    for (const name of readdirSync(folder)) {
+      if (!TRAIL_ASIDE.test(name) || name.endsWith(SEALED_SUFFIX)) continue;
+      const entries = readFileSync(join(folder, name), "utf8").split("\n");
+      const text = entries.map((entry) => (entry === "" ? "" : lines.encode(entry))).join("\n");
+      replaceFile(join(folder, name + SEALED_SUFFIX), Buffer.from(text), this.#part);
+      rmSync(join(folder, name));
+    }
+    // Last: it shows that there may be others.
+    rmSync(plain);
   }
 
   #setLatest(path: string, target: string): void {
@@ -108,8 +145,21 @@ export class MirrorFiles {
     replaceFile(join(this.#root, POSITION_FILE), content, this.#part);
   }
 
+  #lines(place: MirroredTask): TrailLines {
+    return this.#seal === undefined ? PLAIN_LINES : sealedLines(this.#seal, place);
+  }
+
+  #named(name: string): string {
+    return this.#seal === undefined ? name : name + SEALED_SUFFIX;
+  }
+
+  /** Of a file as this mirror writes it. */
   #path(place: MirroredTask, name: string): string {
-    return join(foldersOf(this.#root, place).at(-1)!, name);
+    return join(this.#folder(place), this.#named(name));
+  }
+
+  #folder(place: MirroredTask): string {
+    return foldersOf(this.#root, place).at(-1)!;
   }
 }
 

@@ -5,11 +5,15 @@
  */
 import { readdir, readlink, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { ENCRYPTED_BYTES_MORE } from "../integrity/encryption/encrypted-bytes.ts";
 import type { Sealed } from "../integrity/seal.ts";
 import type { Checkpoint } from "../protocol/checkpoint.ts";
+import { FleetError } from "../protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../protocol/ids.ts";
-import { readTrail, TRAIL_ASIDE, trailAside } from "./audit-file.ts";
+import { PLAIN_LINES, readTrail, sealedLines, TRAIL_ASIDE, trailAside } from "./audit-file.ts";
 import { checkpointInFile, FILE_BYTES_MAX, sealedInFile } from "./checkpoint-file.ts";
+import { noSeal, type SealSource } from "./encryption/mirror-key.ts";
+import type { MirrorSeal } from "./encryption/mirror-seal.ts";
 import {
   AUDIT_FILE,
   fileName,
@@ -19,17 +23,20 @@ import {
   type MirroredTask,
   POSITION_FILE,
   rootOf,
+  SEALED_SUFFIX,
   tenantOfFolder,
 } from "./place.ts";
 import { type MirrorPosition, POSITION_BYTES_MAX, positionIn } from "./position.ts";
-import { isFolder, readPlainFile } from "./private-file.ts";
+import { isFolder, isPlace, readPlainFile } from "./private-file.ts";
 
 export class MirrorFolder {
   readonly #root: string;
+  readonly #seal: SealSource;
 
-  /** `folder` is the one that operators name. */
-  constructor(folder: string) {
+  /** `folder` is the one that operators name. Without a seal, sealed files are refused. Plain ones are read in either case. */
+  constructor(folder: string, seal = noSeal) {
     this.#root = rootOf(folder);
+    this.#seal = seal;
   }
 
   /** Whether a mirror was ever written here. */
@@ -59,12 +66,19 @@ export class MirrorFolder {
 
   /** The entries of the audit trail; a torn last line is left out. */
   audit(place: MirroredTask): AsyncIterable<string> {
-    return readTrail(join(this.#taskFolder(place), AUDIT_FILE));
+    return this.#trail(place, join(this.#taskFolder(place), AUDIT_FILE));
   }
 
   /** The trail that the mirror set aside when another store began with this task; `hash`: of its last entry. */
   earlierAudit(place: MirroredTask, hash: string): AsyncIterable<string> {
-    return readTrail(trailAside(join(this.#taskFolder(place), AUDIT_FILE), hash));
+    return this.#trail(place, trailAside(join(this.#taskFolder(place), AUDIT_FILE), hash));
+  }
+
+  /** While the mirror begins to seal, the plain trail is the whole one: it is removed when the sealed one is complete. */
+  async *#trail(place: MirroredTask, path: string): AsyncGenerator<string> {
+    const sealed = path + SEALED_SUFFIX;
+    if ((await isPlace(path)) || !(await isPlace(sealed))) yield* readTrail(path, PLAIN_LINES);
+    else yield* readTrail(sealed, sealedLines(await this.#requiredSeal(place), place));
   }
 
   /** The first characters of the hashes in the names of those trails. */
@@ -99,12 +113,25 @@ export class MirrorFolder {
 
   /** The ids of the checkpoints of a task that have a file, sound or not. */
   async checkpoints(place: MirroredTask): Promise<string[]> {
-    return (await namesIn(this.#taskFolder(place))).map(idOfFile).filter((id) => id !== null);
+    const ids = (await namesIn(this.#taskFolder(place))).map(idOfFile).filter((id) => id !== null);
+    return [...new Set(ids)];
   }
 
   async #content(place: MirroredTask, id: string): Promise<Buffer | null> {
     for (const folder of foldersOf(this.#root, place)) if (!(await isFolder(folder))) return null;
-    return readPlainFile(join(this.#taskFolder(place), fileName(id)), FILE_BYTES_MAX);
+    const name = fileName(id);
+    const path = join(this.#taskFolder(place), name);
+    const sealed = await readPlainFile(path + SEALED_SUFFIX, FILE_BYTES_MAX + ENCRYPTED_BYTES_MORE);
+    if (sealed === null) return readPlainFile(path, FILE_BYTES_MAX);
+    return (await this.#requiredSeal(place)).open(sealed, place, name);
+  }
+
+  async #requiredSeal({ task }: MirroredTask): Promise<MirrorSeal> {
+    const seal = await this.#seal();
+    if (seal !== undefined) return seal;
+    throw new FleetError("UNAVAILABLE", "a file of the mirror is sealed, and the mirror has no key", {
+      details: { task_id: task, next: "put mirror-key.json back into the folder from a copy" },
+    });
   }
 
   #taskFolder(place: MirroredTask): string {

@@ -7,6 +7,7 @@ import type { Format } from "../records/kv/format.ts";
 import { type FeedEntry, readFeed } from "../records/outbox/feed.ts";
 import type { Store } from "../store/store.ts";
 import type { DiskSync } from "./disk-sync.ts";
+import type { MirrorSeal } from "./encryption/mirror-seal.ts";
 import type { MirrorWriter } from "./file-thread.ts";
 import type { MirroredTask } from "./place.ts";
 import {
@@ -45,6 +46,12 @@ export interface MirrorStep {
 /** The identity of a store in the folder. It says nothing about the key from which it is made. */
 export function storeIdentity(format: Format): string {
   return sha256Hex(Buffer.from(`mirror ${format.message_key}`)).slice(0, 32);
+}
+
+/** The identity of the mirror of a store. A folder without seal, or with another one, has another identity: every file of it is written again. */
+export function mirrorIdentity(format: Format, seal: MirrorSeal | undefined): string {
+  const store = storeIdentity(format);
+  return seal === undefined ? store : `${store}+${seal.id}`;
 }
 
 /** `isLeader`: false if another follower may have written meanwhile; then the position stays, and the leader repeats the step. */

@@ -16,6 +16,8 @@ export const AUDIT_FILE = "audit.jsonl";
 export const POSITION_FILE = "position.json";
 const TENANT_MARK = "=";
 const SUFFIX = ".json";
+/** Behind the name of a sealed file. */
+export const SEALED_SUFFIX = ".enc";
 
 /** The folder of the files, below the one that operators name. */
 export function rootOf(folder: string): string {
@@ -36,8 +38,9 @@ export function fileName(id: string): string {
   return prefixedCheckpointId(id) + SUFFIX;
 }
 
-/** The id in the name of a file; null: it is no checkpoint. */
-export function idOfFile(name: string): string | null {
+/** The id in the name of a file, sealed or not; null: it is no checkpoint. */
+export function idOfFile(file: string): string | null {
+  const name = file.endsWith(SEALED_SUFFIX) ? file.slice(0, -SEALED_SUFFIX.length) : file;
   const id = name.slice(prefixedCheckpointId("").length, -SUFFIX.length);
   return isCheckpointId(id) && fileName(id) === name ? id : null;
 }

@@ -51,6 +51,17 @@ export async function isFolder(path: string): Promise<boolean> {
   }
 }
 
+/** Whether anything is there. */
+export async function isPlace(path: string): Promise<boolean> {
+  try {
+    await lstat(path);
+    return true;
+  } catch (error) {
+    if (NO_PLAIN_FILE.has(codeOf(error) ?? "")) return false;
+    throw error;
+  }
+}
+
 /**
  * After a kill the file has its old content or the new one. `own` is a path on the same disk that no other thread uses. The content is not synced: a
  * power cut may damage files that are newer than the last synced position.

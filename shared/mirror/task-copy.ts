@@ -72,9 +72,9 @@ async function readChange(
   end: TrailEnd,
 ): Promise<{ slice: Slice; change: TaskFiles }> {
   const slice = await readSlice(reader, place, end);
-  const trail = { end, entries: slice.entries ?? [] };
-  const isLast = slice.entries !== null && !slice.more && ids.length > 0;
-  if (!isLast) return { slice, change: { ...place, trail, checkpoints: [], removed: [], latest: null } };
+  const trail = { end, entries: slice.entries ?? [], isLast: slice.entries !== null && !slice.more };
+  if (!trail.isLast || ids.length === 0)
+    return { slice, change: { ...place, trail, checkpoints: [], removed: [], latest: null } };
   const [current, head] = await Promise.all([
     readCurrentBytes(reader, place.tenant, place.task, ids),
     readTask(reader, place.tenant, place.task),

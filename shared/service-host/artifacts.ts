@@ -3,9 +3,11 @@ import { mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import { ArtifactBucket } from "../artifacts/bucket.ts";
+import { ARTIFACT_KEY_FILE, EncryptedArtifacts } from "../artifacts/encrypted-artifacts.ts";
 import { ArtifactFolder } from "../artifacts/folder.ts";
 import type { Bus } from "../bus/bus.ts";
 import { artifactStream, type StreamSpec } from "../bus/streams/streams.ts";
+import { dataKeySource } from "../integrity/encryption/data-key-source.ts";
 import { storeIdentity } from "../mirror/follower.ts";
 import { ARTIFACT_BUCKET } from "../protocol/object-bucket.ts";
 import type { ArtifactRules } from "../records/artifacts/artifacts.ts";
@@ -13,6 +15,7 @@ import type { Format } from "../records/kv/format.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { createDiskSpace } from "../runtime/disk-space.ts";
 import { requireSpace } from "./disk-full.ts";
+import { ENCRYPTION_KEY } from "./service-settings.ts";
 
 export interface ArtifactHolding extends ArtifactRules {
   readonly bytes: ArtifactStore;
@@ -26,6 +29,7 @@ export interface ArtifactSettings {
   readonly artifactsBytes: number;
   readonly home?: string | undefined;
   readonly diskMinFree?: number | undefined;
+  readonly encryptionKeys?: readonly string[] | undefined;
 }
 
 const OFF = "off";
@@ -40,6 +44,15 @@ export function artifactStreams(
 ): StreamSpec[] {
   return artifactsPlace === BUS ? [artifactStream({ artifactBytes: artifactsBytes, ...limits })] : [];
 }
+
+const artifactKey = (path: string, { encryptionKeys }: ArtifactSettings) =>
+  dataKeySource({
+    sources: encryptionKeys,
+    setting: ENCRYPTION_KEY,
+    env: process.env,
+    file: join(path, ARTIFACT_KEY_FILE),
+    context: "artifacts",
+  });
 
 /** undefined: they are switched off. */
 export function openArtifacts(
@@ -59,7 +72,7 @@ export function openArtifacts(
   const path = join(resolve(named), storeIdentity(format));
   let disk: ReturnType<typeof createDiskSpace> | undefined;
   return {
-    bytes: new ArtifactFolder(path),
+    bytes: new EncryptedArtifacts(new ArtifactFolder(path), artifactKey(path, settings)),
     ...rules,
     requireRoom() {
       mkdirSync(path, { recursive: true, mode: OWNER_ONLY });

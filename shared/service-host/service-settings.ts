@@ -4,7 +4,7 @@
  */
 import { isAbsolute, resolve } from "node:path";
 import { tlsFields } from "../bus/tls-settings.ts";
-import { rootKeyField } from "../integrity/encryption/root-keys.ts";
+import { encryptionKeysField } from "../integrity/encryption/root-keys.ts";
 import {
   bytes,
   duration,
@@ -25,8 +25,7 @@ function artifactsPlace(options: FieldOptions<string>): Field<string> {
   return { ...field, type: "`off`, `nats`, or a folder", parse };
 }
 
-/** The setting of the root keys, for errors about them. */
-export const ENCRYPTION_KEY = "FLEET_ENCRYPTION_KEY";
+export { ENCRYPTION_KEY } from "../integrity/encryption/root-keys.ts";
 
 /** The checks of /readyz. */
 export const PLATFORM_CHECKS = ["store", "bus", "streams", "disk"] as const;
@@ -63,13 +62,7 @@ export const platformFields = {
       defaultNote: "`<FLEET_HOME>/signing-key.pem` in the standalone fleet, which makes it, else `off`",
     }),
   ),
-  encryptionKeys: optional(
-    rootKeyField(ENCRYPTION_KEY, {
-      description:
-        "Root keys of encryption at rest, the newest first: it wraps new keys, the others still unwrap. A file of mode 0600 (`fleet keys encryption-key` makes one), a variable of the environment, a key of the Transit engine of Vault or OpenBao (token in `VAULT_TOKEN`, or `?token_file=/path`), or a key of AWS KMS",
-      defaultNote: "none: what is stored is not encrypted",
-    }),
-  ),
+  encryptionKeys: encryptionKeysField,
   artifactsGrace: duration("FLEET_ARTIFACTS_GRACE", {
     default: "48h",
     min: "1s",

@@ -40,7 +40,7 @@ const LAYERS: Record<string, readonly string[]> = {
     "shared/records",
     "shared/store",
   ],
-  "shared/artifacts": ["shared/protocol", "shared/bus"],
+  "shared/artifacts": ["shared/protocol", "shared/integrity", "shared/bus"],
   "shared/sdk": ["shared/protocol", "shared/runtime", "shared/integrity", "shared/prompts", "shared/bus"],
   "shared/service-host": SHARED.filter(
     (folder) => folder !== "shared/service-host" && folder !== "shared/sdk",

@@ -8,8 +8,8 @@ import { MirrorThread } from "../../../shared/mirror/file-thread.ts";
 import {
   type MirrorParts,
   type MirrorStep,
+  mirrorIdentity,
   stepMirror,
-  storeIdentity,
 } from "../../../shared/mirror/follower.ts";
 import type { LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
 import { wakeOnTransitions } from "../../../shared/records/outbox/outbox.ts";
@@ -41,16 +41,20 @@ export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
   let pace: keyof typeof PAUSE_MS_MAX = "usual";
   const throttle = createBackgroundThrottle(clock, () => PAUSE_MS_MAX[pace]);
   const trouble = createTrouble(context, mirror);
-  const files = new MirrorThread(mirror.path);
+  let files: MirrorThread | undefined;
   const disk = new DiskSync(
     () => syncFileSystem(mirror.path),
     () => clock.monotonic(),
     (error) => trouble.note("sync", { error }),
   );
-  const parts = { store, files, disk, identity: storeIdentity(context.format) };
+  const partsOf = async (): Promise<MirrorParts> => {
+    const seal = await mirror.seal();
+    files ??= new MirrorThread(mirror.path, seal);
+    return { store, files, disk, identity: mirrorIdentity(context.format, seal) };
+  };
   const takeStep = async (): Promise<MirrorStep[]> => {
     try {
-      const step = await nextStep(mirror, parts, leader, trouble);
+      const step = await nextStep(mirror, partsOf, leader, trouble);
       pace = step?.more === true ? "behind" : "usual";
       return step === null ? [] : [step];
     } catch (error) {
@@ -75,7 +79,7 @@ export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
   return async () => {
     stopping.abort();
     await Promise.all([working, listening]);
-    await files.close();
+    await files?.close();
     await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
 }
@@ -83,7 +87,7 @@ export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
 /** null: there is nothing to copy, or another reader copies, or there is no room. */
 async function nextStep(
   { hasRoom }: Mirror,
-  parts: MirrorParts,
+  partsOf: () => Promise<MirrorParts>,
   leader: LeaderLease,
   trouble: Trouble,
 ): Promise<MirrorStep | null> {
@@ -92,7 +96,7 @@ async function nextStep(
     trouble.note("disk_low", {});
     return null;
   }
-  const step = await stepMirror(parts, async () => (await leader.hold()) !== null);
+  const step = await stepMirror(await partsOf(), async () => (await leader.hold()) !== null);
   trouble.end();
   return step;
 }

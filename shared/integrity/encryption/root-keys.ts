@@ -8,7 +8,7 @@
  *     awskms:arn:aws:kms:REGION:ACCOUNT:key/ID       a symmetric key of AWS KMS
  */
 import type { Environment, Field, FieldOptions } from "../../runtime/settings/config.ts";
-import { list } from "../../runtime/settings/config.ts";
+import { list, optional } from "../../runtime/settings/config.ts";
 import { isKmsArn, openKmsKey } from "./aws-kms.ts";
 import type { KeyEncryptionKey, KeyEncryptionKeys } from "./key-encryption-key.ts";
 import { secretKeyOf } from "./secret-key.ts";
@@ -43,6 +43,9 @@ function sourceField(
   };
   return { ...field, type, parse };
 }
+
+/** The setting of the root keys of a fleet, also for errors about them. */
+export const ENCRYPTION_KEY = "FLEET_ENCRYPTION_KEY";
 
 const FILE = /^file:(.+)$/;
 const VARIABLE = /^env:([A-Za-z_][A-Za-z0-9_]*)$/;
@@ -116,3 +119,11 @@ function distinct(keys: readonly KeyEncryptionKey[], { setting }: RootKeyOptions
     throw refusedSecret("the keys of encryption at rest are not different", place, facts);
   return [first, ...others];
 }
+
+export const encryptionKeysField = optional(
+  rootKeyField(ENCRYPTION_KEY, {
+    description:
+      "Root keys of encryption at rest, the newest first: it wraps new keys, the others still unwrap. A file of mode 0600 (`fleet keys encryption-key` makes one), a variable of the environment, a key of the Transit engine of Vault or OpenBao (token in `VAULT_TOKEN`, or `?token_file=/path`), or a key of AWS KMS",
+    defaultNote: "none: what is stored is not encrypted",
+  }),
+);

@@ -8,11 +8,18 @@ import { connect } from "@nats-io/transport-node";
 import { uuidv7 } from "uuidv7";
 import type { ArtifactStore, UploadPlace } from "../../../shared/artifacts/artifact-store.ts";
 import { ArtifactBucket } from "../../../shared/artifacts/bucket.ts";
+import { ARTIFACT_KEY_FILE, EncryptedArtifacts } from "../../../shared/artifacts/encrypted-artifacts.ts";
 import { ArtifactFolder } from "../../../shared/artifacts/folder.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { artifactStream } from "../../../shared/bus/streams/streams.ts";
+import { dataKeySource } from "../../../shared/integrity/encryption/data-key-source.ts";
 import { ARTIFACT_BUCKET } from "../../../shared/protocol/object-bucket.ts";
+import { newEncryptionKeyFile } from "../../../shared/sdk/encryption/key-file.ts";
 import { startNats, testLog } from "../../harness/processes/nats.ts";
+
+/** Before the address of an encrypted folder, which has its root key in a file. */
+const ENCRYPTED = "encrypted:";
+const ROOT_KEY = ".root-key";
 
 export const FLEET = "fleet-under-test";
 const MIB = 1024 * 1024;
@@ -31,7 +38,8 @@ export interface TestPlace {
 }
 
 export const PLACES: Readonly<Record<string, () => Promise<TestPlace>>> = {
-  folder: async () => folderPlace(),
+  folder: async () => folderPlace(""),
+  "folder that is encrypted": async () => folderPlace(ENCRYPTED),
   bucket: () => bucketPlace(),
 };
 
@@ -39,16 +47,28 @@ export const PLACES: Readonly<Record<string, () => Promise<TestPlace>>> = {
 export async function openAddress(
   address: string,
 ): Promise<{ store: ArtifactStore; close(): Promise<void> }> {
+  if (address.startsWith(ENCRYPTED)) {
+    const path = address.slice(ENCRYPTED.length);
+    return { store: encryptedFolder(path, [`file:${join(path, ROOT_KEY)}`]), close: async () => {} };
+  }
   if (!address.startsWith("nats:")) return { store: new ArtifactFolder(address), close: async () => {} };
   const bus = await connectBus({ url: address, name: "artifacts", identity: uuidv7(), log: testLog });
   await bus.reconcileStreams([artifactStream({ artifactBytes: 64 * MIB })]);
   return { store: new ArtifactBucket(bus.bucket(ARTIFACT_BUCKET.name), FLEET), close: () => bus.close() };
 }
 
-async function folderPlace(): Promise<TestPlace> {
-  const address = mkdtempSync(join(tmpdir(), "fleet-artifact-store-"));
+export function encryptedFolder(path: string, sources: readonly string[] | undefined): ArtifactStore {
+  const key = { sources, setting: "FLEET_ENCRYPTION_KEY", env: {}, context: "artifacts" };
+  const file = join(path, ARTIFACT_KEY_FILE);
+  return new EncryptedArtifacts(new ArtifactFolder(path), dataKeySource({ ...key, file }));
+}
+
+async function folderPlace(prefix: string): Promise<TestPlace> {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-artifact-store-"));
+  newEncryptionKeyFile(join(folder, ROOT_KEY));
+  const address = prefix + folder;
   const { store } = await openAddress(address);
-  const pathOf = ({ tenant, upload }: UploadPlace, name: string) => join(address, tenant, upload, name);
+  const pathOf = ({ tenant, upload }: UploadPlace, name: string) => join(folder, tenant, upload, name);
   return {
     store,
     address,
@@ -60,7 +80,7 @@ async function folderPlace(): Promise<TestPlace> {
     },
     lose: async (place, part) => rmSync(pathOf(place, String(part))),
     leaveFragment: async (place) => writeFileSync(pathOf(place, `.${uuidv7()}`), "half"),
-    close: async () => rmSync(address, { recursive: true, force: true }),
+    close: async () => rmSync(folder, { recursive: true, force: true }),
   };
 }
 

@@ -5,13 +5,14 @@ import { join } from "node:path";
 import { seal } from "../../../shared/integrity/seal.ts";
 import { fileContent } from "../../../shared/mirror/checkpoint-file.ts";
 import { DiskSync } from "../../../shared/mirror/disk-sync.ts";
+import type { MirrorSeal } from "../../../shared/mirror/encryption/mirror-seal.ts";
 import { MirrorFiles } from "../../../shared/mirror/files.ts";
 import { MirrorFolder } from "../../../shared/mirror/folder.ts";
 import {
   type MirrorParts,
   type MirrorStep,
+  mirrorIdentity,
   stepMirror,
-  storeIdentity,
 } from "../../../shared/mirror/follower.ts";
 import { decodePlace } from "../../../shared/records/checkpoint/checkpoint-location.ts";
 import { decodeOrder, writeOrder } from "../../../shared/records/checkpoint/order.ts";
@@ -30,10 +31,15 @@ export interface MirrorBench extends TestRecords {
   follow(): Promise<MirrorStep[]>;
 }
 
-export async function openMirrorBench(engine: Engine, path?: string): Promise<MirrorBench> {
+/** `seal` undefined: the files are plain. */
+export async function openMirrorBench(
+  engine: Engine,
+  path?: string,
+  seal?: MirrorSeal,
+): Promise<MirrorBench> {
   const home = path ?? mkdtempSync(join(tmpdir(), "fleet-mirror-"));
   const records = await openTestRecords(engine);
-  const folder = new MirrorFolder(home);
+  const folder = new MirrorFolder(home, async () => seal);
   const restored: Restored[] = [];
   const repository = new CheckpointRepository({
     store: records.store,
@@ -46,15 +52,15 @@ export async function openMirrorBench(engine: Engine, path?: string): Promise<Mi
   });
   const parts: MirrorParts = {
     store: records.store,
-    files: new MirrorFiles(home),
+    files: new MirrorFiles(home, seal),
     disk: new DiskSync(
       async () => {},
       () => 0,
       () => {},
     ),
-    identity: storeIdentity(records.format),
+    identity: mirrorIdentity(records.format, seal),
   };
-  return {
+  const bench: MirrorBench = {
     ...records,
     repository,
     path: home,
@@ -64,7 +70,7 @@ export async function openMirrorBench(engine: Engine, path?: string): Promise<Mi
     async follow() {
       const steps: MirrorStep[] = [];
       for (;;) {
-        const step = await stepMirror(parts, async () => true);
+        const step = await stepMirror(this.parts, async () => true);
         if (step === null) return steps;
         steps.push(step);
       }
@@ -74,6 +80,7 @@ export async function openMirrorBench(engine: Engine, path?: string): Promise<Mi
       if (path === undefined) rmSync(home, { recursive: true, force: true });
     },
   };
+  return bench;
 }
 
 /** The checkpoint has another schema version from the beginning, and its row is lost: only its file in the mirror is left. */

@@ -26,7 +26,13 @@ async function write(text: string): Promise<void> {
   const [end] = await files.trailEnds([place]);
   if (end === undefined || "unsafe" in end) throw new Error("the place is not safe");
   const checkpoints = [{ id, content: new Uint8Array(Buffer.from(text)) }];
-  const change = { ...place, trail: { end, entries: [] }, checkpoints, removed: [], latest: id };
+  const change = {
+    ...place,
+    trail: { end, entries: [], isLast: true },
+    checkpoints,
+    removed: [],
+    latest: id,
+  };
   await expect(files.write([change])).resolves.toEqual([]);
 }
 

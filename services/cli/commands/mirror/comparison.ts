@@ -1,7 +1,8 @@
 // Compares the files of a tenant with what the fleet answers. The mirror follows the fleet, so a difference counts only if it lasts.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { MirrorFolder } from "../../../../shared/mirror/folder.ts";
+import type { MirrorFolder } from "../../../../shared/mirror/folder.ts";
+import { mirrorFolderAt } from "../../../../shared/mirror/tool-folder.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { PROGRESS_END } from "../../rendering/terminal/progress.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -30,7 +31,7 @@ const LAG_MS_MAX = 5_000;
 const PAUSE_MS = 200;
 
 export async function compareMirror(session: Session, folder: string): Promise<MirrorReport> {
-  const mirror = new MirrorFolder(folder);
+  const mirror = mirrorFolderAt(folder, session.context.env);
   const { tenant } = await session.client();
   const tasks = new Set<string>();
   const report = { files: 0, findings: [] as MirrorFinding[], corrupt: 0 };

@@ -1,7 +1,7 @@
 // Without its position, the mirror goes through the whole feed again and writes every file that the fleet has.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { MirrorFolder } from "../../../../shared/mirror/folder.ts";
+import { mirrorFolderAt } from "../../../../shared/mirror/tool-folder.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 import { compareMirror, type MirrorFinding, type MirrorReport } from "./comparison.ts";
@@ -29,7 +29,7 @@ export async function completeMirror(session: Session, folder: string): Promise<
 }
 
 async function begin(session: Session, folder: string): Promise<void> {
-  const mirror = new MirrorFolder(folder);
+  const mirror = mirrorFolderAt(folder, session.context.env);
   await mirror.forgetPosition();
   for (const end = performance.now() + BEGIN_MS_MAX; (await mirror.position()) === null; ) {
     if (performance.now() > end)

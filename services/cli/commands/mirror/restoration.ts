@@ -1,7 +1,7 @@
 // Writes the tasks of a lost store again, from the files of the mirror. Every file is verified against the audit trail beside it, and every task
 // compared with the fleet, before the first one is written. Each task is an import, so a repeated call continues an interrupted one.
 
-import { MirrorFolder } from "../../../../shared/mirror/folder.ts";
+import type { MirrorFolder } from "../../../../shared/mirror/folder.ts";
 import type { MirroredTask } from "../../../../shared/mirror/place.ts";
 import {
   type MirroredTrail,
@@ -10,6 +10,7 @@ import {
   readRestorable,
   readRestorableTask,
 } from "../../../../shared/mirror/restorable.ts";
+import { mirrorFolderAt } from "../../../../shared/mirror/tool-folder.ts";
 import { ERROR_TABLE, FleetError } from "../../../../shared/protocol/errors.ts";
 import type { FleetClient, Task } from "../../../../shared/sdk/sdk.ts";
 import { PROGRESS_END } from "../../rendering/terminal/progress.ts";
@@ -59,7 +60,7 @@ export async function restoreFromMirror(
   path: string,
   flags: RestorationFlags,
 ): Promise<RestorationReport> {
-  const folder = new MirrorFolder(path);
+  const folder = mirrorFolderAt(path, session.context.env);
   const client = await session.client();
   const plans: Plan[] = [];
   try {

@@ -2,7 +2,8 @@
 
 import { resolve } from "node:path";
 import { BusError } from "../../../../shared/bus/bus.ts";
-import { MirrorFolder } from "../../../../shared/mirror/folder.ts";
+import type { MirrorFolder } from "../../../../shared/mirror/folder.ts";
+import { mirrorFolderAt } from "../../../../shared/mirror/tool-folder.ts";
 import type { Checkpoint } from "../../../../shared/protocol/checkpoint.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { findRecord, trustedHome } from "../../../../shared/sdk/fleet-home.ts";
@@ -41,9 +42,9 @@ export class MissionCopies {
   readonly #mirror: MirrorFolder;
   readonly #tenant: string;
 
-  private constructor(folder: string, tenant: string) {
+  private constructor(folder: string, tenant: string, mirror: MirrorFolder) {
     this.folder = folder;
-    this.#mirror = new MirrorFolder(folder);
+    this.#mirror = mirror;
     this.#tenant = tenant;
   }
 
@@ -53,7 +54,11 @@ export class MissionCopies {
     const home = trustedHome(session.context.env);
     if (home === undefined) return null;
     const isOfCall = session.recordedHome === resolve(home) || findRecord(home)?.url === session.url;
-    const copies = new MissionCopies(resolve(home), tenant);
+    const copies = new MissionCopies(
+      resolve(home),
+      tenant,
+      mirrorFolderAt(resolve(home), session.context.env),
+    );
     return isOfCall && (await copies.#mirror.exists()) ? copies : null;
   }
 
