@@ -104,6 +104,7 @@ function evidenceHandlers({
   | "signatures"
   | "signers"
   | "signer_revoke"
+  | "passkey_revoke"
 > {
   return {
     access_log: (tenant, query) => accessLogs.list(tenant, query),
@@ -118,6 +119,7 @@ function evidenceHandlers({
     signatures: (tenant, query) => esignatures.list(tenant, query),
     signers: (tenant, query) => esignatures.signers(tenant, query),
     signer_revoke: (tenant, query, caller) => esignatures.revokeSigner({ tenant, caller }, query),
+    passkey_revoke: (tenant, query, caller) => esignatures.revokePasskey({ tenant, caller }, query),
     key_revoke: (tenant, query, caller) => signingKeys.revoke({ tenant, caller }, query),
   };
 }

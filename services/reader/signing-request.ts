@@ -16,7 +16,7 @@ export function createSigningRequest({ repository, issuers, now }: RequestContex
   return async (tenant: string, query: QueryParams<"signing_request">): Promise<SigningRequest> => {
     const accepted = issuers.filter(({ tenants }) => tenants.includes(tenant));
     if (accepted.length === 0)
-      throw new FleetError("NOT_FOUND", "no identity provider is configured for signatures of this tenant", {
+      throw new FleetError("NOT_FOUND", "no identity provider is configured for signatures of this tenant: name one in the file of FLEET_ESIGN_ISSUERS, for writers and readers", {
         details: { tenant, setting: "FLEET_ESIGN_ISSUERS" },
       });
     return {
@@ -28,6 +28,7 @@ export function createSigningRequest({ repository, issuers, now }: RequestContex
         scope: settings.scope,
         name_claim: settings.name_claim,
         ...(acr_values !== undefined && { acr_values }),
+        ...(settings.passkeys !== undefined && { passkeys: { rp_id: settings.passkeys.rp_id } }),
         policy: esignPolicy({ ...settings, ...(acr_values !== undefined && { acr_values }) }),
       })),
     };

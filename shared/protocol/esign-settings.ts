@@ -1,7 +1,21 @@
 /** The settings file of electronic signatures: the identity providers whose people may sign, and how they must authenticate. */
 import { z } from "zod";
+import { domainSchema } from "./esign-proof.ts";
 import { DEFAULT_TENANT, tokenSchema } from "./ids.ts";
+import { isOriginOf, LOCAL_PAGES } from "./passkey-origin.ts";
 import { keysUrlSchema, tokenAlgorithmsSchema } from "./signer-settings.ts";
+
+const passkeySettingsSchema = z
+  .strictObject({
+    /** The domain of the pages on which people sign: that of a page of your own, or `localhost` for `fleet sign`. */
+    rp_id: domainSchema.default(LOCAL_PAGES),
+    /** The origins of these pages. Absent: `https://` and the domain, or any port of `http://localhost`. */
+    origins: z.array(z.url()).min(1).exactOptional(),
+  })
+  .refine(
+    ({ rp_id, origins = [] }) => origins.every((origin) => isOriginOf(rp_id, origin)),
+    "origins with https of the domain, or of one below it, without a path",
+  );
 
 const esignIssuerSchema = z.strictObject({
   /** The `iss` of its tokens, to the letter, below which its discovery document is. */
@@ -21,6 +35,8 @@ const esignIssuerSchema = z.strictObject({
   acr_values: z.array(z.string().min(1)).min(1).optional(),
   /** The token must have all of these in `amr`, such as `mfa`. */
   amr: z.array(z.string().min(1)).min(1).optional(),
+  /** Its people may sign with passkeys that they enrol with a login. Absent: they log in for each signature. */
+  passkeys: passkeySettingsSchema.exactOptional(),
 });
 
 export const esignSettingsSchema = z.strictObject({

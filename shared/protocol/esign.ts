@@ -1,9 +1,24 @@
 /**
  * Electronic signatures of people (21 CFR Part 11). A person signs one version of a checkpoint: the statement says which, by whom and with
- * which meaning. The proof is a token that the identity provider of the person signs over exactly these bytes, so neither an agent nor an
- * operator of the fleet can make one.
+ * which meaning. The proof is a token of the identity provider of the person, or a signature of a passkey of the person, over exactly these bytes, so
+ * neither an agent nor an operator of the fleet can make one.
  */
 import { z } from "zod";
+import { ESIGN_METHODS, esignProofSchema, sentProofSchema } from "./esign-proof.ts";
+import {
+  namedSignerSchema,
+  passkeyRevokeQuerySchema,
+  personTimeSchema,
+  type RevokedPasskey,
+  type RevokedSigner,
+  revokedPasskeySchema,
+  revokedSignerSchema,
+  type SignerPage,
+  shownText,
+  signerPageSchema,
+  signerRevokeQuerySchema,
+  signersQuerySchema,
+} from "./esign-signer.ts";
 import { checkpointIdSchema, commandIdSchema, digestSchema, tokenSchema } from "./ids.ts";
 import { pageLimit } from "./page-limit.ts";
 
@@ -16,31 +31,8 @@ export type EsignMeaning = (typeof ESIGN_MEANINGS)[number];
 export const esignMeaningSchema = z.enum(ESIGN_MEANINGS, { error: `one of ${ESIGN_MEANINGS.join(", ")}` });
 
 const STATEMENT_CHARS = 8_192;
-const TOKEN_CHARS = 8_192;
 const REASON_CHARS = 1_000;
-const NAME_CHARS = 200;
-const SUBJECT_CHARS = 255;
 const PAGE = 50;
-
-/** The time of the person's own clock, in UTC. */
-const utc = z.iso.datetime({ error: "an ISO 8601 time in UTC" });
-
-/** Text that is shown as it was signed, so nothing in it may hide or move other text. */
-const shownText = (max: number) =>
-  z
-    .string()
-    .min(1, "at least one character")
-    .max(max)
-    .regex(/^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$/u, "no control characters");
-
-/** A person, for good: providers give the subject to no other person, and a revoked one never signs again. */
-export const signerIdSchema = z.strictObject({
-  /** The `iss` of the tokens of its identity provider. */
-  issuer: shownText(SUBJECT_CHARS),
-  /** The `sub` in them. */
-  subject: shownText(SUBJECT_CHARS),
-});
-export type SignerId = z.infer<typeof signerIdSchema>;
 
 /** What is signed. */
 export const esignSubjectSchema = z.strictObject({
@@ -58,9 +50,9 @@ export type EsignSubject = z.infer<typeof esignSubjectSchema>;
 export const esignStatementSchema = z.strictObject({
   v: z.literal(1),
   subject: esignSubjectSchema,
-  signer: z.strictObject({ id: signerIdSchema, printed_name: shownText(NAME_CHARS) }),
+  signer: namedSignerSchema,
   meaning: esignMeaningSchema,
-  signed_at: utc,
+  signed_at: personTimeSchema,
   /** The zone in which the time was shown: a name of the IANA database, or an offset such as +02:00. */
   zone: z
     .string()
@@ -70,18 +62,6 @@ export const esignStatementSchema = z.strictObject({
   policy: digestSchema,
 });
 export type EsignStatement = z.infer<typeof esignStatementSchema>;
-
-/** The public key of the provider that verifies the token, so that the signature verifies offline for good. */
-export const esignKeySchema = z.looseObject({ kty: z.string() });
-export type EsignKey = z.infer<typeof esignKeySchema>;
-
-export const esignProofSchema = z.looseObject({
-  kind: z.literal("oidc"),
-  /** Compact JWS. Its nonce is the SHA-256 of the signed bytes, in base64url. */
-  id_token: z.string().max(TOKEN_CHARS),
-  jwk: esignKeySchema,
-});
-export type EsignProof = z.infer<typeof esignProofSchema>;
 
 /** A signature as it is stored. */
 export const esignedSchema = z.looseObject({
@@ -95,8 +75,8 @@ export type Esigned = z.infer<typeof esignedSchema>;
 /** What can be wrong with a stored signature. */
 export const ESIGN_PROBLEMS = {
   statement_invalid: "its statement cannot be read",
-  proof_invalid: "the token does not verify with the key of the identity provider",
-  proof_mismatch: "the token is for another statement or person",
+  proof_invalid: "the token, or the passkey, does not verify with its key",
+  proof_mismatch: "the proof is for another statement or person",
   moved: "it is that of another version, task or tenant",
   content_changed: "the version is lost, or has another hash than the signed one",
   not_recorded: "the audit trail does not record it",
@@ -116,6 +96,8 @@ export const esignBlockSchema = z.looseObject({
   meaning: z.string().nullable(),
   reason: z.string().exactOptional(),
   signer: z.looseObject({ issuer: z.string(), subject: z.string() }).nullable(),
+  /** How the person proved it: a login (`oidc`), or a passkey (`webauthn`). */
+  method: z.enum(ESIGN_METHODS).nullable(),
   checkpoint_id: z.string(),
   version: z.int(),
   /** The audit entry that records it. */
@@ -128,10 +110,7 @@ export const signatureAddCommandSchema = z.looseObject({
   command_id: commandIdSchema,
   fence: z.int().min(0).optional(),
   payload: z.base64("the statement in base64").max(STATEMENT_CHARS),
-  proof: z.looseObject({
-    kind: z.literal("oidc", { error: "oidc" }),
-    id_token: z.string().min(1, "the ID token of the step-up").max(TOKEN_CHARS),
-  }),
+  proof: sentProofSchema,
 });
 export type SignatureAddCommand = z.output<typeof signatureAddCommandSchema>;
 
@@ -169,6 +148,8 @@ export const signingRequestSchema = z.looseObject({
       scope: z.string(),
       acr_values: z.array(z.string()).exactOptional(),
       name_claim: z.string(),
+      /** The domain of the passkeys with which its people may sign. Absent: with none. */
+      passkeys: z.looseObject({ rp_id: z.string() }).exactOptional(),
       policy: digestSchema,
     }),
   ),
@@ -199,43 +180,12 @@ export const signaturePageSchema = z.looseObject({
 });
 export type SignaturePage = z.infer<typeof signaturePageSchema>;
 
-export const signerSchema = z.looseObject({
-  issuer: z.string(),
-  subject: z.string(),
-  /** As in its newest signature. null: it was revoked before it signed. */
-  printed_name: z.string().nullable(),
-  first_signed_at: z.string().nullable(),
-  last_signed_at: z.string().nullable(),
-  revoked_at: z.string().nullable(),
-  revoked_reason: z.string().nullable(),
-});
-export type SignerRecord = z.infer<typeof signerSchema>;
-
-export const signersQuerySchema = z.looseObject({
-  limit: pageLimit(PAGE, PAGE),
-  cursor: z.string().max(1_024).optional(),
-});
-export const signerPageSchema = z.looseObject({
-  signers: z.array(signerSchema),
-  cursor: z.string().exactOptional(),
-});
-export type SignerPage = z.infer<typeof signerPageSchema>;
-
-export const SIGNER_REVOCATIONS = ["left", "lost", "compromised", "other"] as const;
-export type SignerRevocation = (typeof SIGNER_REVOCATIONS)[number];
-
-export const signerRevokeQuerySchema = z.looseObject({
-  ...signerIdSchema.shape,
-  reason: z.enum(SIGNER_REVOCATIONS, { error: `one of ${SIGNER_REVOCATIONS.join(", ")}` }),
-});
-export const revokedSignerSchema = z.looseObject({ signer: signerSchema });
-export type RevokedSigner = z.infer<typeof revokedSignerSchema>;
-
 export const ESIGN_QUERY_SCHEMAS = {
   signing_request: signingRequestQuerySchema,
   signatures: signaturesQuerySchema,
   signers: signersQuerySchema,
   signer_revoke: signerRevokeQuerySchema,
+  passkey_revoke: passkeyRevokeQuerySchema,
 } as const;
 
 export const ESIGN_RESULT_SCHEMAS = {
@@ -243,6 +193,7 @@ export const ESIGN_RESULT_SCHEMAS = {
   signatures: signaturePageSchema,
   signers: signerPageSchema,
   signer_revoke: revokedSignerSchema,
+  passkey_revoke: revokedPasskeySchema,
 } as const;
 
 export interface EsignQueryResults {
@@ -250,4 +201,5 @@ export interface EsignQueryResults {
   signatures: SignaturePage;
   signers: SignerPage;
   signer_revoke: RevokedSigner;
+  passkey_revoke: RevokedPasskey;
 }

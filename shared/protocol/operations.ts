@@ -87,7 +87,13 @@ export const MISSION_QUERY_OPS = [
 ] as const;
 
 /** Queries about electronic signatures of people. */
-export const ESIGN_QUERY_OPS = ["signing_request", "signatures", "signers", "signer_revoke"] as const;
+export const ESIGN_QUERY_OPS = [
+  "signing_request",
+  "signatures",
+  "signers",
+  "signer_revoke",
+  "passkey_revoke",
+] as const;
 
 /** Those for people who sign, and for auditors. */
 export const SIGNER_OPS = [

@@ -22,6 +22,8 @@ export const TENANT_ACTS = [
   "sign_refuse",
   "signer_revoke",
   "access_log",
+  "passkey_add",
+  "passkey_revoke",
 ] as const;
 export type TenantAct = (typeof TENANT_ACTS)[number];
 

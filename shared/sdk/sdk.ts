@@ -56,7 +56,12 @@ export { type AcceptedHandoff, TaskHandle } from "./client/task.ts";
 export type { SignatureReport, TrailReport } from "./client/trail-verifier.ts";
 export type { FleetWarning } from "./client/warnings.ts";
 export type { Fallback } from "./delivery/command-delivery.ts";
-export { type ListEsignaturesOptions, nonceOfStatement } from "./esign/esign-admin.ts";
+export {
+  type ListEsignaturesOptions,
+  nonceOfEnrolment,
+  nonceOfStatement,
+  type PasskeyAnswer,
+} from "./esign/esign-admin.ts";
 export type { HeartbeatSender, HeartbeatState } from "./heartbeat.ts";
 export type { FileLock, LockOptions, LockResult } from "./mission/file-lock.ts";
 export type {

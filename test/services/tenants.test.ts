@@ -113,6 +113,7 @@ const esignBodies = (own: string, task_id: string) => ({
   signing_request: [{ task_id }],
   signers: [{}],
   signer_revoke: [{ issuer: `https://${own}.example`, subject: own, reason: "left" }],
+  passkey_revoke: [{ passkey_id: "0".repeat(64), reason: "lost" }],
 });
 
 /** The bodies with which a tenant asks each query about everything that it may see, and about records of the other. */

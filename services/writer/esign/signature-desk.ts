@@ -1,19 +1,12 @@
 /**
- * Accepts electronic signatures of people: verifies the statement and the token itself, and stores them. A refused attempt is recorded in the audit
+ * Accepts electronic signatures of people: verifies the statement and the proof itself, and stores them. A refused attempt is recorded in the audit
  * chain of the tenant, counted, logged and alerted. A crash between the entry and the alert leaves the entry, which the chain keeps.
  */
 import type { EsignIssuers } from "../../../shared/bus/access/issuers/esign-issuers.ts";
 import { type AlertParts, publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
-import { esignNonce, esignPolicy, statementFrom } from "../../../shared/integrity/esign/statement.ts";
-import { verifiedClaims } from "../../../shared/integrity/esign/token-signature.ts";
 import { alertOf } from "../../../shared/protocol/alerts.ts";
 import type { Actor } from "../../../shared/protocol/commands.ts";
-import {
-  ESIGN_PAYLOAD_TYPE,
-  type EsignStatement,
-  type SignatureAddCommand,
-  type SignatureAnswer,
-} from "../../../shared/protocol/esign.ts";
+import type { SignatureAddCommand, SignatureAnswer } from "../../../shared/protocol/esign.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { parsePrincipal } from "../../../shared/protocol/principal.ts";
 import { SigningRefused } from "../../../shared/protocol/signing-refusal.ts";
@@ -21,6 +14,7 @@ import type { VerifiedEsignature } from "../../../shared/records/esign/sign.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { Caller } from "../../../shared/records/task/command-runner.ts";
 import type { Metrics } from "../../../shared/runtime/observability/metrics.ts";
+import { verifySigning } from "./proofs.ts";
 
 export interface DeskParts extends AlertParts {
   readonly repository: CheckpointRepository;
@@ -37,22 +31,24 @@ export class SignatureDesk {
   }
 
   /** Throws SigningRefused, FORBIDDEN after too many failed attempts, UNAVAILABLE without the keys of the provider. */
-  async add(by: Caller, { payload, proof }: SignatureAddCommand): Promise<SignatureAnswer> {
+  async add(by: Caller, sent: SignatureAddCommand): Promise<SignatureAnswer> {
     const { repository, metrics, log } = this.#parts;
     const { esignatures, applied } = repository;
     const { tenant, agent: caller, task } = by.actor;
-    // A repetition may come when its token is no longer fresh.
+    // A repetition may come when its proof is no longer fresh.
     if (await applied.isApplied(tenant, by.commandId, by.deadlineMs ?? LIMITS.command_answer_ms_max))
       return esignatures.add(by, null);
     await esignatures.requireAttempt({ tenant, caller });
     try {
-      const verified = await this.#verify(by.actor, payload, proof.id_token);
+      const verified = await this.#verify(by.actor, sent);
       const answer = await esignatures.add(by, verified);
       if (answer.replayed) return answer;
       metrics.esignaturesTotal.inc({ outcome: "added" });
       const { checkpoint_id, version, audit_seq } = answer;
       const ids = { tenant, agent_id: caller, task_id: task, checkpoint_id, version, audit_seq };
-      log.info({ ...ids, meaning: verified.statement.meaning }, "a person has signed a checkpoint");
+      const { statement, signed } = verified;
+      const facts = { ...ids, meaning: statement.meaning, method: signed.proof.kind };
+      log.info(facts, "a person has signed a checkpoint");
       return answer;
     } catch (error) {
       if (error instanceof SigningRefused) await this.#failed(by, error);
@@ -60,40 +56,9 @@ export class SignatureDesk {
     }
   }
 
-  async #verify(
-    { tenant, agent: caller, task }: Actor,
-    base64: string,
-    token: string,
-  ): Promise<VerifiedEsignature> {
+  async #verify({ tenant, agent: caller, task }: Actor, sent: SignatureAddCommand): Promise<VerifiedEsignature> {
     if (parsePrincipal(caller)?.kind !== "human") throw new SigningRefused("not_a_person");
-    const payload = Buffer.from(base64, "base64");
-    const statement = statementFrom(payload);
-    if (statement === null) throw new SigningRefused("statement");
-    const { subject, signer, signed_at } = statement;
-    if (subject.tenant !== tenant || subject.task !== task) throw new SigningRefused("subject");
-    this.#requirePolicy(tenant, statement);
-    const jwk = await this.#parts.issuers.verify(token, {
-      tenant,
-      caller,
-      signer: signer.id,
-      printedName: signer.printed_name,
-      nonce: esignNonce(payload),
-      signedAtMs: Date.parse(signed_at),
-      nowMs: this.#parts.now(),
-    });
-    const proof = { kind: "oidc", id_token: token, jwk } as const;
-    // A form that the verifiers of bundles refuse could not be shown to an auditor.
-    if (verifiedClaims(proof) === null) throw new SigningRefused("token");
-    return {
-      statement,
-      signed: { payload_type: ESIGN_PAYLOAD_TYPE, payload: payload.toString("base64"), proof },
-    };
-  }
-
-  #requirePolicy(tenant: string, { signer: { id }, policy }: EsignStatement): void {
-    const settings = this.#parts.issuers.of(tenant).find(({ issuer }) => issuer === id.issuer);
-    if (settings === undefined) throw new SigningRefused("issuer");
-    if (esignPolicy(settings) !== policy) throw new SigningRefused("policy");
+    return verifySigning(this.#parts, { tenant, caller, task }, sent);
   }
 
   /** The refusal is the answer, also if it cannot be recorded now. */

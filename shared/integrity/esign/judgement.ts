@@ -1,6 +1,6 @@
 /**
  * Judges a stored electronic signature, offline. It must be that of this place: a signature that was copied to another version, task or tenant is
- * none there. That the key was the provider's is the statement of the fleet, whose signed audit entry has the hash of token and key.
+ * none there. That the key was the provider's is the statement of the fleet, whose signed audit entry has the hash of the whole proof.
  */
 import {
   ESIGN_PAYLOAD_TYPE,
@@ -9,9 +9,10 @@ import {
   type EsignProblem,
   type EsignStatement,
 } from "../../protocol/esign.ts";
+import type { EsignProof } from "../../protocol/esign-proof.ts";
 import { exactBase64 } from "../merkle/note.ts";
-import { esignNonce, proofHash, statementFrom, statementHash } from "./statement.ts";
-import { verifiedClaims } from "./token-signature.ts";
+import { proofHash, proofProblem } from "./proof.ts";
+import { statementFrom, statementHash } from "./statement.ts";
 
 export interface EsignPlace {
   readonly tenant: string;
@@ -30,6 +31,8 @@ export interface JudgedEsignature {
   readonly problem: EsignProblem | null;
   /** null unless the statement is what its person signed. */
   readonly statement: EsignStatement | null;
+  /** How its person proved it. Absent without a statement. */
+  readonly method?: EsignProof["kind"];
 }
 
 /** `signed` null: the stored value cannot be read. */
@@ -38,12 +41,10 @@ export function judgeEsignature(signed: Esigned | null, place: EsignPlace): Judg
   const statement = payload === null ? null : statementFrom(payload);
   if (signed === null || payload === null || statement === null)
     return { problem: "statement_invalid", statement: null };
-  const claims = verifiedClaims(signed.proof);
-  if (claims === null) return { problem: "proof_invalid", statement: null };
-  const { issuer, subject } = statement.signer.id;
-  if (claims.iss !== issuer || claims.sub !== subject || claims.nonce !== esignNonce(payload))
-    return { problem: "proof_mismatch", statement: null };
-  return { problem: problemAt(signed, statement, payload, place), statement };
+  const problem = proofProblem(signed.proof, statement, payload);
+  if (problem !== null) return { problem, statement: null };
+  const method = signed.proof.kind;
+  return { problem: problemAt(signed, statement, payload, place), statement, method };
 }
 
 function problemAt(
@@ -70,7 +71,7 @@ function problemAt(
 
 /** What displays show. The statement of a signature that is not its person's is not shown. */
 export function esignBlockOf(
-  { problem, statement }: JudgedEsignature,
+  { problem, statement, method }: JudgedEsignature,
   { checkpoint_id, version, seq }: Pick<EsignPlace, "checkpoint_id" | "version" | "seq">,
 ): EsignBlock {
   const { signer, signed_at, zone, meaning, reason } = statement ?? {};
@@ -82,6 +83,7 @@ export function esignBlockOf(
     meaning: meaning ?? null,
     ...(reason !== undefined && { reason }),
     signer: signer === undefined ? null : { ...signer.id },
+    method: method ?? null,
     checkpoint_id,
     version,
     audit_seq: seq,

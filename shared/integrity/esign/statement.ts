@@ -1,11 +1,6 @@
 /** The statement that a person signs, as bytes, and the nonce by which a token is bound to it. */
 import { createHash } from "node:crypto";
-import {
-  ESIGN_PAYLOAD_TYPE,
-  type EsignProof,
-  type EsignStatement,
-  esignStatementSchema,
-} from "../../protocol/esign.ts";
+import { ESIGN_PAYLOAD_TYPE, type EsignStatement, esignStatementSchema } from "../../protocol/esign.ts";
 import type { EsignIssuerSettings } from "../../protocol/esign-settings.ts";
 import { canonicalText, sha256Hex } from "../canonical.ts";
 import { signedBytes } from "../dsse.ts";
@@ -37,8 +32,3 @@ export const esignNonce = (payload: Uint8Array): string => digestOf(payload).toS
 
 /** What the rules for an issuer were when the person signed. */
 export const esignPolicy = (settings: EsignIssuerSettings): string => sha256Hex(canonicalText(settings));
-
-/** Covers the token and the key, so that neither is exchanged later. */
-export function proofHash({ kind, id_token, jwk }: EsignProof): string {
-  return sha256Hex(canonicalText({ kind, id_token, jwk }));
-}

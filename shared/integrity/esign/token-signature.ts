@@ -46,20 +46,30 @@ export function verifiedClaims({ id_token: token, jwk }: TokenProof): TokenClaim
     const [header = "", payload = "", signature = "", ...rest] = token.split(".");
     const { alg, crit } = tokenPart(header);
     if (rest.length > 0 || crit !== undefined || !isAlgorithm(alg)) return null;
-    const [key, bytes] = [providerKey(jwk, alg), exactBase64Url(signature)];
-    if (key === null || bytes === null) return null;
-    const signed = Buffer.from(`${header}.${payload}`);
-    return ALGORITHMS[alg](key, signed, bytes) ? tokenPart(payload) : null;
+    const bytes = exactBase64Url(signature);
+    if (bytes === null || !isSignedBy({ alg, jwk }, Buffer.from(`${header}.${payload}`), bytes)) return null;
+    return tokenPart(payload);
   } catch {
     return null;
   }
+}
+
+/** Throws for a signature of another length than that of the algorithm. */
+export function isSignedBy(
+  { alg, jwk }: { readonly alg: TokenAlgorithm; readonly jwk: TokenProof["jwk"] },
+  signed: Uint8Array,
+  signature: Uint8Array,
+): boolean {
+  const key = providerKey(jwk, alg);
+  return key !== null && ALGORITHMS[alg](key, signed, signature);
 }
 
 function isAlgorithm(value: unknown): value is TokenAlgorithm {
   return typeof value === "string" && Object.hasOwn(ALGORITHMS, value);
 }
 
-function tokenPart(part: string): TokenClaims {
+/** A JSON object in base64url. Throws for other text. */
+export function tokenPart(part: string): TokenClaims {
   const bytes = exactBase64Url(part);
   const value: unknown =
     bytes === null

@@ -270,6 +270,13 @@ const SIGNATURES: readonly RestRoute[] = [
     "Refuse later signatures of a person.",
     query("signer_revoke"),
   ),
+  changeRoute(
+    "revokePasskey",
+    "/passkeys/{passkey_id}/revoke",
+    "signatures",
+    "Refuse later signatures with a passkey.",
+    query("passkey_revoke"),
+  ),
 ];
 
 const AGENTS: readonly RestRoute[] = [

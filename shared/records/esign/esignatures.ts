@@ -2,11 +2,11 @@
 import { FleetError } from "../../protocol/errors.ts";
 import type {
   EsignSubject,
-  RevokedSigner,
   SignatureAnswer,
   SignaturePage,
-  SignerPage,
 } from "../../protocol/esign.ts";
+import type { StoredEnrolment } from "../../protocol/esign-proof.ts";
+import type { RevokedPasskey, RevokedSigner, SignerPage } from "../../protocol/esign-signer.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import type { TenantCaller } from "../audit/tenant-audit.ts";
 import { readTask } from "../checkpoint/lookup.ts";
@@ -14,6 +14,7 @@ import type { Transactions } from "../kv/transactions.ts";
 import type { Caller, CommandRunner } from "../task/command-runner.ts";
 import { type RefusedSigning, recordFailedAttempt, requireAttempt } from "./failed-attempts.ts";
 import { listEsignatures } from "./lists.ts";
+import { findPasskey, revokePasskey } from "./passkeys.ts";
 import { addEsignature, signableVersion, type VerifiedEsignature } from "./sign.ts";
 import { listSigners, revokeSigner } from "./signers.ts";
 
@@ -72,6 +73,22 @@ export class Esignatures {
 
   signers(tenant: string, query: QueryParams<"signers">): Promise<SignerPage> {
     return this.#transactions.read("signers", (reader) => listSigners(reader, tenant, query));
+  }
+
+  /** The enrolment of a passkey; null: it is not enrolled. Whether it was revoked is judged when the signature is added. */
+  enrolmentOf(tenant: string, credentialId: string): Promise<StoredEnrolment | null> {
+    return this.#transactions.read("passkey", async (reader) => {
+      const passkey = await findPasskey(reader, tenant, credentialId);
+      return passkey === null ? null : passkey.enrolment;
+    });
+  }
+
+  async revokePasskey(by: TenantCaller, query: QueryParams<"passkey_revoke">): Promise<RevokedPasskey> {
+    const nowMs = this.#now();
+    const { value: passkey } = await this.#transactions.transact("passkey_revoke", (tx) =>
+      revokePasskey(tx, by, query, nowMs),
+    );
+    return { passkey };
   }
 
   async revokeSigner(by: TenantCaller, query: QueryParams<"signer_revoke">): Promise<RevokedSigner> {

@@ -1,6 +1,7 @@
-/** The command `signature_add`: the electronic signature of a person, after the verification of its token. */
+/** The command `signature_add`: the electronic signature of a person, after the verification of its proof. */
 import { entryHash } from "../../integrity/chain.ts";
-import { proofHash, statementHash } from "../../integrity/esign/statement.ts";
+import { proofHash } from "../../integrity/esign/proof.ts";
+import { statementHash } from "../../integrity/esign/statement.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { Esigned, EsignStatement, EsignSubject } from "../../protocol/esign.ts";
 import { SigningRefused } from "../../protocol/signing-refusal.ts";
@@ -12,12 +13,15 @@ import { readEntry } from "../scrub/trail/entries.ts";
 import { begin, type CommandContext, complete, decided, type Replay } from "../task/command-transaction.ts";
 import type { RememberedEsignature } from "../task/idempotency.ts";
 import { ESIGNATURES_OF_TASK, writeEsignature } from "./esign-record.ts";
+import type { UsedPasskey } from "./passkeys.ts";
 import { noteSigner } from "./signers.ts";
 
-/** A statement whose token was verified. */
+/** A statement whose proof was verified. */
 export interface VerifiedEsignature {
   readonly statement: EsignStatement;
   readonly signed: Esigned;
+  /** Absent: the proof is a login. */
+  readonly passkey?: UsedPasskey;
 }
 
 /** Throws SigningRefused, NOT_FOUND for an unknown version, CORRUPT for a damaged one. `verified` null: the command was applied before. */
@@ -43,7 +47,8 @@ export async function addEsignature(
   if ((await reader.get(keys.esigned(task, subject.checkpoint_id, hash))) !== undefined)
     throw new SigningRefused("replayed");
   await requireRoom(reader, keys, task);
-  await noteSigner(tx, tenant, statement, decision.at);
+  const by = { tenant, caller: context.actor.agent };
+  await noteSigner(tx, by, { statement, passkey: verified.passkey ?? null, at: decision.at });
   const seq = decision.task.audit_seq;
   const { checkpoint_id, version } = subject;
   writeEsignature(tx, keys, task, { checkpoint_id, version, signed, seq, statementHash: hash });

@@ -3,7 +3,10 @@
  * signature reads the record, so none can be committed after the revocation.
  */
 import { canonicalText, sha256Hex } from "../../integrity/canonical.ts";
-import type { EsignStatement, SignerId, SignerPage, SignerRecord } from "../../protocol/esign.ts";
+import { passkeyIdOf } from "../../integrity/esign/passkey.ts";
+import { FleetError } from "../../protocol/errors.ts";
+import type { EsignStatement } from "../../protocol/esign.ts";
+import type { SignerId, SignerPage, SignerRecord } from "../../protocol/esign-signer.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import { SigningRefused } from "../../protocol/signing-refusal.ts";
 import type { Reader, Tx } from "../../store/store.ts";
@@ -11,6 +14,7 @@ import { actOf, appendTenantAudit, type TenantCaller } from "../audit/tenant-aud
 import { decodeChecked, encodeChecked } from "../kv/codec.ts";
 import { openCursor, sealCursor } from "../kv/cursor.ts";
 import { after, endingName, tenantKeys } from "../kv/keyspace.ts";
+import { notePasskey, PASSKEYS_OF_SIGNER, readPasskeys, type UsedPasskey } from "./passkeys.ts";
 
 const CURSOR_KIND = "signers";
 
@@ -18,6 +22,9 @@ const CURSOR_KIND = "signers";
 export function signerName({ issuer, subject }: SignerId): string {
   return sha256Hex(canonicalText({ issuer, subject }));
 }
+
+/** A record of an earlier version has no `passkey_ids`. */
+type StoredSigner = SignerRecord & { readonly passkey_ids?: readonly string[] };
 
 const NEW = {
   printed_name: null,
@@ -28,20 +35,37 @@ const NEW = {
 } as const;
 
 /** null: the person has neither signed nor been revoked. Throws CORRUPT for a damaged record: it may have been a revocation. */
-export async function findSigner(reader: Reader, tenant: string, id: SignerId): Promise<SignerRecord | null> {
+async function findSigner(reader: Reader, tenant: string, id: SignerId): Promise<StoredSigner | null> {
   const value = await reader.get(tenantKeys(tenant).signer(signerName(id)));
-  return value === undefined ? null : decodeChecked<SignerRecord>(value);
+  return value === undefined ? null : decodeChecked<StoredSigner>(value);
 }
 
-/** Throws SigningRefused for a person who was revoked. */
+interface SignedNow {
+  readonly statement: EsignStatement;
+  /** null: the person has logged in. */
+  readonly passkey: UsedPasskey | null;
+  readonly at: string;
+}
+
+/** Throws SigningRefused for a person, or a passkey, that was revoked. TOO_LARGE: the person has too many passkeys. */
 export async function noteSigner(
   tx: Tx,
-  tenant: string,
-  { signer: { id, printed_name } }: EsignStatement,
-  at: string,
+  by: TenantCaller,
+  { statement: { signer }, passkey, at }: SignedNow,
 ): Promise<void> {
+  const { id, printed_name } = signer;
+  const { tenant } = by;
   const known = await findSigner(tx, tenant, id);
   if (known?.revoked_at != null) throw new SigningRefused("revoked");
+  const isNew = passkey !== null && (await notePasskey(tx, by, id, { used: passkey, at }));
+  const passkey_ids = [
+    ...(known?.passkey_ids ?? []),
+    ...(isNew ? [passkeyIdOf(passkey.credentialId)] : []),
+  ];
+  if (passkey_ids.length > PASSKEYS_OF_SIGNER)
+    throw new FleetError("TOO_LARGE", "the person has too many passkeys; use one of them", {
+      details: { subject: id.subject, limit: PASSKEYS_OF_SIGNER },
+    });
   const first = known?.first_signed_at ?? at;
   writeSigner(tx, tenant, {
     ...NEW,
@@ -50,6 +74,7 @@ export async function noteSigner(
     printed_name,
     first_signed_at: first,
     last_signed_at: at,
+    ...(passkey_ids.length > 0 && { passkey_ids }),
   });
 }
 
@@ -62,15 +87,15 @@ export async function revokeSigner(
 ): Promise<SignerRecord> {
   const { tenant } = by;
   const known = await findSigner(tx, tenant, { issuer, subject });
-  if (known !== null && known.revoked_at !== null) return known;
+  if (known !== null && known.revoked_at !== null) return withPasskeys(tx, tenant, known);
   const at = new Date(nowMs).toISOString();
   const revoked = { ...NEW, issuer, subject, ...known, revoked_at: at, revoked_reason: reason };
   writeSigner(tx, tenant, revoked);
   await appendTenantAudit(tx, tenant, [actOf(by, "signer_revoke", nowMs, { issuer, subject, reason })]);
-  return revoked;
+  return withPasskeys(tx, tenant, revoked);
 }
 
-function writeSigner(tx: Tx, tenant: string, record: SignerRecord): void {
+function writeSigner(tx: Tx, tenant: string, record: StoredSigner): void {
   const { issuer, subject } = record;
   tx.set(tenantKeys(tenant).signer(signerName({ issuer, subject })), encodeChecked(record));
 }
@@ -86,7 +111,18 @@ export async function listSigners(
   const { rows, more } = await reader.getRange({ begin: from, end }, { limit });
   const last = rows.at(-1);
   return {
-    signers: rows.map(({ value }) => decodeChecked<SignerRecord>(value)),
+    signers: await Promise.all(
+      rows.map(({ value }) => withPasskeys(reader, tenant, decodeChecked<StoredSigner>(value))),
+    ),
     ...(more && last !== undefined && { cursor: sealCursor(CURSOR_KIND, endingName(last.key)) }),
   };
+}
+
+async function withPasskeys(
+  reader: Reader,
+  tenant: string,
+  { passkey_ids = [], ...signer }: StoredSigner,
+): Promise<SignerRecord> {
+  if (passkey_ids.length === 0) return signer;
+  return { ...signer, passkeys: [...(await readPasskeys(reader, tenant, passkey_ids))] };
 }

@@ -1,7 +1,7 @@
 /**
  * The keys of signatures and of the audit log. The table in `keyspace.ts` says what they hold. Those of the electronic signatures of people:
  * `esignatures`, task, seq: statement and proof. `esigned`, task, checkpoint, statement: the version and the seq. `signers`, signer: a person, and
- * the revocation. `sign_failures`, caller: the times of refused attempts.
+ * the revocation. `passkeys`, passkey: its enrolment, and the revocation. `sign_failures`, caller: the times of refused attempts.
  */
 import type { AnchorTarget } from "../../protocol/audit-anchors.ts";
 import type { Bytes, KeyRange } from "../../store/store.ts";
@@ -19,6 +19,7 @@ export const EVIDENCE_SUBSPACES = [
   "esignatures",
   "esigned",
   "signers",
+  "passkeys",
   "sign_failures",
 ] as const;
 type EvidenceSubspace = (typeof EVIDENCE_SUBSPACES)[number];
@@ -48,6 +49,7 @@ export function evidenceKeys(at: (subspace: EvidenceSubspace, ...parts: Buffer[]
       children(checkpoint === null ? at("esigned", name(task)) : at("esigned", name(task), uuid(checkpoint))),
     signer: (hash: string): Bytes => at("signers", element(hash)),
     signers: (): KeyRange => children(at("signers")),
+    passkey: (id: string): Bytes => at("passkeys", element(id)),
     signFailures: (caller: string): Bytes => at("sign_failures", name(caller)),
     log: (): Bytes => at("log"),
     logTile: (level: number, n: number): Bytes => at("log_tiles", number(level), number(n)),

@@ -26,7 +26,7 @@
  * | `tenant_chain`                                    | seq and hash of the newest entry         | acts of operators     |
  * | `signatures`, task, seq                           | signature of the commit that ends there  | every transition      |
  * | `tenant_signatures`, seq                          | signature of the commit that ends there  | acts of operators     |
- * | `esignatures`, `esigned`, `signers`, `sign_failures` | signatures of people: `evidence-keys.ts` | signature_add     |
+ * | `esignatures`, `esigned`, `signers`, `passkeys`, `sign_failures` | signatures of people: `evidence-keys.ts` | signature_add |
  * | `log`                                             | size, root and checkpoint of the log     | the audit log         |
  * | `log_tiles`, level, n                             | hashes of its Merkle tree                | the audit log         |
  * | `log_places`, task, seq                           | the entry's number in the log            | the audit log         |

@@ -1,5 +1,6 @@
 /** `fleet.admin.esign`: electronic signatures of people. */
 import { esignBlockOf, judgeEsignature } from "../../integrity/esign/judgement.ts";
+import { enrolmentNonce, enrolmentPayload } from "../../integrity/esign/passkey.ts";
 import { esignNonce, esignPayload } from "../../integrity/esign/statement.ts";
 import { hashOf } from "../../integrity/seal.ts";
 import { FleetError } from "../../protocol/errors.ts";
@@ -8,10 +9,10 @@ import type {
   ListedEsignature,
   SignatureAnswer,
   SignaturePage,
-  SignerPage,
-  SignerRecord,
   SigningRequest,
 } from "../../protocol/esign.ts";
+import type { PasskeyEnrolment } from "../../protocol/esign-proof.ts";
+import type { PasskeySummary, SignerPage, SignerRecord } from "../../protocol/esign-signer.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
 import type { Camel } from "../case-convert.ts";
 import { resultOf } from "../client/outcome.ts";
@@ -27,7 +28,29 @@ export interface ListEsignaturesOptions extends CallOptions {
   readonly content?: boolean | undefined;
 }
 
-/** The nonce of the step-up by which a person signs a statement. */
+/** What a browser answers to `navigator.credentials.get`, each in base64url. */
+export interface PasskeyAnswer {
+  /** `rawId`. */
+  readonly credentialId: string;
+  readonly authenticatorData: string;
+  /** `clientDataJSON`. */
+  readonly clientData: string;
+  readonly signature: string;
+  /** With the first signature of a passkey. `idToken`: of a fresh login with {@link nonceOfEnrolment}. */
+  readonly enrolment?: { readonly statement: PasskeyEnrolment; readonly idToken: string } | undefined;
+}
+
+type AddedSignature = Omit<Camel<SignatureAnswer>, "status">;
+
+interface AddOptions extends CallOptions {
+  readonly commandId?: string | undefined;
+}
+
+/** The nonce of the step-up by which a person enrols a passkey. */
+export const nonceOfEnrolment = (enrolment: PasskeyEnrolment): string =>
+  enrolmentNonce(enrolmentPayload(enrolment));
+
+/** The nonce of the step-up by which a person signs a statement, and the challenge for a passkey. */
 export const nonceOfStatement = (statement: EsignStatement): string => esignNonce(esignPayload(statement));
 
 export class EsignAdmin {
@@ -46,10 +69,32 @@ export class EsignAdmin {
   async add(
     statement: EsignStatement,
     idToken: string,
-    options: CallOptions & { readonly commandId?: string | undefined } = {},
-  ): Promise<Omit<Camel<SignatureAnswer>, "status">> {
-    const payload = esignPayload(statement).toString("base64");
-    const body = { payload, proof: { kind: "oidc", id_token: idToken } };
+    options: AddOptions = {},
+  ): Promise<AddedSignature> {
+    return this.#add(statement, { kind: "oidc", id_token: idToken }, options);
+  }
+
+  /** `answer`: of a passkey of the signer, for {@link nonceOfStatement} as the challenge. Throws FORBIDDEN with the `reason`. */
+  async addWithPasskey(
+    statement: EsignStatement,
+    { credentialId, authenticatorData, clientData, signature, enrolment }: PasskeyAnswer,
+    options: AddOptions = {},
+  ): Promise<AddedSignature> {
+    const proof = {
+      ...{ kind: "webauthn", credential_id: credentialId, authenticator_data: authenticatorData },
+      ...{ client_data: clientData, signature },
+      ...(enrolment !== undefined && {
+        enrolment: {
+          payload: enrolmentPayload(enrolment.statement).toString("base64"),
+          id_token: enrolment.idToken,
+        },
+      }),
+    };
+    return this.#add(statement, proof, options);
+  }
+
+  async #add(statement: EsignStatement, proof: object, options: AddOptions): Promise<AddedSignature> {
+    const body = { payload: esignPayload(statement).toString("base64"), proof };
     const { task } = statement.subject;
     return resultOf(await this.#parts.delivery.deliverNow("signature_add", task, body, options));
   }
@@ -82,6 +127,11 @@ export class EsignAdmin {
   /** Refuses later signatures of a person. Earlier ones stay valid. */
   async revokeSigner(query: Camel<QueryInput<"signer_revoke">> & CallOptions): Promise<SignerRecord> {
     return (await this.#parts.queries.send("signer_revoke", query)).signer;
+  }
+
+  /** Refuses later signatures with a passkey. Earlier ones stay valid. */
+  async revokePasskey(query: Camel<QueryInput<"passkey_revoke">> & CallOptions): Promise<PasskeySummary> {
+    return (await this.#parts.queries.send("passkey_revoke", query)).passkey;
   }
 
   #judged(task: string, listed: ListedEsignature, hash: string | undefined): ListedEsignature {

@@ -19,6 +19,7 @@ const CHANGING: ReadonlySet<AnsweredOp> = new Set<AnsweredOp>([
   "export_record",
   "denial_record",
   "signer_revoke",
+  "passkey_revoke",
   "dead_retry",
   "dead_drop",
   "alert_ack",

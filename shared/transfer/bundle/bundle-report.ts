@@ -129,7 +129,8 @@ function personRow(signed: Extract<ExportLine, { kind: "audit" }>["esignature"])
   const { issuer, subject: person } = objectOf(id);
   const { checkpoint_id, version } = objectOf(subject);
   const why = reason === undefined ? "" : `: ${htmlText(reason)}`;
-  return `<tr><td></td><td colspan="6"><b>Electronic signature</b> of ${htmlText(printed_name ?? "a statement that cannot be read")} (${htmlText(person)} of ${htmlText(issuer)}), ${htmlText(meaning)}, ${htmlText(signed_at)} (${htmlText(zone)}), on ${htmlText(checkpoint_id)} version ${htmlText(version)}${why}</td></tr>\n`;
+  const how = signed.proof.kind === "webauthn" ? ", with a passkey" : "";
+  return `<tr><td></td><td colspan="6"><b>Electronic signature</b> of ${htmlText(printed_name ?? "a statement that cannot be read")} (${htmlText(person)} of ${htmlText(issuer)}), ${htmlText(meaning)}, ${htmlText(signed_at)} (${htmlText(zone)})${how}, on ${htmlText(checkpoint_id)} version ${htmlText(version)}${why}</td></tr>\n`;
 }
 
 function statementIn(payload: string): Facts {

@@ -134,6 +134,10 @@ def compute_signature(key, text, signature):
 # --- Tokens of identity providers (RFC 7515, 7518, 8037) -------------------------------------------------------------
 
 
+def base64url(data):
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
 def exact_base64url(text):
     """None: it is no base64url without padding, or another text for the same bytes."""
     if not isinstance(text, str) or re.fullmatch("[A-Za-z0-9_-]*", text) is None:
@@ -142,7 +146,7 @@ def exact_base64url(text):
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:
         return None
-    return data if base64.urlsafe_b64encode(data).decode("ascii").rstrip("=") == text else None
+    return data if base64url(data) == text else None
 
 
 class Curve:
@@ -315,6 +319,43 @@ def token_claims(token, jwk):
         return None
     text = ".".join(parts[:2]).encode("utf-8", "surrogatepass")
     return token_part(parts[1]) if check(jwk, text, signature) else None
+
+
+PASSKEYS = {"EC": "ES256", "OKP": "EdDSA", "RSA": "RS256"}
+ORIGIN = re.compile(r"(https?)://([a-z0-9.-]+)(?::[0-9]{1,5})?")
+
+
+def is_origin_of(rp_id, origin):
+    """Whether pages of the origin may use passkeys of the domain."""
+    found = ORIGIN.fullmatch(origin) if isinstance(origin, str) else None
+    if found is None:
+        return False
+    scheme, host = found.groups()
+    is_secure = scheme == "https" or host == "localhost"
+    return is_secure and (host == rp_id or host.endswith("." + rp_id))
+
+
+def assertion_fault(assertion, jwk, rp_id, challenge):
+    """None: the person has signed exactly this challenge with the passkey, on a page of the domain."""
+    data, client, signature = (exact_base64url(assertion[name]) for name in ASSERTION)
+    kind = jwk.get("kty")
+    algorithm = PASSKEYS.get(kind) if isinstance(kind, str) else None
+    if data is None or len(data) < 37 or client is None or signature is None or algorithm is None:
+        return "esign_proof"
+    if not TOKENS[algorithm](jwk, data + hashlib.sha256(client).digest(), signature):
+        return "esign_proof"
+    stated = token_part(assertion["client_data"])
+    if stated is None or not same(stated.get("type"), "webauthn.get"):
+        return "esign_proof"
+    is_meant = (
+        same(stated.get("challenge"), challenge)
+        and data[:32] == hashlib.sha256(rp_id.encode("utf-8", "surrogatepass")).digest()
+        and is_origin_of(rp_id, stated.get("origin"))
+        and stated.get("crossOrigin") is not True
+        and data[32] & 1 != 0
+        and data[32] & 4 != 0
+    )
+    return None if is_meant else "esign_mismatch"
 
 
 # --- JSON in its canonical form (RFC 8785) ---------------------------------------------------------------------------
@@ -689,6 +730,7 @@ def open_checkpoint(note, keys):
 
 COMMIT_TYPE = "application/vnd.fleet.commit.v1+json"
 ESIGN_TYPE = "application/vnd.fleet.esign.v1+json"
+ENROLMENT_TYPE = "application/vnd.fleet.esign-passkey.v1+json"
 BATCH_TYPE = "application/vnd.fleet.batch.v1"
 CLOCK_SKEW_MS = 30_000
 LOG_DELAY_MS = 600_000
@@ -1310,8 +1352,61 @@ class Entries:
         self.findings.add(("key:" + key_id, "key_conflict"))
 
 
+def judge_proof(proof, statement, nonce):
+    """The code of the fault, or None and the value whose hash the entry has."""
+    if same(proof.get("kind"), "webauthn"):
+        return judge_passkey(proof, statement, nonce)
+    fault = login_fault(proof, statement, nonce) if same(proof.get("kind"), "oidc") else "esign_proof"
+    return fault, None if fault else {name: proof[name] for name in ("kind", "id_token", "jwk")}
+
+
+def login_fault(login, statement, nonce):
+    token, jwk, person = login.get("id_token"), login.get("jwk"), statement["signer"]["id"]
+    claims = token_claims(token, jwk) if isinstance(token, str) and isinstance(jwk, dict) else None
+    if claims is None:
+        return "esign_proof"
+    expected = (("iss", person["issuer"]), ("sub", person["subject"]), ("nonce", nonce))
+    return None if all(same(claims.get(name), value) for name, value in expected) else "esign_mismatch"
+
+
+ASSERTION = ("authenticator_data", "client_data", "signature")
+
+
+def judge_passkey(proof, statement, nonce):
+    login = object_in(proof, "enrolment")
+    payload = exact_base64(login.get("payload"))
+    enrolment = None if payload is None else exact_object_in(payload)
+    if enrolment is None or not same(enrolment.get("v"), 1):
+        return "esign_proof", None
+    passkey = object_in(enrolment, "passkey")
+    jwk, rp_id = passkey.get("jwk"), passkey.get("rp_id")
+    texts = [rp_id] + [proof.get(name) for name in ASSERTION]
+    if not isinstance(jwk, dict) or not all(isinstance(text, str) for text in texts):
+        return "esign_proof", None
+    fault = assertion_fault(proof, jwk, rp_id, nonce)
+    if fault == "esign_proof":
+        return fault, None
+    digest = hashlib.sha256(dsse(ENROLMENT_TYPE, payload)).digest()
+    unproved = login_fault(login, statement, base64url(digest))
+    if unproved is not None:
+        return unproved, None
+    signer, enrolled = statement["signer"], object_in(enrolment, "signer")
+    here, there = signer["id"], object_in(enrolled, "id")
+    is_of_signer = (
+        same(enrolment.get("tenant"), statement["subject"]["tenant"])
+        and same(enrolled.get("printed_name"), signer["printed_name"])
+        and same(there.get("issuer"), here["issuer"])
+        and same(there.get("subject"), here["subject"])
+    )
+    if fault is not None or not is_of_signer:
+        return "esign_mismatch", None
+    hashed = {name: proof[name] for name in ("kind",) + ASSERTION}
+    hashed["enrolment"] = {name: login[name] for name in ("payload", "id_token", "jwk")}
+    return None, hashed
+
+
 class Esignatures:
-    """The electronic signatures of people: the token is for exactly the signed bytes, and the entry has their hashes."""
+    """The electronic signatures of people: the proof is for exactly the signed bytes, and the entry has their hashes."""
 
     def __init__(self, findings):
         self.findings, self.valid, self.versions = findings, [], {}
@@ -1341,19 +1436,12 @@ class Esignatures:
         statement = None if payload is None else exact_object_in(payload)
         if not same(signed.get("payload_type"), ESIGN_TYPE) or not is_esign_statement(statement):
             return "esign_statement"
-        proof = object_in(signed, "proof")
-        token, jwk = proof.get("id_token"), proof.get("jwk")
-        is_proof = same(proof.get("kind"), "oidc") and isinstance(token, str) and isinstance(jwk, dict)
-        claims = token_claims(token, jwk) if is_proof else None
-        if claims is None:
-            return "esign_proof"
         subject, signer = statement["subject"], statement["signer"]
         issuer, person = signer["id"]["issuer"], signer["id"]["subject"]
         digest = hashlib.sha256(dsse(ESIGN_TYPE, payload)).digest()
-        nonce = base64.urlsafe_b64encode(digest).decode("ascii").rstrip("=")
-        expected = (("iss", issuer), ("sub", person), ("nonce", nonce))
-        if not all(same(claims.get(name), value) for name, value in expected):
-            return "esign_mismatch"
+        fault, hashed = judge_proof(object_in(signed, "proof"), statement, base64url(digest))
+        if fault is not None:
+            return fault
         if not all(same(subject[name], facts.get(name)) for name in ("tenant", "task", "checkpoint_id", "version")):
             return "esign_moved"
         if known is not None and known != subject["hash"]:
@@ -1365,7 +1453,7 @@ class Esignatures:
             "signer_issuer": issuer,
             "signer_subject": person,
             "statement_hash": digest.hex(),
-            "proof_hash": sha256(exact_text({"kind": "oidc", "id_token": token, "jwk": jwk})),
+            "proof_hash": sha256(exact_text(hashed)),
         }
         if not all(same(facts.get(name), value) for name, value in recorded.items()):
             return "esign_unrecorded"
@@ -1378,6 +1466,7 @@ class Esignatures:
             "zone": statement["zone"],
             "issuer": issuer,
             "subject": person,
+            "method": hashed["kind"],
         }
 
 
@@ -1670,6 +1759,7 @@ def report_text(path, report):
     lines += ["  signed by key " + key_id for key_id in report["keys"]]
     for one in report["electronic_signatures"]:
         by = "  signed by {printed_name} ({subject} of {issuer}), {meaning}, {signed_at} ({zone})".format(**one)
+        by += ", with a passkey" if one["method"] == "webauthn" else ""
         lines.append(by + ": version {version} of {checkpoint_id}, entry {at}".format(**one))
     if not report["keys_compared"]:
         lines.append("  The keys are only those that the bundle states: compare them with --key, else they prove nothing.")

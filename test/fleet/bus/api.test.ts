@@ -193,6 +193,7 @@ const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "signatures",
   "signers",
   "signer_revoke",
+  "passkey_revoke",
   "remove",
   "prunable",
   "shred_request",

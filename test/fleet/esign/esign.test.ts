@@ -1,6 +1,7 @@
 /** Electronic signatures of people on a real fleet, with a real identity provider: what is accepted, shown and exported. */
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { EsignKey } from "../../../shared/protocol/esign-proof.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { nonceOfStatement } from "../../../shared/sdk/sdk.ts";
 import { type EsignFleet, startEsignFleet } from "../../harness/esign/esign-fleet.ts";
@@ -154,7 +155,7 @@ test("old signatures verify after the provider has another key", { timeout: CALL
     ["valid", "approval"],
     ["valid", "review"],
   ]);
-  const [one, two] = signatures.map(({ signed }) => signed?.proof.jwk.kid);
+  const [one, two] = signatures.map(({ signed }) => (signed?.proof.jwk as EsignKey).kid);
   expect(one).not.toBe(two);
 });
 

@@ -2,12 +2,13 @@
 
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { esignNonce, esignPayload } from "../../../shared/integrity/esign/statement.ts";
-import type { EsignProof, EsignStatement } from "../../../shared/protocol/esign.ts";
+import type { EsignStatement } from "../../../shared/protocol/esign.ts";
+import type { EsignKey, EsignProof } from "../../../shared/protocol/esign-proof.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 
 export const PROVIDER = "https://login.example";
 const keys = await generateKeyPair("ES256", { extractable: true });
-const jwk = { ...(await exportJWK(keys.publicKey)), kid: "1" } as EsignProof["jwk"];
+const jwk = { ...(await exportJWK(keys.publicKey)), kid: "1" } as EsignKey;
 
 interface Wanted {
   readonly tenant?: string;

@@ -2,12 +2,12 @@
 
 import { type Command, Option } from "commander";
 import { ERROR_TABLE, FleetError } from "../../../../shared/protocol/errors.ts";
+import { ESIGN_MEANINGS } from "../../../../shared/protocol/esign.ts";
 import {
-  ESIGN_MEANINGS,
   SIGNER_REVOCATIONS,
   type SignerRecord,
   type SignerRevocation,
-} from "../../../../shared/protocol/esign.ts";
+} from "../../../../shared/protocol/esign-signer.ts";
 import { checkpointId } from "../../input/id.ts";
 import { wholeNumber } from "../../input/number.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";

@@ -1,11 +1,7 @@
 // Electronic signatures of people, as 21 CFR 11.50 requires: printed name, date and time with zone, meaning.
 
-import {
-  ESIGN_PROBLEMS,
-  type EsignBlock,
-  type EsignProblem,
-  type SignerRecord,
-} from "../../../../shared/protocol/esign.ts";
+import { ESIGN_PROBLEMS, type EsignBlock, type EsignProblem } from "../../../../shared/protocol/esign.ts";
+import type { SignerRecord } from "../../../../shared/protocol/esign-signer.ts";
 import { bulletList } from "../terminal/fields.ts";
 import { tableLines } from "../terminal/table.ts";
 import { counted, plain, shownId } from "../terminal/text.ts";
@@ -28,15 +24,16 @@ export function signedTimeText(time: string, zone: string): string {
 
 /** One line. What a statement that does not verify states is not repeated. */
 export function signatureBlockText(block: EsignBlock, { colors }: View): string {
-  const { state, printed_name: name, signed_at: at, zone, meaning, reason, signer } = block;
+  const { state, printed_name: name, signed_at: at, zone, meaning, reason, signer, method } = block;
   const judged =
     state === "valid"
       ? colors.green("valid")
       : `${colors.red(state)}: ${ESIGN_PROBLEMS[state as EsignProblem] ?? "unknown to this version"}`;
   if (name === null || at === null || zone === null || meaning === null) return judged;
   const why = reason === undefined ? "" : `, "${plain(reason)}"`;
+  const how = method === "webauthn" ? ", with a passkey" : "";
   const id = signer === null ? "" : ` (${plain(signer.subject)} of ${plain(signer.issuer)})`;
-  return `${colors.bold(plain(name))}${id}, ${plain(meaning)}, ${signedTimeText(at, zone)}${why}: ${judged}`;
+  return `${colors.bold(plain(name))}${id}, ${plain(meaning)}, ${signedTimeText(at, zone)}${how}${why}: ${judged}`;
 }
 
 /** Of one version; nothing if there are none. */

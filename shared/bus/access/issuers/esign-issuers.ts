@@ -14,8 +14,9 @@ import {
   jwtVerify,
 } from "jose";
 import { FleetError } from "../../../protocol/errors.ts";
-import type { EsignKey, SignerId } from "../../../protocol/esign.ts";
+import type { EsignKey } from "../../../protocol/esign-proof.ts";
 import type { EsignIssuerSettings } from "../../../protocol/esign-settings.ts";
+import type { SignerId } from "../../../protocol/esign-signer.ts";
 import { LIMITS } from "../../../protocol/limits.ts";
 import { parsePrincipal } from "../../../protocol/principal.ts";
 import { SigningRefused } from "../../../protocol/signing-refusal.ts";
@@ -116,18 +117,28 @@ function refusalOf(error: unknown): FleetError {
 }
 
 function judgeStepUp(claims: JWTPayload, settings: EsignIssuerSettings, expected: ExpectedStepUp): void {
-  const { aud, azp, nonce, sub, acr, amr, iat, auth_time: authTime } = claims;
+  const { aud, azp, nonce, sub, iat, auth_time: authTime } = claims;
   if (Array.isArray(aud) && aud.length > 1 && azp !== settings.client_id)
     throw new SigningRefused("audience");
   if (nonce !== expected.nonce) throw new SigningRefused("nonce");
   const { issuer, subject } = expected.signer;
   if (settings.issuer !== issuer || sub !== subject) throw new SigningRefused("person");
   if (claims[settings.name_claim] !== expected.printedName) throw new SigningRefused("name");
-  const name = parsePrincipal(expected.caller)?.name;
-  if (settings.caller_claim !== undefined && claims[settings.caller_claim] !== name)
-    throw new SigningRefused("caller");
+  judgePerson(claims, settings, expected.caller);
   if (typeof authTime !== "number" || !isFresh(authTime * 1_000, expected)) throw new SigningRefused("stale");
   if (!(iat! - authTime <= TOKEN_AFTER_S)) throw new SigningRefused("stale");
+}
+
+/** The rules that may have changed since a person logged in for the enrolment of a passkey. Throws SigningRefused. */
+export function judgePerson(
+  claims: Readonly<Record<string, unknown>>,
+  settings: EsignIssuerSettings,
+  caller: string,
+): void {
+  const { acr, amr } = claims;
+  const name = parsePrincipal(caller)?.name;
+  if (settings.caller_claim !== undefined && claims[settings.caller_claim] !== name)
+    throw new SigningRefused("caller");
   const hasLevel = settings.acr_values === undefined || settings.acr_values.some((one) => one === acr);
   const methods: readonly unknown[] = Array.isArray(amr) ? amr : [];
   const hasMethods = (settings.amr ?? []).every((one) => methods.includes(one));
@@ -141,9 +152,14 @@ function isFresh(authMs: number, { signedAtMs, nowMs }: ExpectedStepUp): boolean
     authMs >= signedAtMs - skew &&
     authMs >= nowMs - AUTHENTICATED_WITHIN_MS - skew &&
     authMs <= nowMs + skew &&
-    signedAtMs <= nowMs + skew &&
-    signedAtMs >= nowMs - STATED_WITHIN_MS - skew
+    isStatedNow(signedAtMs, nowMs)
   );
+}
+
+/** Whether a statement of this time may be signed now. */
+export function isStatedNow(signedAtMs: number, nowMs: number): boolean {
+  const skew = LIMITS.clock_skew_ms_max;
+  return signedAtMs <= nowMs + skew && signedAtMs >= nowMs - STATED_WITHIN_MS - skew;
 }
 
 const PUBLIC_MEMBERS = ["kty", "crv", "x", "y", "n", "e", "kid", "alg"] as const;

@@ -54,6 +54,7 @@ export const SHREDDED: Readonly<Record<Subspace, string>> = {
   esignatures: SIGNED,
   esigned: PLACES,
   signers: NOT_OF_TASKS,
+  passkeys: NOT_OF_TASKS,
   sign_failures: NOT_OF_TASKS,
   log: HASHES,
   log_tiles: HASHES,

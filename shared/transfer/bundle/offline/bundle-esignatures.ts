@@ -1,13 +1,13 @@
 /**
- * Verifies the electronic signatures of people in a bundle: the token of the identity provider is for exactly these bytes, and
- * the audit entry has the hashes of the statement, the token and the key.
+ * Verifies the electronic signatures of people in a bundle: the proof is for exactly these bytes, and the audit entry has
+ * the hashes of the statement and the proof.
  */
 import { createHash } from "node:crypto";
 import { signedBytes } from "../../../integrity/dsse.ts";
-import { verifiedClaims } from "../../../integrity/esign/token-signature.ts";
 import { exactBase64 } from "../../../integrity/merkle/note.ts";
 import { textHash } from "./bundle-keys.ts";
 import type { LineEntry } from "./bundle-lines.ts";
+import { judgeProof } from "./bundle-proofs.ts";
 import {
   type ExactObject,
   exactObjectIn,
@@ -35,6 +35,8 @@ export interface ProvedEsignature {
   readonly zone: string;
   readonly issuer: string;
   readonly subject: string;
+  /** `oidc`: a login. `webauthn`: a passkey. */
+  readonly method: string;
 }
 
 export class BundleEsignatures {
@@ -77,17 +79,11 @@ function judge(
   const statement = payload === null ? null : exactObjectIn(payload);
   if (signature.payload_type !== STATEMENT_TYPE || payload === null || !isPersonStatement(statement))
     return "esign_statement";
-  const { id_token: token, jwk } = proof;
-  const claims =
-    proof.kind === "oidc" && typeof token === "string" && isExactObject(jwk)
-      ? verifiedClaims({ id_token: token, jwk })
-      : null;
-  if (claims === null) return "esign_proof";
   const [subject, signer] = [objectIn(statement, "subject"), objectIn(statement, "signer")];
   const { issuer, subject: person } = objectIn(signer, "id");
   const digest = createHash("sha256").update(signedBytes(STATEMENT_TYPE, payload)).digest();
-  const isOfPerson = claims.iss === issuer && claims.sub === person;
-  if (!isOfPerson || claims.nonce !== digest.toString("base64url")) return "esign_mismatch";
+  const proved = judgeProof(proof, statement, digest.toString("base64url"));
+  if (typeof proved === "string") return proved;
   const here = ["tenant", "task", "checkpoint_id", "version"];
   if (here.some((name) => subject[name] !== facts[name])) return "esign_moved";
   if (known !== undefined && known !== subject.hash) return "esign_content";
@@ -101,10 +97,11 @@ function judge(
       signer_subject: person,
     },
     statement_hash: digest.toString("hex"),
-    proof_hash: textHash(exactText({ kind: "oidc", id_token: token!, jwk: jwk! })),
+    proof_hash: textHash(exactText(proved.hashed)),
   };
   if (Object.entries(recorded).some(([name, value]) => facts[name] !== value)) return "esign_unrecorded";
-  const shown = { printed_name: signer.printed_name, meaning, signed_at, zone, issuer, subject: person };
+  const { method } = proved;
+  const shown = { printed_name: signer.printed_name, meaning, signed_at, zone, issuer, subject: person, method };
   return { checkpoint_id: subject.checkpoint_id, version: subject.version, ...shown } as ProvedEsignature;
 }
 

@@ -58,8 +58,8 @@ export function bundleReportText(path: string, report: BundleReport): string {
     `  ${COMPLETE[report.complete ?? "nothing"]}`,
     ...report.keys.map((id) => `  signed by key ${id}`),
     ...report.electronic_signatures.map(
-      ({ at, checkpoint_id, version, printed_name, meaning, signed_at, zone, subject, issuer }) =>
-        `  signed by ${printed_name} (${subject} of ${issuer}), ${meaning}, ${signed_at} (${zone}): version ${version} of ${checkpoint_id}, entry ${at}`,
+      ({ at, checkpoint_id, version, printed_name, meaning, signed_at, zone, subject, issuer, method }) =>
+        `  signed by ${printed_name} (${subject} of ${issuer}), ${meaning}, ${signed_at} (${zone})${method === "webauthn" ? ", with a passkey" : ""}: version ${version} of ${checkpoint_id}, entry ${at}`,
     ),
     ...(report.keys_compared
       ? []

@@ -3,19 +3,10 @@ import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
 import { describe, expect, test } from "vitest";
 import { canonicalText } from "../../../../shared/integrity/canonical.ts";
 import { type EsignPlace, judgeEsignature } from "../../../../shared/integrity/esign/judgement.ts";
-import {
-  esignNonce,
-  esignPayload,
-  proofHash,
-  statementFrom,
-  statementHash,
-} from "../../../../shared/integrity/esign/statement.ts";
-import {
-  ESIGN_PAYLOAD_TYPE,
-  type Esigned,
-  type EsignProof,
-  type EsignStatement,
-} from "../../../../shared/protocol/esign.ts";
+import { proofHash } from "../../../../shared/integrity/esign/proof.ts";
+import { esignNonce, esignPayload, statementFrom, statementHash } from "../../../../shared/integrity/esign/statement.ts";
+import { ESIGN_PAYLOAD_TYPE, type Esigned, type EsignStatement } from "../../../../shared/protocol/esign.ts";
+import type { EsignKey, EsignProof } from "../../../../shared/protocol/esign-proof.ts";
 
 const ISSUER = "https://login.example";
 const statement: EsignStatement = {
@@ -36,7 +27,7 @@ async function signedWith(alg: string, changes: Record<string, unknown> = {}): P
   const { privateKey, publicKey } = await generateKeyPair(alg, { extractable: true });
   const claims = { iss: ISSUER, sub: "ada", nonce: esignNonce(payload), ...changes };
   const id_token = await new SignJWT(claims).setProtectedHeader({ alg }).sign(privateKey);
-  const jwk = (await exportJWK(publicKey)) as EsignProof["jwk"];
+  const jwk = (await exportJWK(publicKey)) as EsignKey;
   const proof = { kind: "oidc", id_token, jwk } as const;
   return { payload_type: ESIGN_PAYLOAD_TYPE, payload: payload.toString("base64"), proof };
 }
@@ -98,10 +89,10 @@ describe("a changed signature", () => {
 
   test("another key, algorithm or token", async () => {
     const [other, rsa] = [await signedWith("ES256"), await signedWith("RS256")];
-    const [header, claims, signature] = good.proof.id_token.split(".");
+    const [header, claims, signature] = String(good.proof.id_token).split(".");
     const none = new UnsecuredJWT({ sub: "ada" }).setIssuer(ISSUER).encode();
     const hs = Buffer.from(JSON.stringify({ alg: "HS256" })).toString("base64url");
-    const proofs: Partial<EsignProof>[] = [
+    const proofs: Record<string, unknown>[] = [
       { jwk: other.proof.jwk },
       { jwk: rsa.proof.jwk },
       { jwk: { kty: "oct", k: "AAAA" } },
@@ -112,7 +103,7 @@ describe("a changed signature", () => {
       { id_token: "" },
     ];
     for (const change of proofs)
-      expect(problemOf({ ...good, proof: { ...good.proof, ...change } }, placeOf(good))).toBe(
+      expect(problemOf({ ...good, proof: { ...good.proof, ...change } as EsignProof }, placeOf(good))).toBe(
         "proof_invalid",
       );
   });
