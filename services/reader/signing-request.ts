@@ -16,7 +16,7 @@ export function createSigningRequest({ repository, issuers, now }: RequestContex
   return async (tenant: string, query: QueryParams<"signing_request">): Promise<SigningRequest> => {
     const accepted = issuers.filter(({ tenants }) => tenants.includes(tenant));
     if (accepted.length === 0)
-      throw new FleetError("NOT_FOUND", "no identity provider is configured for signatures of this tenant: name one in the file of FLEET_ESIGN_ISSUERS, for writers and readers", {
+      throw new FleetError("NOT_FOUND", "no identity provider is configured for signatures of this tenant", {
         details: { tenant, setting: "FLEET_ESIGN_ISSUERS" },
       });
     return {

@@ -34,6 +34,8 @@ const passkeySchema = z.looseObject({
   passkey_id: z.string(),
   credential_id: z.string(),
   rp_id: z.string(),
+  /** That of the enrolment: signatures with the passkey have no other one. */
+  printed_name: z.string(),
   enrolled_at: z.string(),
   /** The principal that sent the enrolment. */
   enrolled_by: z.string(),

@@ -57,6 +57,7 @@ export type { SignatureReport, TrailReport } from "./client/trail-verifier.ts";
 export type { FleetWarning } from "./client/warnings.ts";
 export type { Fallback } from "./delivery/command-delivery.ts";
 export {
+  type EsignAdmin,
   type ListEsignaturesOptions,
   nonceOfEnrolment,
   nonceOfStatement,

@@ -2,6 +2,7 @@
 
 import { BusError } from "../../../shared/bus/bus.ts";
 import { ERROR_TABLE, type ErrorBody, type ErrorCode, FleetError } from "../../../shared/protocol/errors.ts";
+import { SIGNING_REFUSALS } from "../../../shared/protocol/signing-refusal.ts";
 import { exitCodes, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
 import { NO_ANSWER, REFUSED_CREDENTIALS } from "../../../shared/sdk/request/request.ts";
 import { USAGE_EXIT, UsageError } from "./usage.ts";
@@ -91,11 +92,13 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
       ? `Store the file with \`${fleet} artifact put FILE\`, which prints its reference, then repeat this call.`
       : "Correct the fields above; --help describes each option.",
   NOT_FOUND: ({ details }, call) =>
-    details.latest_id === null
-      ? missingCheckpoint(details, call)
-      : "artifacts" in details
-        ? `Store these files with \`${call.fleet} artifact put FILE\`, then repeat this call.`
-        : `List what exists with \`${call.fleet} ${listOf(details)}\`, and check --tenant${isOfMission(details) ? " and --agent" : ""}.`,
+    typeof details.setting === "string"
+      ? `Name the identity provider of your people in the file of ${details.setting}, the same for writers and readers: "Electronic signatures of people" in SECURITY.md shows one.`
+      : details.latest_id === null
+        ? missingCheckpoint(details, call)
+        : "artifacts" in details
+          ? `Store these files with \`${call.fleet} artifact put FILE\`, then repeat this call.`
+          : `List what exists with \`${call.fleet} ${listOf(details)}\`, and check --tenant${isOfMission(details) ? " and --agent" : ""}.`,
   CONFLICT: ({ details }, call) =>
     details.recorded_in !== undefined
       ? otherFleetHint(details, call)
@@ -117,7 +120,10 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
       : "Keep large files elsewhere and refer to them by path or URL.",
   UNAUTHORIZED: (_, { fleet }) =>
     `Run this as the user of the fleet and with its FLEET_HOME, or set FLEET_NATS_CREDS to a file from \`${fleet} access issue\`.`,
-  FORBIDDEN: () => "Check --tenant and --agent: the credentials are for one tenant, one name and one role.",
+  FORBIDDEN: ({ details }) =>
+    typeof details.reason === "string" && Object.hasOwn(SIGNING_REFUSALS, details.reason)
+      ? "Nothing was signed, and the attempt is recorded. Remove the cause, then sign again."
+      : "Check --tenant and --agent: the credentials are for one tenant, one name and one role.",
   UNAVAILABLE: unavailable,
   UNSUPPORTED_VERSION: ({ details }) =>
     typeof details.needed === "string"

@@ -7,7 +7,11 @@ import {
   isStatedNow,
   judgePerson,
 } from "../../../shared/bus/access/issuers/esign-issuers.ts";
-import { type Assertion, assertionFault, passkeyAlgorithm } from "../../../shared/integrity/esign/assertion.ts";
+import {
+  type Assertion,
+  assertionFault,
+  passkeyAlgorithm,
+} from "../../../shared/integrity/esign/assertion.ts";
 import {
   enrolmentFrom,
   enrolmentNonce,
@@ -18,7 +22,11 @@ import {
 import { proofProblem } from "../../../shared/integrity/esign/proof.ts";
 import { esignNonce, esignPolicy, statementFrom } from "../../../shared/integrity/esign/statement.ts";
 import { verifiedClaims } from "../../../shared/integrity/esign/token-signature.ts";
-import { ESIGN_PAYLOAD_TYPE, type EsignStatement, type SignatureAddCommand } from "../../../shared/protocol/esign.ts";
+import {
+  ESIGN_PAYLOAD_TYPE,
+  type EsignStatement,
+  type SignatureAddCommand,
+} from "../../../shared/protocol/esign.ts";
 import type {
   EsignProof,
   PasskeyEnrolment,
@@ -141,7 +149,8 @@ async function enrolmentFor(
   const enrolment = enrolmentFrom(Buffer.from(stored.payload, "base64"));
   const { id, printed_name } = statement.signer;
   const { signer, passkey } = enrolment ?? {};
-  if (signer?.id.issuer !== id.issuer || signer.id.subject !== id.subject) throw new SigningRefused("passkey");
+  if (signer?.id.issuer !== id.issuer || signer.id.subject !== id.subject)
+    throw new SigningRefused("passkey");
   const isFitting =
     signer.printed_name === printed_name &&
     enrolment?.tenant === tenant &&

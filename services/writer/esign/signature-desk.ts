@@ -56,7 +56,10 @@ export class SignatureDesk {
     }
   }
 
-  async #verify({ tenant, agent: caller, task }: Actor, sent: SignatureAddCommand): Promise<VerifiedEsignature> {
+  async #verify(
+    { tenant, agent: caller, task }: Actor,
+    sent: SignatureAddCommand,
+  ): Promise<VerifiedEsignature> {
     if (parsePrincipal(caller)?.kind !== "human") throw new SigningRefused("not_a_person");
     return verifySigning(this.#parts, { tenant, caller, task }, sent);
   }

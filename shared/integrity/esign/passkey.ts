@@ -1,6 +1,10 @@
 /** The enrolment of a passkey, as bytes, and the nonce by which a token is bound to it. */
 import { createHash } from "node:crypto";
-import { PASSKEY_PAYLOAD_TYPE, type PasskeyEnrolment, passkeyEnrolmentSchema } from "../../protocol/esign-proof.ts";
+import {
+  PASSKEY_PAYLOAD_TYPE,
+  type PasskeyEnrolment,
+  passkeyEnrolmentSchema,
+} from "../../protocol/esign-proof.ts";
 import { canonicalText, sha256Hex } from "../canonical.ts";
 import { signedBytes } from "../dsse.ts";
 import { parseJson } from "../json.ts";

@@ -1,10 +1,6 @@
 /** The operations on electronic signatures. */
 import { FleetError } from "../../protocol/errors.ts";
-import type {
-  EsignSubject,
-  SignatureAnswer,
-  SignaturePage,
-} from "../../protocol/esign.ts";
+import type { EsignSubject, SignatureAnswer, SignaturePage } from "../../protocol/esign.ts";
 import type { StoredEnrolment } from "../../protocol/esign-proof.ts";
 import type { RevokedPasskey, RevokedSigner, SignerPage } from "../../protocol/esign-signer.ts";
 import type { QueryParams } from "../../protocol/queries.ts";

@@ -5,6 +5,7 @@
 import { sha256Hex } from "../../integrity/canonical.ts";
 import { passkeyIdOf } from "../../integrity/esign/passkey.ts";
 import { FleetError } from "../../protocol/errors.ts";
+import type { EsignStatement } from "../../protocol/esign.ts";
 import type { StoredEnrolment } from "../../protocol/esign-proof.ts";
 import type { PasskeySummary, SignerId } from "../../protocol/esign-signer.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
@@ -45,7 +46,7 @@ export async function findPasskey(
 export async function notePasskey(
   tx: Tx,
   by: TenantCaller,
-  signer: SignerId,
+  { id: signer, printed_name }: EsignStatement["signer"],
   { used, at }: { readonly used: UsedPasskey; readonly at: string },
 ): Promise<boolean> {
   const { credentialId, rpId, enrolment, signCount } = used;
@@ -55,7 +56,7 @@ export async function notePasskey(
   const isNew = known === null;
   writePasskey(tx, by.tenant, {
     ...(known ?? {
-      ...{ passkey_id, credential_id: credentialId, rp_id: rpId, signer, enrolment },
+      ...{ passkey_id, credential_id: credentialId, rp_id: rpId, signer, printed_name, enrolment },
       ...{ enrolled_at: at, enrolled_by: by.caller, revoked_at: null, revoked_reason: null },
     }),
     last_used_at: at,
@@ -112,5 +113,9 @@ function writePasskey(tx: Tx, tenant: string, record: StoredPasskey): void {
 const decodePasskey = (value: Parameters<typeof decodeChecked>[0] | undefined): StoredPasskey | null =>
   value === undefined ? null : decodeChecked<StoredPasskey>(value);
 
-const summaryOf = ({ signer: _, enrolment: __, sign_count: ___, ...summary }: StoredPasskey): PasskeySummary =>
-  summary;
+const summaryOf = ({
+  signer: _,
+  enrolment: __,
+  sign_count: ___,
+  ...summary
+}: StoredPasskey): PasskeySummary => summary;

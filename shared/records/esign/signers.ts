@@ -57,11 +57,8 @@ export async function noteSigner(
   const { tenant } = by;
   const known = await findSigner(tx, tenant, id);
   if (known?.revoked_at != null) throw new SigningRefused("revoked");
-  const isNew = passkey !== null && (await notePasskey(tx, by, id, { used: passkey, at }));
-  const passkey_ids = [
-    ...(known?.passkey_ids ?? []),
-    ...(isNew ? [passkeyIdOf(passkey.credentialId)] : []),
-  ];
+  const isNew = passkey !== null && (await notePasskey(tx, by, signer, { used: passkey, at }));
+  const passkey_ids = [...(known?.passkey_ids ?? []), ...(isNew ? [passkeyIdOf(passkey.credentialId)] : [])];
   if (passkey_ids.length > PASSKEYS_OF_SIGNER)
     throw new FleetError("TOO_LARGE", "the person has too many passkeys; use one of them", {
       details: { subject: id.subject, limit: PASSKEYS_OF_SIGNER },

@@ -66,11 +66,7 @@ export class EsignAdmin {
   }
 
   /** `idToken`: of a fresh login of the signer with {@link nonceOfStatement}. Throws FORBIDDEN with the `reason`. */
-  async add(
-    statement: EsignStatement,
-    idToken: string,
-    options: AddOptions = {},
-  ): Promise<AddedSignature> {
+  async add(statement: EsignStatement, idToken: string, options: AddOptions = {}): Promise<AddedSignature> {
     return this.#add(statement, { kind: "oidc", id_token: idToken }, options);
   }
 

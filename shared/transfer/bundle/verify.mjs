@@ -285,6 +285,20 @@ function openCheckpoint(note, publicKeys) {
   return null;
 }
 
+/** Which pages may use a passkey, as browsers decide it (Web Authentication, 5.1.4). */
+
+/** The domain of the pages of `fleet sign`, which the machine of the person serves to itself. */
+const LOCAL_PAGES = "localhost";
+
+const ORIGIN = /^(https?):\/\/([a-z0-9.-]+)(?::[0-9]{1,5})?$/;
+
+/** `rpId`: the domain for which the passkey signs. */
+function isOriginOf(rpId, origin) {
+  const [, scheme, host = ""] = ORIGIN.exec(origin) ?? [];
+  const isSecure = scheme === "https" || (scheme === "http" && host === LOCAL_PAGES);
+  return isSecure && (host === rpId || host.endsWith(`.${rpId}`));
+}
+
 /**
  * The public keys of identity providers (RFC 7517, RFC 7518, RFC 8037), each in one form of text only, so that two
  * verifiers never differ about one. EXPORT.md states the rules for other verifiers.
@@ -374,19 +388,25 @@ function verifiedClaims({ id_token: token, jwk }) {
     const [header = "", payload = "", signature = "", ...rest] = token.split(".");
     const { alg, crit } = tokenPart(header);
     if (rest.length > 0 || crit !== undefined || !isAlgorithm(alg)) return null;
-    const [key, bytes] = [providerKey(jwk, alg), exactBase64Url(signature)];
-    if (key === null || bytes === null) return null;
-    const signed = Buffer.from(`${header}.${payload}`);
-    return ALGORITHMS[alg](key, signed, bytes) ? tokenPart(payload) : null;
+    const bytes = exactBase64Url(signature);
+    if (bytes === null || !isSignedBy({ alg, jwk }, Buffer.from(`${header}.${payload}`), bytes)) return null;
+    return tokenPart(payload);
   } catch {
     return null;
   }
+}
+
+/** Throws for a signature of another length than that of the algorithm. */
+function isSignedBy({ alg, jwk }, signed, signature) {
+  const key = providerKey(jwk, alg);
+  return key !== null && ALGORITHMS[alg](key, signed, signature);
 }
 
 function isAlgorithm(value) {
   return typeof value === "string" && Object.hasOwn(ALGORITHMS, value);
 }
 
+/** A JSON object in base64url. Throws for other text. */
 function tokenPart(part) {
   const bytes = exactBase64Url(part);
   const value =
@@ -396,6 +416,62 @@ function tokenPart(part) {
   if (typeof value !== "object" || value === null || Array.isArray(value))
     throw new TypeError("a part of a token is an object");
   return value;
+}
+
+/**
+ * Verifies what an authenticator has signed (Web Authentication, level 2, section 7.2), offline. EXPORT.md states the rules for other verifiers. Only the
+ * three algorithms that all authenticators share are accepted, and each key and signature in one form only.
+ */
+
+/** In base64url. */
+
+/** Of an enrolled passkey. */
+
+/** `assertion`: its form or its signature. `assurance`: the authenticator did not verify the person. */
+
+const RP_HASH_BYTES = 32;
+const HEAD_BYTES = 37;
+const USER_PRESENT = 1;
+const USER_VERIFIED = 4;
+
+const ALGORITHM_OF = { EC: "ES256", OKP: "EdDSA", RSA: "RS256" };
+
+/** null: the key is of no accepted kind, or has another form. */
+function passkeyAlgorithm(jwk) {
+  const { kty } = jwk;
+  const alg = typeof kty === "string" && Object.hasOwn(ALGORITHM_OF, kty) ? ALGORITHM_OF[kty] : null;
+  return alg !== null && providerKey(jwk, alg) !== null ? alg : null;
+}
+
+/** null: the person has signed exactly this challenge, on a page of the domain. */
+function assertionFault(assertion, { jwk, rp_id }, challenge) {
+  const data = exactBase64Url(assertion.authenticator_data);
+  const client = signedClientData(assertion, jwk, data);
+  if (data === null || client === null || client.type !== "webauthn.get") return "assertion";
+  if (client.challenge !== challenge) return "nonce";
+  const rpHash = createHash("sha256").update(rp_id).digest();
+  const isOfPage =
+    rpHash.equals(data.subarray(0, RP_HASH_BYTES)) &&
+    typeof client.origin === "string" &&
+    isOriginOf(rp_id, client.origin) &&
+    client.crossOrigin !== true;
+  if (!isOfPage) return "origin";
+  const flags = data[RP_HASH_BYTES];
+  return (flags & USER_PRESENT) !== 0 && (flags & USER_VERIFIED) !== 0 ? null : "assurance";
+}
+
+/** null: its signature is not that of the key, or it is no JSON object. */
+function signedClientData({ client_data, signature: encoded }, jwk, data) {
+  try {
+    const [client, signature] = [exactBase64Url(client_data), exactBase64Url(encoded)];
+    const alg = passkeyAlgorithm(jwk);
+    if (data === null || data.length < HEAD_BYTES || client === null || signature === null || alg === null)
+      return null;
+    const signed = Buffer.concat([data, createHash("sha256").update(client).digest()]);
+    return isSignedBy({ alg, jwk }, signed, signature) ? tokenPart(client_data) : null;
+  } catch {
+    return null;
+  }
 }
 
 /**
@@ -1354,8 +1430,69 @@ function isSameKey(early, late) {
 }
 
 /**
- * Verifies the electronic signatures of people in a bundle: the token of the identity provider is for exactly these bytes, and
- * the audit entry has the hashes of the statement, the token and the key.
+ * Judges the proof of an electronic signature in a bundle: the token of a login, or the signature of a passkey with the token of the
+ * login for its enrolment.
+ */
+
+const ENROLMENT_TYPE = "application/vnd.fleet.esign-passkey.v1+json";
+const ENROLMENT_VERSION = 1;
+
+/** `nonce`: the SHA-256 of the signed bytes of the statement, in base64url. */
+function judgeProof(proof, statement, nonce) {
+  if (proof.kind === "webauthn") return judgePasskey(proof, statement, nonce);
+  const person = objectIn(objectIn(statement, "signer"), "id");
+  const fault = proof.kind === "oidc" ? loginFault(proof, person, nonce) : "esign_proof";
+  const { kind, id_token, jwk } = proof;
+  return fault ?? { method: "oidc", hashed: { kind: kind, id_token: id_token, jwk: jwk } };
+}
+
+/** Whether the token is one of the person for this nonce. */
+function loginFault({ id_token, jwk }, person, nonce) {
+  const claims =
+    typeof id_token === "string" && isExactObject(jwk) ? verifiedClaims({ id_token, jwk }) : null;
+  if (claims === null) return "esign_proof";
+  const isMeant = claims.iss === person.issuer && claims.sub === person.subject && claims.nonce === nonce;
+  return isMeant ? null : "esign_mismatch";
+}
+
+function judgePasskey(proof, statement, nonce) {
+  const { authenticator_data, client_data, signature } = proof;
+  const login = objectIn(proof, "enrolment");
+  const payload = typeof login.payload === "string" ? exactBase64(login.payload) : null;
+  const enrolment = payload === null ? null : exactObjectIn(payload);
+  const isText = [authenticator_data, client_data, signature].every((part) => typeof part === "string");
+  if (payload === null || enrolment === null || enrolment.v !== ENROLMENT_VERSION || !isText)
+    return "esign_proof";
+  const { jwk, rp_id } = objectIn(enrolment, "passkey");
+  if (!isExactObject(jwk) || typeof rp_id !== "string") return "esign_proof";
+  const assertion = { authenticator_data, client_data, signature };
+  const fault = assertionFault(assertion, { jwk, rp_id }, nonce);
+  if (fault === "assertion") return "esign_proof";
+  const digest = createHash("sha256").update(signedBytes(ENROLMENT_TYPE, payload)).digest("base64url");
+  const signer = objectIn(statement, "signer");
+  const unproved = loginFault(login, objectIn(signer, "id"), digest);
+  if (unproved !== null) return unproved;
+  if (fault !== null || !isOfSigner(enrolment, signer, objectIn(statement, "subject")))
+    return "esign_mismatch";
+  const enrolled = { payload: login.payload, id_token: login.id_token, jwk: login.jwk };
+  return { method: "webauthn", hashed: { kind: "webauthn", ...assertion, enrolment: enrolled } };
+}
+
+/** Whether the enrolment states the person, the printed name and the tenant of the statement. */
+function isOfSigner(enrolment, signer, subject) {
+  const enrolled = objectIn(enrolment, "signer");
+  const [here, there] = [objectIn(signer, "id"), objectIn(enrolled, "id")];
+  return (
+    enrolment.tenant === subject.tenant &&
+    enrolled.printed_name === signer.printed_name &&
+    there.issuer === here.issuer &&
+    there.subject === here.subject
+  );
+}
+
+/**
+ * Verifies the electronic signatures of people in a bundle: the proof is for exactly these bytes, and the audit entry has
+ * the hashes of the statement and the proof.
  */
 
 const STATEMENT_TYPE = "application/vnd.fleet.esign.v1+json";
@@ -1399,17 +1536,11 @@ function judge(signed, facts, known) {
   const statement = payload === null ? null : exactObjectIn(payload);
   if (signature.payload_type !== STATEMENT_TYPE || payload === null || !isPersonStatement(statement))
     return "esign_statement";
-  const { id_token: token, jwk } = proof;
-  const claims =
-    proof.kind === "oidc" && typeof token === "string" && isExactObject(jwk)
-      ? verifiedClaims({ id_token: token, jwk })
-      : null;
-  if (claims === null) return "esign_proof";
   const [subject, signer] = [objectIn(statement, "subject"), objectIn(statement, "signer")];
   const { issuer, subject: person } = objectIn(signer, "id");
   const digest = createHash("sha256").update(signedBytes(STATEMENT_TYPE, payload)).digest();
-  const isOfPerson = claims.iss === issuer && claims.sub === person;
-  if (!isOfPerson || claims.nonce !== digest.toString("base64url")) return "esign_mismatch";
+  const proved = judgeProof(proof, statement, digest.toString("base64url"));
+  if (typeof proved === "string") return proved;
   const here = ["tenant", "task", "checkpoint_id", "version"];
   if (here.some((name) => subject[name] !== facts[name])) return "esign_moved";
   if (known !== undefined && known !== subject.hash) return "esign_content";
@@ -1423,10 +1554,19 @@ function judge(signed, facts, known) {
       signer_subject: person,
     },
     statement_hash: digest.toString("hex"),
-    proof_hash: textHash(exactText({ kind: "oidc", id_token: token, jwk: jwk })),
+    proof_hash: textHash(exactText(proved.hashed)),
   };
   if (Object.entries(recorded).some(([name, value]) => facts[name] !== value)) return "esign_unrecorded";
-  const shown = { printed_name: signer.printed_name, meaning, signed_at, zone, issuer, subject: person };
+  const { method } = proved;
+  const shown = {
+    printed_name: signer.printed_name,
+    meaning,
+    signed_at,
+    zone,
+    issuer,
+    subject: person,
+    method,
+  };
   return { checkpoint_id: subject.checkpoint_id, version: subject.version, ...shown };
 }
 
@@ -1824,8 +1964,8 @@ function bundleReportText(path, report) {
     `  ${COMPLETE[report.complete ?? "nothing"]}`,
     ...report.keys.map((id) => `  signed by key ${id}`),
     ...report.electronic_signatures.map(
-      ({ at, checkpoint_id, version, printed_name, meaning, signed_at, zone, subject, issuer }) =>
-        `  signed by ${printed_name} (${subject} of ${issuer}), ${meaning}, ${signed_at} (${zone}): version ${version} of ${checkpoint_id}, entry ${at}`,
+      ({ at, checkpoint_id, version, printed_name, meaning, signed_at, zone, subject, issuer, method }) =>
+        `  signed by ${printed_name} (${subject} of ${issuer}), ${meaning}, ${signed_at} (${zone})${method === "webauthn" ? ", with a passkey" : ""}: version ${version} of ${checkpoint_id}, entry ${at}`,
     ),
     ...(report.keys_compared
       ? []

@@ -155,7 +155,7 @@ test("old signatures verify after the provider has another key", { timeout: CALL
     ["valid", "approval"],
     ["valid", "review"],
   ]);
-  const [one, two] = signatures.map(({ signed }) => (signed?.proof.jwk as EsignKey).kid);
+  const [one, two] = signatures.map(({ signed }) => (signed!.proof.jwk as EsignKey).kid);
   expect(one).not.toBe(two);
 });
 

@@ -17,7 +17,13 @@ export async function startEsignFleet() {
   const folder = mkdtempSync(join(tmpdir(), "fleet-esign-"));
   const [provider, stranger] = await Promise.all([startIdentityProvider(), startIdentityProvider()]);
   const issuers = [
-    { issuer: provider.url, keys_url: provider.keysUrl, client_id: CLIENT, tenants: ["default", "acme"] },
+    {
+      issuer: provider.url,
+      keys_url: provider.keysUrl,
+      client_id: CLIENT,
+      tenants: ["default", "acme"],
+      passkeys: {},
+    },
     { issuer: stranger.url, keys_url: stranger.keysUrl, client_id: CLIENT, tenants: ["acme"], amr: ["mfa"] },
   ];
   writeFileSync(join(folder, "esign.json"), JSON.stringify({ issuers }));

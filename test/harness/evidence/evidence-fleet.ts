@@ -7,7 +7,8 @@ import { signingKeyFrom } from "../../../shared/integrity/dsse.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { callCli } from "../../services/cli/call.ts";
 import { CLIENT, startIdentityProvider } from "../esign/identity-provider.ts";
-import { signAt } from "../esign/person.ts";
+import { signAt, signWithPasskeyAt } from "../esign/person.ts";
+import { SoftwareAuthenticator } from "../esign/software-authenticator.ts";
 import { startFleet, type TestFleet } from "../processes/fleet.ts";
 import { input } from "../records/records.ts";
 
@@ -30,6 +31,7 @@ export async function startEvidenceFleet(): Promise<EvidenceFleet> {
     keys_url: provider.keysUrl,
     client_id: CLIENT,
     tenants: ["default"],
+    passkeys: {},
   };
   const issuers = join(folder, "esign.json");
   writeFileSync(issuers, JSON.stringify({ issuers: [issuer] }));
@@ -66,6 +68,7 @@ export async function startEvidenceFleet(): Promise<EvidenceFleet> {
   const third = await keyAfter(second);
   await writeVersions(client, "billing", 1);
   await signAt(provider, person, "billing");
+  await signWithPasskeyAt(provider, person, "billing", new SoftwareAuthenticator());
   await ok("mission", "start", "msn-1", "--title", "ship it");
   await ok("checkpoint", "remove", oldest, "--task", "auth");
   await writeBatch(client);

@@ -168,24 +168,27 @@ const person: Maker = (parts, random) => {
   const lines = linesOf(parts, "export.jsonl");
   const some = lines.filter(({ esignature }) => esignature !== undefined);
   const one = some[random(some.length)];
-  const other = some.find((each) => each !== one);
+  const others = some.filter((each) => each !== one);
+  const other = others[random(others.length)];
   const what = random(6);
   if (what === 0) delete one.esignature;
   else if (what === 1) [one.esignature, other.esignature] = [other.esignature, one.esignature];
   else if (what === 2) one.esignature.proof = other.esignature.proof;
-  else if (what === 3) one.esignature.proof = ownProof(one.esignature.proof.id_token);
+  else if (what === 3) forgeToken(one.esignature.proof);
   else editValue(one.esignature, random);
   return made(`signature of a person ${what}`, rehashed(withLines(parts, lines)));
 };
 
 const ownProvider = generateKeyPairSync("rsa", { modulusLength: 2_048 });
 
-/** A token with the same claims, by a key of the forger. */
-function ownProof(token: string): Any {
+/** The token of the proof, or that of the enrolment of its passkey, by a key of the forger. */
+function forgeToken(proof: Any): void {
+  const login = proof.enrolment ?? proof;
+  const token: string = login.id_token;
   const signed = token.slice(0, token.lastIndexOf("."));
   const signature = sign("sha256", Buffer.from(signed), ownProvider.privateKey).toString("base64url");
   const jwk = ownProvider.publicKey.export({ format: "jwk" });
-  return { kind: "oidc", id_token: `${signed}.${signature}`, jwk };
+  Object.assign(login, { id_token: `${signed}.${signature}`, jwk });
 }
 
 /** Removes the newest entries of a task, and makes its head fit. */

@@ -1,13 +1,13 @@
 // Logins of a person in a browser: the authorization code flow with PKCE and a redirect to a loopback port of this process (RFC 8252). The fleet verifies
 // the tokens itself; this program only brings them.
 
-import { spawn } from "node:child_process";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Configuration } from "openid-client";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { SigningRequest } from "../../../../shared/protocol/esign.ts";
 import { isLoopback } from "../../../../shared/runtime/loopback.ts";
+import { openBrowser } from "./open-browser.ts";
 
 const CALLBACK = "/callback";
 const WAIT_MS = 10 * 60_000;
@@ -24,10 +24,12 @@ const HEADERS = {
 export interface Login {
   /** A usual login, by which the program learns the person. */
   identify(): Promise<{ readonly subject: string; readonly name: string }>;
-  /** A fresh login for this nonce. `page` shows what is signed, with the address of the login. Resolves with the ID token. */
-  stepUp(nonce: string, page: (url: string) => string): Promise<string>;
-  /** Ends the last page that the browser waits for. */
-  end(page: string): void;
+  /** A fresh login for this nonce. `show` takes its address. Resolves with the ID token. */
+  stepUp(nonce: string, show: (url: string) => void): Promise<string>;
+  /** Answers the browser that came back from a login, if it still waits. */
+  answer(page: string): void;
+  /** The same, with the address of another page. */
+  redirect(url: string): void;
   close(): Promise<void>;
 }
 
@@ -90,7 +92,7 @@ class BrowserLogin implements Login {
     return { subject: claims.sub, name };
   }
 
-  async stepUp(nonce: string, page: (url: string) => string): Promise<string> {
+  async stepUp(nonce: string, show: (url: string) => void): Promise<string> {
     const { acr_values: levels } = this.#issuer;
     const prompts = this.#config.serverMetadata().prompt_values_supported;
     const fresh = {
@@ -98,17 +100,16 @@ class BrowserLogin implements Login {
       ...((!Array.isArray(prompts) || prompts.includes("login")) && { prompt: "login" }),
       ...(levels !== undefined && { acr_values: levels.join(" ") }),
     };
-    const { token } = await this.#login(nonce, fresh, (url) => {
-      // The browser continues from the page that waits for the first login.
-      this.#callbacks.answer(page(url));
-      this.#options.notice("To sign this, log in again at:");
-      this.#options.notice(url);
-    });
+    const { token } = await this.#login(nonce, fresh, show);
     return token;
   }
 
-  end(page: string): void {
+  answer(page: string): void {
     this.#callbacks.answer(page);
+  }
+
+  redirect(url: string): void {
+    this.#callbacks.redirect(url);
   }
 
   close(): Promise<void> {
@@ -194,6 +195,11 @@ class Callbacks {
     this.#waiting = undefined;
   }
 
+  redirect(location: string): void {
+    this.#waiting?.writeHead(303, { ...HEADERS, location }).end();
+    this.#waiting = undefined;
+  }
+
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     await new Promise<void>((resolve) => {
@@ -222,17 +228,4 @@ class Callbacks {
     response.setHeader("connection", "close");
     expected.resolve(url);
   }
-}
-
-const BROWSERS: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
-  darwin: ["open"],
-  win32: ["rundll32", "url.dll,FileProtocolHandler"],
-};
-
-/** The printed address is there if it fails. */
-function openBrowser(url: string): void {
-  const [program = "", ...args] = BROWSERS[process.platform] ?? ["xdg-open"];
-  const child = spawn(program, [...args, url], { stdio: "ignore", detached: true });
-  child.on("error", () => {});
-  child.unref();
 }

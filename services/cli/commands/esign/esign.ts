@@ -14,6 +14,7 @@ import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { requireTask } from "../../runtime/existing-task.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
+import { allSigners } from "./all-signers.ts";
 import type { SignFlags, VersionFlags } from "./sign-flags.ts";
 
 const versionOption = () =>
@@ -26,7 +27,7 @@ export function addSign(program: Command, action: ActionFactory): void {
     .command("sign")
     .summary("Sign a checkpoint electronically, as a person.")
     .description(
-      "Sign one version of a checkpoint as a person (21 CFR Part 11). Prints an address of your identity provider: there you log in twice, to say who you are and to sign exactly what is shown. No agent, operator or API key can do this for you.",
+      "Sign one version of a checkpoint as a person (21 CFR Part 11). Prints an address for your browser. With a login, you log in there twice: to say who you are, and to sign exactly what is shown. With a passkey or a security key, you log in only when you enrol it, which the first signature does. No agent, operator or API key can do this for you.",
     )
     .argument("<task>", "the task")
     .argument("[checkpoint]", "the checkpoint (else the newest one)", checkpointId)
@@ -37,11 +38,15 @@ export function addSign(program: Command, action: ActionFactory): void {
         .makeOptionMandatory(),
     )
     .option("--reason <text>", "why, as part of what is signed")
+    .addOption(new Option("--with <method>", "how you sign").choices(["login", "passkey"]).default("login"))
     .option("--issuer <url>", "the identity provider, if the fleet accepts several")
+    .option("--signer <subject>", "the person with the passkey: the `sub` of the identity provider")
+    .option("--new-passkey", "enrol another passkey, and sign with it")
     .option("--open", "open the address in the browser of this machine")
     .action(action(sign));
   withExamples(command, (fleet) => ({
     "Approve the newest checkpoint": `${fleet} sign auth --meaning approval`,
+    "Approve it with a passkey": `${fleet} sign auth --meaning approval --with passkey`,
     "Review an earlier version": `${fleet} sign auth chk-0199… --version 1 --meaning review --reason "Checked against the plan"`,
   }));
 }
@@ -51,7 +56,7 @@ export function addSignatures(program: Command, action: ActionFactory): void {
     .command("signatures")
     .summary("List and verify the electronic signatures of a task.")
     .description(
-      "List the electronic signatures of a task, or of one checkpoint, and verify each on this machine: its statement, the token of the person, the audit entry and the content of the version (exit 8: one does not verify).",
+      "List the electronic signatures of a task, or of one checkpoint, and verify each on this machine: its statement, the token or the passkey of the person, the audit entry and the content of the version (exit 8: one does not verify).",
     )
     .argument("<task>", "the task")
     .argument("[checkpoint]", "only of this checkpoint", checkpointId)
@@ -64,10 +69,12 @@ export function addSignatures(program: Command, action: ActionFactory): void {
 }
 
 export function addSigners(program: Command, action: ActionFactory): void {
-  const group = program.command("signers").description("List and revoke the people who sign electronically.");
+  const group = program
+    .command("signers")
+    .description("List and revoke the people who sign electronically, and their passkeys.");
   const listCommand = group
     .command("list")
-    .description("List the people who have signed, and those who were revoked.")
+    .description("List the people who have signed, with their passkeys, and those who were revoked.")
     .action(action(list));
   withExamples(listCommand, (fleet) => ({ "With their ids": `${fleet} signers list --json` }));
   const revokeCommand = group
@@ -80,6 +87,18 @@ export function addSigners(program: Command, action: ActionFactory): void {
     .action(action(revoke));
   withExamples(revokeCommand, (fleet) => ({
     "A person has left": `${fleet} signers revoke 248289761001 --reason left`,
+  }));
+  const passkeyCommand = group
+    .command("revoke-passkey")
+    .argument("<passkey>", "its id, as `signers list --json` prints it")
+    .summary("Refuse later signatures with a passkey.")
+    .description(
+      "Refuse later signatures with one passkey, for good. Earlier ones stay valid, and so do the person's other passkeys.",
+    )
+    .addOption(new Option("--reason <reason>", "why").choices([...SIGNER_REVOCATIONS]).makeOptionMandatory())
+    .action(action(revokePasskey));
+  withExamples(passkeyCommand, (fleet) => ({
+    "A security key is lost": `${fleet} signers revoke-passkey 9f86d081… --reason lost`,
   }));
 }
 
@@ -108,17 +127,6 @@ async function list(session: Session): Promise<void> {
   await showSigners(session, await allSigners(session));
 }
 
-async function allSigners(session: Session): Promise<readonly SignerRecord[]> {
-  const { admin } = await session.client();
-  const all: SignerRecord[] = [];
-  for (let cursor: string | undefined, isFirst = true; isFirst || cursor !== undefined; isFirst = false) {
-    const page = await admin.esign.signers({ cursor, ...session.deadline });
-    all.push(...page.signers);
-    cursor = page.cursor;
-  }
-  return all;
-}
-
 async function showSigners(session: Session, signers: readonly SignerRecord[]): Promise<void> {
   const { renderSigners } = await import("../../rendering/esign/signatures.ts");
   await session.show({ signers }, () => renderSigners(signers, session.view));
@@ -132,6 +140,16 @@ async function revoke(
   const of = issuer ?? (await issuerOf(session, subject));
   const { admin } = await session.client();
   await admin.esign.revokeSigner({ issuer: of, subject, reason, ...session.deadline });
+  await showSigners(session, await allSigners(session));
+}
+
+async function revokePasskey(
+  session: Session,
+  passkeyId: string,
+  { reason }: { readonly reason: SignerRevocation },
+): Promise<void> {
+  const { admin } = await session.client();
+  await admin.esign.revokePasskey({ passkeyId, reason, ...session.deadline });
   await showSigners(session, await allSigners(session));
 }
 

@@ -8,7 +8,10 @@ export interface VersionFlags {
 
 export interface SignFlags extends VersionFlags {
   readonly meaning: EsignMeaning;
+  readonly with: "login" | "passkey";
   readonly reason?: string;
   readonly issuer?: string;
   readonly open?: boolean;
+  readonly signer?: string;
+  readonly newPasskey?: boolean;
 }

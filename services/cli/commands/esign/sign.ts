@@ -1,4 +1,4 @@
-// Signs a checkpoint: shows the statement, and sends it with the token that the person's identity provider signs over it.
+// Signs a checkpoint: shows the statement, and sends it with the proof of the person, which is a login or a passkey.
 
 import type { EsignStatement, SigningRequest } from "../../../../shared/protocol/esign.ts";
 import { nonceOfStatement } from "../../../../shared/sdk/sdk.ts";
@@ -7,6 +7,7 @@ import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 import { openLogin } from "./browser-login.ts";
 import type { SignFlags } from "./sign-flags.ts";
+import { addStatement, type Signing, statementOf } from "./statement.ts";
 
 type Issuer = SigningRequest["issuers"][number];
 
@@ -14,44 +15,59 @@ export async function signAsPerson(
   session: Session,
   task: string,
   checkpointId: string | undefined,
-  { version, meaning, reason, issuer: wanted, open = false }: SignFlags,
+  flags: SignFlags,
 ): Promise<void> {
   const { admin } = await session.client();
+  const { version } = flags;
   const request = await admin.esign.request({ taskId: task, checkpointId, version, ...session.deadline });
-  const issuer = chosen(request, wanted);
-  const login = await openLogin(issuer, { open, notice: (text) => session.notice(text) });
+  const isWithPasskey = flags.with === "passkey";
+  if (!isWithPasskey && (flags.newPasskey === true || flags.signer !== undefined))
+    throw new UsageError("--signer and --new-passkey are for passkeys", "Add --with passkey.");
+  const issuer = chosen(isWithPasskey ? acceptingPasskeys(request) : request.issuers, flags.issuer);
+  const signing = { request, issuer, flags };
+  if (!isWithPasskey) return signWithLogin(session, signing);
+  const { signWithPasskey } = await import("./sign-passkey.ts");
+  await signWithPasskey(session, signing);
+}
+
+async function signWithLogin(session: Session, signing: Signing): Promise<void> {
+  const { issuer, flags } = signing;
+  const notice = (text: string) => session.notice(text);
+  const login = await openLogin(issuer, { open: flags.open ?? false, notice });
   try {
-    const person = await login.identify();
-    const statement: EsignStatement = {
-      v: 1,
-      subject: request.subject,
-      signer: { id: { issuer: issuer.issuer, subject: person.subject }, printed_name: person.name },
-      meaning,
-      signed_at: new Date(session.context.now()).toISOString(),
-      zone: new Intl.DateTimeFormat().resolvedOptions().timeZone,
-      ...(reason !== undefined && { reason }),
-      policy: issuer.policy,
-    };
-    for (const line of statementLines(statement)) session.notice(line);
-    const nonce = nonceOfStatement(statement);
-    const token = await login.stepUp(nonce, (url) => confirmationPage(statement, url));
-    const answer = await admin.esign.add(statement, token, session.deadline);
-    login.end(donePage("It is signed. You may close this window."));
-    const { checkpointId: id, version: signed, statementHash, auditSeq } = answer;
-    await session.show(
-      { ...answer, statement },
-      () =>
-        `Version ${signed} of checkpoint ${id} is signed: ${meaning} by ${person.name}, statement ${statementHash}, audit entry ${auditSeq}.`,
+    const { subject, name } = await login.identify();
+    const signer = { id: { issuer: issuer.issuer, subject }, printed_name: name };
+    const statement: EsignStatement = statementOf(session, signing, signer);
+    for (const line of statementLines(statement)) notice(line);
+    const token = await login.stepUp(nonceOfStatement(statement), (url) => {
+      // The browser continues from the page that waits for the first login.
+      login.answer(confirmationPage(statement, url));
+      notice("To sign this, log in again at:");
+      notice(url);
+    });
+    await addStatement(session, statement, ({ admin }) =>
+      admin.esign.add(statement, token, session.deadline),
     );
+    login.answer(donePage("It is signed. You may close this window."));
   } catch (error) {
-    login.end(donePage("It is not signed. The terminal says why."));
+    login.answer(donePage("It is not signed. The terminal says why."));
     throw error;
   } finally {
     await login.close();
   }
 }
 
-function chosen({ issuers }: SigningRequest, wanted: string | undefined): Issuer {
+function acceptingPasskeys({ issuers }: SigningRequest): readonly Issuer[] {
+  const accepting = issuers.filter(({ passkeys }) => passkeys !== undefined);
+  if (accepting.length === 0)
+    throw new UsageError(
+      "the fleet accepts no passkeys",
+      "Sign with a login (--with login), or add `passkeys` to the identity provider in the file of FLEET_ESIGN_ISSUERS.",
+    );
+  return accepting;
+}
+
+function chosen(issuers: readonly Issuer[], wanted: string | undefined): Issuer {
   const [only, ...others] = issuers.filter(({ issuer }) => wanted === undefined || issuer === wanted);
   const names = issuers.map(({ issuer }) => issuer).join(", ");
   if (only === undefined)

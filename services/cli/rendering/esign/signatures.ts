@@ -1,7 +1,7 @@
 // Electronic signatures of people, as 21 CFR 11.50 requires: printed name, date and time with zone, meaning.
 
 import { ESIGN_PROBLEMS, type EsignBlock, type EsignProblem } from "../../../../shared/protocol/esign.ts";
-import type { SignerRecord } from "../../../../shared/protocol/esign-signer.ts";
+import type { PasskeySummary, SignerRecord } from "../../../../shared/protocol/esign-signer.ts";
 import { bulletList } from "../terminal/fields.ts";
 import { tableLines } from "../terminal/table.ts";
 import { counted, plain, shownId } from "../terminal/text.ts";
@@ -69,10 +69,35 @@ export function renderSigners(signers: readonly SignerRecord[], view: View): str
     plain(one.subject),
     plain(one.issuer),
     one.last_signed_at === null ? "never" : ago(one.last_signed_at, view.now),
-    one.revoked_at === null
-      ? view.colors.green("active")
-      : view.colors.red(`revoked (${plain(one.revoked_reason ?? "-")})`),
+    stateText(one, view),
   ]);
   const fit = [{ least: 8 }, { least: 8 }, { leaves: 1 }, undefined, undefined] as const;
-  return tableLines(rows, { heads: HEADS, view, fit }).join("\n");
+  const people = tableLines(rows, { heads: HEADS, view, fit });
+  const passkeys = signers.flatMap(({ passkeys = [] }) => passkeys);
+  if (passkeys.length === 0) return people.join("\n");
+  return [...people, "", ...passkeyTable(passkeys, view)].join("\n");
+}
+
+const PASSKEY_HEADS = ["PASSKEY", "OF", "ENROLLED BY", "USED", "STATE"];
+
+/** The ids are whole, because `signers revoke-passkey` takes them. */
+function passkeyTable(passkeys: readonly PasskeySummary[], view: View): string[] {
+  const rows = passkeys.map((one) => [
+    plain(one.passkey_id),
+    plain(one.printed_name),
+    plain(one.enrolled_by),
+    ago(one.last_used_at, view.now),
+    stateText(one, view),
+  ]);
+  const fit = [undefined, { least: 8 }, { least: 8 }, undefined, undefined] as const;
+  return tableLines(rows, { heads: PASSKEY_HEADS, view, fit });
+}
+
+function stateText(
+  { revoked_at, revoked_reason }: Pick<SignerRecord, "revoked_at" | "revoked_reason">,
+  { colors }: View,
+): string {
+  return revoked_at === null
+    ? colors.green("active")
+    : colors.red(`revoked (${plain(revoked_reason ?? "-")})`);
 }

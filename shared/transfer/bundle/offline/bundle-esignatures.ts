@@ -101,7 +101,15 @@ function judge(
   };
   if (Object.entries(recorded).some(([name, value]) => facts[name] !== value)) return "esign_unrecorded";
   const { method } = proved;
-  const shown = { printed_name: signer.printed_name, meaning, signed_at, zone, issuer, subject: person, method };
+  const shown = {
+    printed_name: signer.printed_name,
+    meaning,
+    signed_at,
+    zone,
+    issuer,
+    subject: person,
+    method,
+  };
   return { checkpoint_id: subject.checkpoint_id, version: subject.version, ...shown } as ProvedEsignature;
 }
 

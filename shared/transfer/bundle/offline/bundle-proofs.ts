@@ -20,7 +20,11 @@ export interface JudgedProof {
 type ProofFault = "esign_proof" | "esign_mismatch";
 
 /** `nonce`: the SHA-256 of the signed bytes of the statement, in base64url. */
-export function judgeProof(proof: ExactObject, statement: ExactObject, nonce: string): ProofFault | JudgedProof {
+export function judgeProof(
+  proof: ExactObject,
+  statement: ExactObject,
+  nonce: string,
+): ProofFault | JudgedProof {
   if (proof.kind === "webauthn") return judgePasskey(proof, statement, nonce);
   const person = objectIn(objectIn(statement, "signer"), "id");
   const fault = proof.kind === "oidc" ? loginFault(proof, person, nonce) : "esign_proof";

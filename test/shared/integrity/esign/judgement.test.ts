@@ -4,7 +4,12 @@ import { describe, expect, test } from "vitest";
 import { canonicalText } from "../../../../shared/integrity/canonical.ts";
 import { type EsignPlace, judgeEsignature } from "../../../../shared/integrity/esign/judgement.ts";
 import { proofHash } from "../../../../shared/integrity/esign/proof.ts";
-import { esignNonce, esignPayload, statementFrom, statementHash } from "../../../../shared/integrity/esign/statement.ts";
+import {
+  esignNonce,
+  esignPayload,
+  statementFrom,
+  statementHash,
+} from "../../../../shared/integrity/esign/statement.ts";
 import { ESIGN_PAYLOAD_TYPE, type Esigned, type EsignStatement } from "../../../../shared/protocol/esign.ts";
 import type { EsignKey, EsignProof } from "../../../../shared/protocol/esign-proof.ts";
 

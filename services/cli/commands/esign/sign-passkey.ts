@@ -1,0 +1,219 @@
+// Signs with a passkey in the browser. A person without one enrols it first: a login, the new passkey, and a second login over its public key. The enrolment goes
+// to the fleet with the first signature, so a process that dies before leaves nothing there.
+
+import { createHash, createPublicKey, randomBytes } from "node:crypto";
+import { FleetError } from "../../../../shared/protocol/errors.ts";
+import type { EsignStatement } from "../../../../shared/protocol/esign.ts";
+import type { PasskeyEnrolment } from "../../../../shared/protocol/esign-proof.ts";
+import type { PasskeySummary, SignerRecord } from "../../../../shared/protocol/esign-signer.ts";
+import { LOCAL_PAGES } from "../../../../shared/protocol/passkey-origin.ts";
+import { nonceOfEnrolment, nonceOfStatement, type PasskeyAnswer } from "../../../../shared/sdk/sdk.ts";
+import { enrolmentPage, pageBytes, signingPage } from "../../rendering/esign/passkey-pages.ts";
+import { statementLines } from "../../rendering/esign/statement.ts";
+import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
+import { allSigners } from "./all-signers.ts";
+import { type Login, openLogin } from "./browser-login.ts";
+import { LocalPage } from "./local-page.ts";
+import { openBrowser } from "./open-browser.ts";
+import { addStatement, type Signing, statementOf } from "./statement.ts";
+
+/** ES256, EdDSA and RS256, in the registry of COSE. */
+const ALGORITHMS = [-7, -8, -257];
+const CHALLENGE_BYTES = 32;
+const TIMEOUT_MS = 5 * 60_000;
+
+/** Enrolled on this machine's pages, not revoked, of a person who is not revoked either. */
+interface Usable {
+  readonly signer: EsignStatement["signer"];
+  readonly passkeys: readonly PasskeySummary[];
+}
+
+export async function signWithPasskey(session: Session, signing: Signing): Promise<void> {
+  const rpId = signing.issuer.passkeys?.rp_id;
+  if (rpId !== LOCAL_PAGES)
+    throw new UsageError(
+      `the passkeys of this fleet are for pages of ${rpId}`,
+      "Sign on the page of your organisation, or sign here with a login.",
+    );
+  const usable = await usableOf(session, signing);
+  const page = await LocalPage.open();
+  try {
+    if (usable === null) await enrolAndSign(session, signing, page);
+    else {
+      const begin = () => {
+        session.notice("Open this address in a browser of this machine, and sign with your passkey:");
+        session.notice(page.url);
+        if (signing.flags.open === true) openBrowser(page.url);
+      };
+      await signOn(page, session, signing, { ...usable, begin });
+    }
+  } finally {
+    await page.close();
+  }
+}
+
+/** null: the person must enrol a passkey. */
+async function usableOf(
+  session: Session,
+  { issuer, flags: { signer: wanted, newPasskey = false } }: Signing,
+): Promise<Usable | null> {
+  if (newPasskey) return null;
+  const { agentId } = await session.client();
+  const people = (await allSigners(session)).flatMap((signer) => {
+    if (signer.issuer !== issuer.issuer || signer.revoked_at !== null) return [];
+    if (wanted !== undefined && signer.subject !== wanted) return [];
+    return usablePasskeys(signer, wanted === undefined ? agentId : undefined);
+  });
+  const [first, ...others] = people;
+  if (first === undefined && wanted !== undefined)
+    throw new FleetError("NOT_FOUND", "that person has no passkey; enrol one with --new-passkey", {
+      details: { subject: wanted },
+    });
+  if (others.length > 0)
+    throw new UsageError(
+      "passkeys of several people were enrolled under your name",
+      `Name the person with --signer: ${people.map(({ signer }) => signer.id.subject).join(", ")}.`,
+    );
+  return first ?? null;
+}
+
+/** `enrolledBy` undefined: by any. A signature has the name of the enrolment, so only passkeys with the newest name are used together. */
+function usablePasskeys({ issuer, subject, passkeys = [] }: SignerRecord, enrolledBy?: string): Usable[] {
+  const active = passkeys.filter(
+    (one) =>
+      one.revoked_at === null &&
+      one.rp_id === LOCAL_PAGES &&
+      (enrolledBy === undefined || one.enrolled_by === enrolledBy),
+  );
+  const name = active.at(-1)?.printed_name;
+  if (name === undefined) return [];
+  const signer = { id: { issuer, subject }, printed_name: name };
+  return [{ signer, passkeys: active.filter(({ printed_name }) => printed_name === name) }];
+}
+
+interface SigningPassage {
+  readonly signer: EsignStatement["signer"];
+  readonly passkeys: readonly Pick<PasskeySummary, "credential_id">[];
+  readonly enrolment?: PasskeyAnswer["enrolment"];
+  /** Leads the browser to the page. */
+  readonly begin: () => void;
+}
+
+async function signOn(
+  page: LocalPage,
+  session: Session,
+  signing: Signing,
+  { signer, passkeys, enrolment, begin }: SigningPassage,
+): Promise<void> {
+  const statement = statementOf(session, signing, signer);
+  for (const line of statementLines(statement)) session.notice(line);
+  const publicKey = {
+    challenge: pageBytes(nonceOfStatement(statement)),
+    rpId: LOCAL_PAGES,
+    allowCredentials: passkeys.map(descriptorOf),
+    userVerification: "required",
+    timeout: TIMEOUT_MS,
+  };
+  page.show(signingPage(statement, { publicKey }));
+  const answered = page.next(["credential_id", "authenticator_data", "client_data", "signature"]);
+  begin();
+  const { values, reply } = await answered;
+  const answer = {
+    ...{ credentialId: values.credential_id, authenticatorData: values.authenticator_data },
+    ...{ clientData: values.client_data, signature: values.signature, enrolment },
+  };
+  try {
+    await addStatement(session, statement, ({ admin }) =>
+      admin.esign.addWithPasskey(statement, answer, session.deadline),
+    );
+  } catch (error) {
+    reply({ text: "It is not signed. The terminal says why." });
+    throw error;
+  }
+  reply({ text: "It is signed. You may close this window." });
+}
+
+const descriptorOf = ({ credential_id }: Pick<PasskeySummary, "credential_id">) => ({
+  type: "public-key",
+  id: pageBytes(credential_id),
+});
+
+async function enrolAndSign(session: Session, signing: Signing, page: LocalPage): Promise<void> {
+  const { issuer, flags } = signing;
+  const notice = (text: string) => session.notice(text);
+  const login = await openLogin(issuer, { open: flags.open ?? false, notice });
+  try {
+    const { subject, name } = await login.identify();
+    const signer = { id: { issuer: issuer.issuer, subject }, printed_name: name };
+    const enrolment = await enrolled(session, signing, { login, page, signer });
+    const { credential_id } = enrolment.statement.passkey;
+    const begin = () => login.redirect(page.url);
+    await signOn(page, session, signing, { signer, passkeys: [{ credential_id }], enrolment, begin });
+  } finally {
+    await login.close();
+  }
+}
+
+interface Enrolling {
+  readonly login: Login;
+  readonly page: LocalPage;
+  readonly signer: EsignStatement["signer"];
+}
+
+async function enrolled(
+  session: Session,
+  { request, issuer }: Signing,
+  { login, page, signer }: Enrolling,
+): Promise<NonNullable<PasskeyAnswer["enrolment"]>> {
+  const known = (await allSigners(session)).find(
+    (one) => one.issuer === signer.id.issuer && one.subject === signer.id.subject,
+  );
+  page.show(enrolmentPage(signer, { publicKey: creationOf(signer, known?.passkeys ?? []) }));
+  const answered = page.next(["credential_id", "public_key"]);
+  login.redirect(page.url);
+  const { values, reply } = await answered;
+  const statement: PasskeyEnrolment = {
+    v: 1,
+    tenant: request.subject.tenant,
+    signer,
+    passkey: {
+      credential_id: values.credential_id,
+      jwk: publicJwk(values.public_key),
+      rp_id: LOCAL_PAGES,
+    },
+    enrolled_at: new Date(session.context.now()).toISOString(),
+    policy: issuer.policy,
+  };
+  const idToken = await login.stepUp(nonceOfEnrolment(statement), (url) => reply({ next: url }));
+  return { statement, idToken };
+}
+
+function creationOf(
+  { id, printed_name }: EsignStatement["signer"],
+  known: readonly PasskeySummary[],
+): object {
+  const user = createHash("sha256").update(`${id.issuer}\n${id.subject}`).digest("base64url");
+  return {
+    challenge: pageBytes(randomBytes(CHALLENGE_BYTES).toString("base64url")),
+    rp: { id: LOCAL_PAGES, name: "Fleet" },
+    user: { id: pageBytes(user), name: id.subject, displayName: printed_name },
+    pubKeyCredParams: ALGORITHMS.map((alg) => ({ type: "public-key", alg })),
+    authenticatorSelection: { userVerification: "required", residentKey: "preferred" },
+    excludeCredentials: known.filter(({ revoked_at }) => revoked_at === null).map(descriptorOf),
+    attestation: "none",
+    timeout: TIMEOUT_MS,
+  };
+}
+
+/** Browsers answer a SubjectPublicKeyInfo. */
+function publicJwk(spki: string): Record<string, string> {
+  try {
+    const key = createPublicKey({ key: Buffer.from(spki, "base64url"), format: "der", type: "spki" });
+    return key.export({ format: "jwk" }) as Record<string, string>;
+  } catch (error) {
+    throw new FleetError("CONFLICT", "the browser gave no public key of the passkey; use another browser", {
+      cause: error,
+    });
+  }
+}

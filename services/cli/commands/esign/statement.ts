@@ -1,0 +1,45 @@
+// The statement that a person signs on this machine, and its command.
+
+import type { EsignStatement, SigningRequest } from "../../../../shared/protocol/esign.ts";
+import type { EsignAdmin, FleetClient } from "../../../../shared/sdk/sdk.ts";
+import type { Session } from "../../runtime/session.ts";
+import type { SignFlags } from "./sign-flags.ts";
+
+export interface Signing {
+  readonly request: SigningRequest;
+  readonly issuer: SigningRequest["issuers"][number];
+  readonly flags: SignFlags;
+}
+
+export function statementOf(
+  session: Session,
+  { request, issuer, flags: { meaning, reason } }: Signing,
+  signer: EsignStatement["signer"],
+): EsignStatement {
+  return {
+    v: 1,
+    subject: request.subject,
+    signer,
+    meaning,
+    signed_at: new Date(session.context.now()).toISOString(),
+    zone: new Intl.DateTimeFormat().resolvedOptions().timeZone,
+    ...(reason !== undefined && { reason }),
+    policy: issuer.policy,
+  };
+}
+
+/** Sends the signature with `add`, and shows the answer. */
+export async function addStatement(
+  session: Session,
+  statement: EsignStatement,
+  add: (client: FleetClient) => ReturnType<EsignAdmin["add"]>,
+): Promise<void> {
+  const answer = await add(await session.client());
+  const { checkpointId: id, version, statementHash, auditSeq } = answer;
+  const { meaning, signer } = statement;
+  await session.show(
+    { ...answer, statement },
+    () =>
+      `Version ${version} of checkpoint ${id} is signed: ${meaning} by ${signer.printed_name}, statement ${statementHash}, audit entry ${auditSeq}.`,
+  );
+}
