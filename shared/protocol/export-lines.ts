@@ -11,8 +11,8 @@ import { recordBytesSchema, recordNameSchema } from "./mission-record.ts";
 import { envelopeSchema, signingKeySchema } from "./signing-keys.ts";
 import { taskSchema } from "./task.ts";
 
-/** A reader refuses files of a newer format. 2: with artifacts. 3: with the records of missions. 4: with electronic signatures. */
-export const EXPORT_FORMAT = 4;
+/** A reader refuses files of a newer format. 2: with artifacts. 3: with the records of missions. 4: with electronic signatures. 5: by passkeys. */
+export const EXPORT_FORMAT = 5;
 /** Files of earlier formats lack the records of missions. */
 export const RECORDS_FORMAT = 3;
 

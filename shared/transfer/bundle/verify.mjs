@@ -1022,7 +1022,7 @@ class BundleArtifacts {
  * version against its entry, the counts and the digests. The first fault ends the reading.
  */
 
-const FORMAT_MAX = 4;
+const FORMAT_MAX = 5;
 const FORMAT_WITH_RECORDS = 3;
 const CHAIN_BEGIN = "0".repeat(64);
 const ENTRY_VERSION = 2;

@@ -1052,7 +1052,7 @@ class Lines:
         require(same(line.get("kind"), "header"), "order")
         require(is_count(line.get("format"), 1), "line")
         require(isinstance(line.get("tenant"), str) and isinstance(line.get("exported_at"), str), "line")
-        require(line["format"] <= 4, "format")
+        require(line["format"] <= 5, "format")
         self.header = line
 
     def between(self, line):

@@ -65,7 +65,11 @@ test("both verifiers find each of a thousand tampers, with the same codes", { ti
   const archive = readFileSync(bundle);
   expect(verifyBundle(bundle, trust())).toMatchObject({
     ...{ ok: true, sealed: true },
-    electronic_signatures: [{ printed_name: "Ada Lovelace", meaning: "approval" }, { zone: "Europe/London" }],
+    electronic_signatures: [
+      { printed_name: "Ada Lovelace", meaning: "approval", method: "oidc" },
+      { zone: "Europe/London" },
+      { method: "webauthn" },
+    ],
   });
   const keys = { own: newKey(), stolenPem: fleet.revokedPem };
   const found = new Set<string>();

@@ -3,6 +3,11 @@ import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
 import { describe, expect, test } from "vitest";
 import { canonicalText } from "../../../../shared/integrity/canonical.ts";
 import { type EsignPlace, judgeEsignature } from "../../../../shared/integrity/esign/judgement.ts";
+import {
+  enrolmentNonce,
+  enrolmentPayload,
+  fixedSignature,
+} from "../../../../shared/integrity/esign/passkey.ts";
 import { proofHash } from "../../../../shared/integrity/esign/proof.ts";
 import {
   esignNonce,
@@ -12,6 +17,7 @@ import {
 } from "../../../../shared/integrity/esign/statement.ts";
 import { ESIGN_PAYLOAD_TYPE, type Esigned, type EsignStatement } from "../../../../shared/protocol/esign.ts";
 import type { EsignKey, EsignProof } from "../../../../shared/protocol/esign-proof.ts";
+import { SoftwareAuthenticator } from "../../../harness/esign/software-authenticator.ts";
 
 const ISSUER = "https://login.example";
 const statement: EsignStatement = {
@@ -54,7 +60,7 @@ test.each(["RS256", "PS256", "ES256", "ES384", "Ed25519"])(
   "a token that is signed with %s is valid",
   async (alg) => {
     const signed = await signedWith(alg);
-    expect(judgeEsignature(signed, placeOf(signed))).toEqual({ problem: null, statement });
+    expect(judgeEsignature(signed, placeOf(signed))).toEqual({ problem: null, statement, method: "oidc" });
   },
 );
 
@@ -117,6 +123,72 @@ describe("a changed signature", () => {
     expect(problemOf({ ...good, payload_type: "application/json" }, placeOf(good))).toBe("statement_invalid");
     expect(problemOf(null, placeOf(good))).toBe("statement_invalid");
   });
+});
+
+describe("a signature with a passkey", async () => {
+  const authenticator = new SoftwareAuthenticator();
+  const { credentialId: credential_id, jwk } = authenticator;
+  const enrolment = enrolmentPayload({
+    ...{ v: 1, tenant: "default", signer: statement.signer, policy: statement.policy },
+    ...{ passkey: { credential_id, jwk, rp_id: "localhost" }, enrolled_at: statement.signed_at },
+  });
+  const login = (await signedWith("ES256", { nonce: enrolmentNonce(enrolment) })).proof;
+  const { id_token } = login as { id_token: string };
+  const signedFor = (challenge: string): Esigned => {
+    const answer = authenticator.answer({ challenge });
+    const proof: EsignProof = {
+      kind: "webauthn",
+      authenticator_data: answer.authenticatorData,
+      client_data: answer.clientData,
+      signature: fixedSignature(Buffer.from(answer.signature, "base64url"))!.toString("base64url"),
+      enrolment: { payload: enrolment.toString("base64"), id_token, jwk: login.jwk as EsignKey },
+    };
+    return { payload_type: ESIGN_PAYLOAD_TYPE, payload: payload.toString("base64"), proof };
+  };
+  const signed = signedFor(esignNonce(payload));
+
+  test("is valid at its place, and none at another one", () => {
+    expect(judgeEsignature(signed, placeOf(signed))).toEqual({
+      ...{ problem: null, statement, method: "webauthn" },
+    });
+    for (const place of [{ version: 3 }, { task: "other" }, { tenant: "acme" }]) {
+      const facts = { ...placeOf(signed).facts, ...place };
+      expect(problemOf(signed, placeOf(signed, { ...place, facts }))).toBe("moved");
+    }
+    expect(problemOf(signed, placeOf(signed, { hash: "d".repeat(64) }))).toBe("content_changed");
+  });
+
+  test("is for one statement, and each part of its proof is recorded", () => {
+    const other = signedFor(esignNonce(Buffer.from("other")));
+    expect(problemOf(other, placeOf(other))).toBe("proof_mismatch");
+    expect(problemOf(signedFor(esignNonce(payload)), placeOf(signed))).toBe("not_recorded");
+    const edited = (changes: object) =>
+      problemOf({ ...signed, proof: { ...signed.proof, ...changes } as EsignProof }, placeOf(signed));
+    expect(edited({ signature: "AAAA" })).toBe("proof_invalid");
+    expect(edited({ enrolment: { payload: "e30=", id_token, jwk: login.jwk } })).toBe("proof_invalid");
+    expect(edited({ enrolment: { payload: enrolment.toString("base64"), id_token: "a.b.c", jwk } })).toBe(
+      "proof_invalid",
+    );
+  });
+});
+
+test("the signature of an elliptic curve has one form of DER", () => {
+  const der = (hex: string) => fixedSignature(Buffer.from(hex, "hex"))?.toString("hex") ?? null;
+  expect(der("3006020101020102")).toBe(`${"1".padStart(64, "0")}${"2".padStart(64, "0")}`);
+  expect(der("300702020080020102")).toBe(`${"80".padStart(64, "0")}${"2".padStart(64, "0")}`);
+  for (const odd of [
+    "",
+    "30",
+    "3006020101020102ff",
+    "3005020101020102",
+    "308106020101020102",
+    "3006020181020102",
+    "300702020001020102",
+    "30060201010201",
+    "3006030101020102",
+    `3026022101${"00".repeat(32)}020102`,
+  ])
+    expect(der(odd), odd).toBeNull();
 });
 
 test("a statement has one form of bytes", () => {
