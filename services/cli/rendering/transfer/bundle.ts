@@ -14,8 +14,9 @@ const COMPLETE = {
 
 function personText(one: BundleReport["electronic_signatures"][number]): string {
   const by = `${one.printed_name} (${one.subject} of ${one.issuer})`;
+  const how = one.method === "webauthn" ? ", with a passkey" : "";
   return plain(
-    `${by}, ${one.meaning}, ${one.signed_at} (${one.zone}), version ${one.version} of ${one.checkpoint_id}`,
+    `${by}, ${one.meaning}, ${one.signed_at} (${one.zone})${how}, version ${one.version} of ${one.checkpoint_id}`,
   );
 }
 
