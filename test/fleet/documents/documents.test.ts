@@ -78,7 +78,9 @@ const TRIED_BY: Readonly<Record<string, string>> = {
   "fleet audit consistent checkpoint.txt": "test/fleet/signing/audit-log.test.ts",
   // A person logs in.
   "fleet sign auth --meaning approval": "test/fleet/esign/esign.test.ts",
+  "fleet sign auth --meaning approval --with passkey": "test/fleet/esign/passkey-browser.test.ts",
   "fleet signers revoke SUBJECT --reason left": "test/fleet/esign/esign.test.ts",
+  "fleet signers revoke-passkey ID --reason lost": "test/fleet/esign/passkeys.test.ts",
   "fleet agents restart AGENT": "test/fleet/sessions/tmux.test.ts",
   "fleet agents ask AGENT": "test/fleet/sessions/tmux.test.ts",
   "fleet mcp": "test/services/mcp/mcp.test.ts",
