@@ -48,6 +48,7 @@ export const ENCRYPTED: Readonly<Record<Subspace, Cover>> = {
   esignatures: "tenant",
   esigned: IDS,
   signers: "tenant",
+  passkeys: "tenant",
   sign_failures: { clear: "times" },
   log: PROOF,
   log_tiles: PROOF,
