@@ -16,7 +16,7 @@ import {
   enrolmentFrom,
   enrolmentNonce,
   fixedSignature,
-  originOf,
+  pageOriginOf,
   signCountOf,
 } from "../../../shared/integrity/esign/passkey.ts";
 import { proofProblem } from "../../../shared/integrity/esign/proof.ts";
@@ -190,7 +190,7 @@ function storedSignature(encoded: string, { kty }: Readonly<Record<string, unkno
 
 function requireOrigin({ client_data }: Assertion, { passkeys }: EsignIssuerSettings): void {
   const { rp_id, origins } = passkeys!;
-  const origin = String(originOf(client_data));
+  const origin = String(pageOriginOf(client_data));
   const isAccepted =
     origins?.includes(origin) ??
     (rp_id === LOCAL_PAGES ? origin.startsWith(`http://${LOCAL_PAGES}`) : origin === `https://${rp_id}`);

@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { isOriginOf } from "../../protocol/passkey-origin.ts";
 import { exactBase64Url, providerKey, type TokenAlgorithm } from "./provider-key.ts";
-import { isSignedBy, type TokenClaims, tokenPart } from "./token-signature.ts";
+import { isTokenSignature, type TokenClaims, tokenPart } from "./token-signature.ts";
 
 /** In base64url. */
 export interface Assertion {
@@ -71,7 +71,7 @@ function signedClientData(
     if (data === null || data.length < HEAD_BYTES || client === null || signature === null || alg === null)
       return null;
     const signed = Buffer.concat([data, createHash("sha256").update(client).digest()]);
-    return isSignedBy({ alg, jwk }, signed, signature) ? tokenPart(client_data) : null;
+    return isTokenSignature({ alg, jwk }, signed, signature) ? tokenPart(client_data) : null;
   } catch {
     return null;
   }

@@ -40,7 +40,7 @@ export function signCountOf(authenticatorData: string): number {
 }
 
 /** The page on which the person signed. */
-export function originOf(clientData: string): unknown {
+export function pageOriginOf(clientData: string): unknown {
   return tokenPart(clientData).origin;
 }
 

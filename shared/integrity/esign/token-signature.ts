@@ -47,7 +47,8 @@ export function verifiedClaims({ id_token: token, jwk }: TokenProof): TokenClaim
     const { alg, crit } = tokenPart(header);
     if (rest.length > 0 || crit !== undefined || !isAlgorithm(alg)) return null;
     const bytes = exactBase64Url(signature);
-    if (bytes === null || !isSignedBy({ alg, jwk }, Buffer.from(`${header}.${payload}`), bytes)) return null;
+    if (bytes === null || !isTokenSignature({ alg, jwk }, Buffer.from(`${header}.${payload}`), bytes))
+      return null;
     return tokenPart(payload);
   } catch {
     return null;
@@ -55,7 +56,7 @@ export function verifiedClaims({ id_token: token, jwk }: TokenProof): TokenClaim
 }
 
 /** Throws for a signature of another length than that of the algorithm. */
-export function isSignedBy(
+export function isTokenSignature(
   { alg, jwk }: { readonly alg: TokenAlgorithm; readonly jwk: TokenProof["jwk"] },
   signed: Uint8Array,
   signature: Uint8Array,

@@ -6,6 +6,7 @@ import type { AnsweredOp, CommandOp } from "../operations.ts";
 import { ARTIFACTS } from "./artifact-routes.ts";
 import { MISSIONS } from "./mission-routes.ts";
 import { changeRoute, type RestAct, type RestRoute, readRoute } from "./route.ts";
+import { SIGNATURES } from "./signature-routes.ts";
 
 const CHECKPOINTS: readonly RestRoute[] = [
   changeRoute(
@@ -237,45 +238,6 @@ const AUDIT: readonly RestRoute[] = [
     "audit",
     "Revoke a signing key.",
     query("key_revoke"),
-  ),
-];
-
-const SIGNATURES: readonly RestRoute[] = [
-  readRoute(
-    "listSignatures",
-    "/tasks/{task_id}/signatures",
-    "signatures",
-    "The electronic signatures of a task, each with what verifies it.",
-    "signatures",
-  ),
-  readRoute(
-    "getSigningRequest",
-    "/tasks/{task_id}/signing-request",
-    "signatures",
-    "What a person would sign now, and the identity providers that the fleet accepts.",
-    "signing_request",
-  ),
-  changeRoute(
-    "addSignature",
-    "/tasks/{task_id}/signatures",
-    "signatures",
-    "Add the electronic signature of a person. API keys are refused.",
-    command("signature_add"),
-  ),
-  readRoute("listSigners", "/signers", "signatures", "The people who have signed.", "signers"),
-  changeRoute(
-    "revokeSigner",
-    "/signers/revoke",
-    "signatures",
-    "Refuse later signatures of a person.",
-    query("signer_revoke"),
-  ),
-  changeRoute(
-    "revokePasskey",
-    "/passkeys/{passkey_id}/revoke",
-    "signatures",
-    "Refuse later signatures with a passkey.",
-    query("passkey_revoke"),
   ),
 ];
 

@@ -389,7 +389,8 @@ function verifiedClaims({ id_token: token, jwk }) {
     const { alg, crit } = tokenPart(header);
     if (rest.length > 0 || crit !== undefined || !isAlgorithm(alg)) return null;
     const bytes = exactBase64Url(signature);
-    if (bytes === null || !isSignedBy({ alg, jwk }, Buffer.from(`${header}.${payload}`), bytes)) return null;
+    if (bytes === null || !isTokenSignature({ alg, jwk }, Buffer.from(`${header}.${payload}`), bytes))
+      return null;
     return tokenPart(payload);
   } catch {
     return null;
@@ -397,7 +398,7 @@ function verifiedClaims({ id_token: token, jwk }) {
 }
 
 /** Throws for a signature of another length than that of the algorithm. */
-function isSignedBy({ alg, jwk }, signed, signature) {
+function isTokenSignature({ alg, jwk }, signed, signature) {
   const key = providerKey(jwk, alg);
   return key !== null && ALGORITHMS[alg](key, signed, signature);
 }
@@ -468,7 +469,7 @@ function signedClientData({ client_data, signature: encoded }, jwk, data) {
     if (data === null || data.length < HEAD_BYTES || client === null || signature === null || alg === null)
       return null;
     const signed = Buffer.concat([data, createHash("sha256").update(client).digest()]);
-    return isSignedBy({ alg, jwk }, signed, signature) ? tokenPart(client_data) : null;
+    return isTokenSignature({ alg, jwk }, signed, signature) ? tokenPart(client_data) : null;
   } catch {
     return null;
   }

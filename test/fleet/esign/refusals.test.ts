@@ -199,6 +199,8 @@ describe("a refused attempt", () => {
     expect((await rest.get("/signers")).body).toEqual({ signers: [] });
     const person = { issuer: "https://login.example", subject: "eve", reason: "other" };
     expect((await rest.post("/signers/revoke", person)).body).toMatchObject({ signer: { subject: "eve" } });
+    const passkey = `/passkeys/${"0".repeat(64)}/revoke`;
+    expect(await rest.post(passkey, { reason: "lost" })).toMatchObject({ status: 404 });
   });
 });
 

@@ -16,7 +16,7 @@ import { allSigners } from "./all-signers.ts";
 import { type Login, openLogin } from "./browser-login.ts";
 import { LocalPage } from "./local-page.ts";
 import { openBrowser } from "./open-browser.ts";
-import { addStatement, type Signing, statementOf } from "./statement.ts";
+import { addStatement, type SigningCall, statementOf } from "./statement.ts";
 
 /** ES256, EdDSA and RS256, in the registry of COSE. */
 const ALGORITHMS = [-7, -8, -257];
@@ -29,7 +29,7 @@ interface Usable {
   readonly passkeys: readonly PasskeySummary[];
 }
 
-export async function signWithPasskey(session: Session, signing: Signing): Promise<void> {
+export async function signWithPasskey(session: Session, signing: SigningCall): Promise<void> {
   const rpId = signing.issuer.passkeys?.rp_id;
   if (rpId !== LOCAL_PAGES)
     throw new UsageError(
@@ -56,7 +56,7 @@ export async function signWithPasskey(session: Session, signing: Signing): Promi
 /** null: the person must enrol a passkey. */
 async function usableOf(
   session: Session,
-  { issuer, flags: { signer: wanted, newPasskey = false } }: Signing,
+  { issuer, flags: { signer: wanted, newPasskey = false } }: SigningCall,
 ): Promise<Usable | null> {
   if (newPasskey) return null;
   const { agentId } = await session.client();
@@ -103,7 +103,7 @@ interface SigningPassage {
 async function signOn(
   page: LocalPage,
   session: Session,
-  signing: Signing,
+  signing: SigningCall,
   { signer, passkeys, enrolment, begin }: SigningPassage,
 ): Promise<void> {
   const statement = statementOf(session, signing, signer);
@@ -139,7 +139,7 @@ const descriptorOf = ({ credential_id }: Pick<PasskeySummary, "credential_id">) 
   id: pageBytes(credential_id),
 });
 
-async function enrolAndSign(session: Session, signing: Signing, page: LocalPage): Promise<void> {
+async function enrolAndSign(session: Session, signing: SigningCall, page: LocalPage): Promise<void> {
   const { issuer, flags } = signing;
   const notice = (text: string) => session.notice(text);
   const login = await openLogin(issuer, { open: flags.open ?? false, notice });
@@ -163,7 +163,7 @@ interface Enrolling {
 
 async function enrolled(
   session: Session,
-  { request, issuer }: Signing,
+  { request, issuer }: SigningCall,
   { login, page, signer }: Enrolling,
 ): Promise<NonNullable<PasskeyAnswer["enrolment"]>> {
   const known = (await allSigners(session)).find(

@@ -7,7 +7,7 @@ import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 import { openLogin } from "./browser-login.ts";
 import type { SignFlags } from "./sign-flags.ts";
-import { addStatement, type Signing, statementOf } from "./statement.ts";
+import { addStatement, type SigningCall, statementOf } from "./statement.ts";
 
 type Issuer = SigningRequest["issuers"][number];
 
@@ -30,7 +30,7 @@ export async function signAsPerson(
   await signWithPasskey(session, signing);
 }
 
-async function signWithLogin(session: Session, signing: Signing): Promise<void> {
+async function signWithLogin(session: Session, signing: SigningCall): Promise<void> {
   const { issuer, flags } = signing;
   const notice = (text: string) => session.notice(text);
   const login = await openLogin(issuer, { open: flags.open ?? false, notice });

@@ -5,7 +5,7 @@ import type { EsignAdmin, FleetClient } from "../../../../shared/sdk/sdk.ts";
 import type { Session } from "../../runtime/session.ts";
 import type { SignFlags } from "./sign-flags.ts";
 
-export interface Signing {
+export interface SigningCall {
   readonly request: SigningRequest;
   readonly issuer: SigningRequest["issuers"][number];
   readonly flags: SignFlags;
@@ -13,7 +13,7 @@ export interface Signing {
 
 export function statementOf(
   session: Session,
-  { request, issuer, flags: { meaning, reason } }: Signing,
+  { request, issuer, flags: { meaning, reason } }: SigningCall,
   signer: EsignStatement["signer"],
 ): EsignStatement {
   return {
