@@ -62,8 +62,9 @@ export function createAlertQueries({ bus, store, clock, log, disk }: ReaderConte
       const { value } = await alerts.transactions.transact("alert_ack", (tx) =>
         acknowledgeAlerts(tx, wanted),
       );
+      // Without the note, which may name a person: the record of the alert has it.
       for (const { alert_id, already } of value) {
-        if (!already) log.info({ tenant, alert_id, caller: by, note }, "alert acknowledged");
+        if (!already) log.info({ tenant, alert_id, caller: by }, "alert acknowledged");
       }
       return { alerts: value };
     },
