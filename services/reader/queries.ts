@@ -126,12 +126,13 @@ function evidenceHandlers({
 
 function retentionHandlers(
   repository: CheckpointRepository,
-): Pick<Handlers, "prunable" | "holds" | "shreds"> {
+): Pick<Handlers, "prunable" | "holds" | "shreds" | "shred_certificate"> {
   const { erasure } = repository;
   return {
     prunable: (tenant, query) => repository.prunable(tenant, query),
     holds: (tenant, query) => erasure.holds(tenant, query),
     shreds: (tenant, query) => erasure.shreds(tenant, query),
+    shred_certificate: (tenant, query) => erasure.certificate(tenant, query),
   };
 }
 

@@ -68,6 +68,7 @@ const AUDITED_OPS: readonly QueryOp[] = [
   "mission_records",
   "holds",
   "shreds",
+  "shred_certificate",
   ...SIGNER_OPS,
 ];
 

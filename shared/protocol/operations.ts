@@ -129,6 +129,7 @@ export const QUERY_OPS = [
   "prunable",
   "holds",
   "shreds",
+  "shred_certificate",
   "mission_records",
   "signing_keys",
   "key_rotate",

@@ -45,6 +45,7 @@ import {
 import { type PrunablePage, prunableQuerySchema } from "./retention-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "./scrub.ts";
 import { type ShredPage, shredsQuerySchema } from "./shred.ts";
+import { type ShredCertificate, shredCertificateQuerySchema } from "./shred-certificate.ts";
 import {
   keyRevokeQuerySchema,
   keyRotateQuerySchema,
@@ -188,6 +189,7 @@ export const QUERY_SCHEMAS = {
   prunable: prunableQuerySchema,
   holds: holdsQuerySchema,
   shreds: shredsQuerySchema,
+  shred_certificate: shredCertificateQuerySchema,
   signing_keys: emptyQuerySchema,
   key_rotate: keyRotateQuerySchema,
   key_revoke: keyRevokeQuerySchema,
@@ -291,6 +293,7 @@ export interface QueryResults
   prunable: PrunablePage;
   holds: HoldPage;
   shreds: ShredPage;
+  shred_certificate: ShredCertificate;
   signing_keys: SigningKeyList;
   /** The keys that will be replaced. */
   key_rotate: RotatedKeys;

@@ -134,7 +134,7 @@ function bodies(own: string, other: string): Readonly<Record<ReaderOp, readonly 
     handoffs: [{}],
     recovery_point: [...oneTask, { task_id, checkpoint_id: checkpoint }],
     tasks: [{}],
-    ...{ holds: [{}], shreds: [{}] },
+    ...{ holds: [{}], shreds: [{}], shred_certificate: [{ task_id }] },
     recoveries: [{}],
     status: [{}],
     index_rebuild: [{}],

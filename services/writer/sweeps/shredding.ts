@@ -3,7 +3,11 @@
  * lease that each of its transactions checks.
  */
 import { type Lease, requireLease } from "../../../shared/records/leader/lease.ts";
-import { type ShredStep, stepShredding } from "../../../shared/records/retention/shred/shred-sweep.ts";
+import {
+  type ShredPlace,
+  type ShredStep,
+  stepShredding,
+} from "../../../shared/records/retention/shred/shred-sweep.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
@@ -21,6 +25,7 @@ export function startShredding(context: ShreddingContext): Stop {
   const { store, format, leases, clock, log, config } = context;
   const leader = leases.of("shredding");
   const throttle = createBackgroundThrottle(clock);
+  const known = new Set<string>();
   const sweepUnder = (lease: Lease) => ({
     ...{ store, incarnation: format.incarnation, service: "writer", policies: config.policies },
     now: () => clock.now(),
@@ -33,13 +38,16 @@ export function startShredding(context: ShreddingContext): Stop {
     clock,
     log,
     run: async (signal) => {
+      const round = { kept: [] as ShredPlace[], failed: 0 };
       for (let from: Bytes | null = null; !signal.aborted; ) {
         const lease = await leader.hold();
         if (lease === null) return;
         const at: Bytes | null = from;
         const step: ShredStep = await throttle.step(() => stepShredding(sweepUnder(lease), at), signal);
         report(context, step);
-        if (step.next === null) return;
+        round.kept.push(...step.kept);
+        round.failed += step.failed.length;
+        if (step.next === null) return reportRound(context, round, known);
         from = step.next;
       }
     },
@@ -50,10 +58,24 @@ export function startShredding(context: ShreddingContext): Stop {
   };
 }
 
-function report({ log, metrics }: ShreddingContext, { removed, ended, kept, failed }: ShredStep): void {
+/** Two persons have decided what does not happen, so operators must learn of it: once for each task, and by a gauge as long as it lasts. */
+function reportRound(
+  { log, metrics }: ShreddingContext,
+  { kept, failed }: { readonly kept: readonly ShredPlace[]; readonly failed: number },
+  known: Set<string>,
+): void {
+  metrics.shreddingsKept.set(kept.length);
+  metrics.shreddingsFailed.set(failed);
+  const names = new Map(kept.map((one) => [`${one.tenant}/${one.task}`, one]));
+  for (const [name, one] of names)
+    if (!known.has(name)) log.warn(one, "a hold or a promise keeps a task whose shredding was approved");
+  known.clear();
+  for (const name of names.keys()) known.add(name);
+}
+
+function report({ log, metrics }: ShreddingContext, { removed, ended, failed }: ShredStep): void {
   metrics.shreddedCheckpointsTotal.inc(removed);
   metrics.shreddedTasksTotal.inc(ended.length);
   for (const one of ended) log.info(one, "a task was shredded");
-  for (const one of kept) log.debug(one, "a hold or a promise keeps a task from being shredded");
-  for (const one of failed) log.error(one, "a task cannot be shredded");
+  for (const one of failed) log.error(one, "a task cannot be shredded now; the next round tries it again");
 }

@@ -33,6 +33,7 @@ import { removedSchema } from "../retention.ts";
 import { prunablePageSchema } from "../retention-queries.ts";
 import { SCRUB_KINDS } from "../scrub.ts";
 import { shredPageSchema } from "../shred.ts";
+import { shredCertificateSchema } from "../shred-certificate.ts";
 import {
   placedEnvelopeSchema,
   revokedKeySchema,
@@ -224,6 +225,7 @@ export const RESULT_SCHEMAS = {
   prunable: prunablePageSchema,
   holds: holdPageSchema,
   shreds: shredPageSchema,
+  shred_certificate: shredCertificateSchema,
   signing_keys: signingKeyListSchema,
   key_rotate: rotatedKeysSchema,
   key_revoke: revokedKeySchema,

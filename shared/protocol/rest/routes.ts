@@ -208,13 +208,7 @@ const AUDIT: readonly RestRoute[] = [
     "The receipt of an entry of the tenant's chain.",
     "tenant_audit_proof",
   ),
-  readRoute(
-    "listAccess",
-    "/audit/access",
-    "audit",
-    "The access log: reads of content, and refused requests, newest first.",
-    "access_log",
-  ),
+  readRoute("listAccess", "/audit/access", "audit", "The access log, newest first.", "access_log"),
   readRoute(
     "getAccessBlocks",
     "/audit/access/blocks",
@@ -356,6 +350,7 @@ export const BUS_ONLY: Readonly<Partial<Record<CommandOp | AnsweredOp, string>>>
   fork: "its task is new, and the agent that forks it owns it by a connection",
   diagnose: "every service answers it, and a request of HTTP has one answer",
   access_record: "the acts with keys are reported by the program that has the keys",
+  shred_certificate: "the program verifies it with the list of removed checkpoints",
   denial_record: "the gateway itself sends it, for the requests that it refuses",
   export_record: "a bundle of evidence is made by the program, which verifies it whole",
   turn_event: "events of sessions come from hooks, which keep their order on the bus",

@@ -75,7 +75,7 @@
  * | `signing_keys`, key                               | public key, validity and revocation      | services, operators   |
  * | `log_due`, tenant                                 | newest act; it may not be in the log yet | acts of operators     |
  * | `log_behind`, tenant                              | its log is damaged, or chains are behind | the audit log         |
- * | `shreds`, state, tenant, task                     | empty; one for each task to shred        | commands, the sweep   |
+ * | `shreds`, state, tenant, task                     | empty, or of `certificate`: it, signed   | commands, the sweep   |
  * | `lease`, job                                      | holder, fence, end                       | background jobs       |
  * | `count`, name                                     | counter                                  | transitions, relay    |
  * | `bucket_keys`, tenant, generation                 | wrapped key that wraps data keys         | the first command     |
@@ -241,6 +241,7 @@ function keysUnder(root: Buffer) {
     tenantAudits: (): KeyRange => children(at("tenant_audit")),
     tenantChain: (): Bytes => at("tenant_chain"),
     session: (agent: string, session: string): Bytes => at("sessions", name(agent), name(session)),
+    sessions: (): KeyRange => children(at("sessions")),
     sessionsOf: (agent: string): KeyRange => children(at("sessions", name(agent))),
     sessionFolders: (): KeyRange => children(at("session_folders")),
     sessionFolder: (hash: string): Bytes => at("session_folders", element(hash)),

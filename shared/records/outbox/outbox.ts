@@ -74,7 +74,7 @@ function append(tx: Tx, incarnation: number, message: FleetEvent | Offer, json: 
   tx.setStampedKey(prefix, NO_SUFFIX, encode(json));
 }
 
-function entry(key: Bytes, value: Bytes): OutboxEntry {
+export function outboxEntry(key: Bytes, value: Bytes): OutboxEntry {
   const json = decode<string>(value);
   return { key, event: JSON.parse(json) as FleetEvent | Offer, json };
 }
@@ -86,7 +86,7 @@ export async function readOutbox(
   limit: number,
 ): Promise<{ entries: OutboxEntry[]; more: boolean }> {
   const { rows, more } = await reader.getRange(systemKeys.outboxRange(partition), { limit });
-  return { entries: rows.map(({ key, value }) => entry(key, value)), more };
+  return { entries: rows.map(({ key, value }) => outboxEntry(key, value)), more };
 }
 
 const WAKE_KEYS = Array.from({ length: LIMITS.outbox_partition_count }, (_, partition) =>
@@ -118,7 +118,7 @@ export async function outboxBacklog(reader: Reader): Promise<{ depth: number; ol
     const { rows } = await reader.getRange(systemKeys.outboxRange(partition), { limit: 1 });
     const first = rows[0];
     if (!first) continue;
-    const at = Date.parse(entry(first.key, first.value).event.time);
+    const at = Date.parse(outboxEntry(first.key, first.value).event.time);
     oldestMs = oldestMs === null ? at : Math.min(oldestMs, at);
   }
   if (oldestMs === null) return { depth: 0, oldestMs };

@@ -87,6 +87,12 @@ async function makeRoom(tx: Tx, { tenant, agent }: SessionAddress, nowMs: number
   await clearFolder(tx, tenant, oldest);
 }
 
+/** Removes a session before its time. Its entries of the expiry are cleared when they are due. */
+export async function forgetSession(tx: Tx, tenant: string, session: AgentSession): Promise<void> {
+  tx.clear(tenantKeys(tenant).session(session.agent_id, session.session_id));
+  await clearFolder(tx, tenant, session);
+}
+
 const isSameFolder = (a: AgentSession, b: AgentSession): boolean =>
   a.folder === b.folder && (a.machine ?? null) === (b.machine ?? null);
 

@@ -53,6 +53,18 @@ export function signLog(tx: Tx, checkpoint: LogCheckpoint): string | null {
   return signCheckpoint(signing.key, checkpoint);
 }
 
+/** Signs a statement of the transaction, for the purpose that the type names. null: the transaction is not signed. */
+export function signWith(
+  tx: Tx,
+  payloadType: string,
+  payload: Uint8Array,
+): { readonly keyId: string; readonly signature: Uint8Array } | null {
+  const signing = signings.get(tx);
+  if (signing === undefined || signing.key === null) return null;
+  signing.hasCheckpoint = true;
+  return { keyId: signing.key.id, signature: signing.key.sign(payloadType, payload) };
+}
+
 /** Whether the transaction has appended something that a key must sign, which must then be in use. */
 export function needsKey(tx: Tx): boolean {
   const { entries = [], hasCheckpoint = false } = signings.get(tx) ?? {};

@@ -17,6 +17,14 @@ export function sweepMetrics(make: MetricMakers) {
       "Checkpoints removed because two persons had their task shredded.",
     ),
     shreddedTasksTotal: make.counter("fleet_shredded_tasks_total", "Tasks that were shredded."),
+    shreddingsKept: make.gauge(
+      "fleet_shreddings_kept",
+      "Tasks whose shredding was approved and that a hold or a promise keeps, in the last round.",
+    ),
+    shreddingsFailed: make.gauge(
+      "fleet_shreddings_failed",
+      "Tasks whose shredding was approved and that could not be shredded in the last round.",
+    ),
     retentionFreedBytesTotal: make.counter(
       "fleet_retention_freed_bytes_total",
       "Bytes that the removed checkpoints took in the store.",

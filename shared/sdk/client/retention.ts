@@ -9,6 +9,7 @@ import { LIMITS } from "../../protocol/limits.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
 import type { PrunableCheckpoint, PrunablePage } from "../../protocol/retention-queries.ts";
 import type { ShredAnswer, ShredPage } from "../../protocol/shred.ts";
+import type { ShredEvidence } from "../../protocol/shred-certificate.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import type { CallOptions } from "../request/request.ts";
 import { resultOf } from "./outcome.ts";
@@ -184,6 +185,21 @@ export class RetentionAdmin {
   ): Promise<Omit<Camel<ShredAnswer>, "status">> {
     const body = { request_seq: requestSeq };
     return resultOf(await this.#parts.delivery.deliverNow("shred_cancel", taskId, body, call));
+  }
+
+  /** What proves, without the fleet, that the content of a task was removed. Throws NOT_FOUND unless it was. */
+  async shredCertificate(taskId: string, call: CallOptions = {}): Promise<ShredEvidence> {
+    const { queries } = this.#parts;
+    const certificate = await queries.send("shred_certificate", { ...call, taskId });
+    const checkpoints: ShredEvidence["checkpoints"] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await queries.send("history", { ...call, taskId, order: "oldest", cursor });
+      for (const { checkpoint_id, version, hash, seq } of page.removed ?? [])
+        checkpoints.push({ checkpoint_id, version, hash, seq });
+      cursor = page.cursor;
+    } while (cursor !== undefined);
+    return { ...certificate, checkpoints };
   }
 
   /** A page of the tasks whose shredding was requested. */

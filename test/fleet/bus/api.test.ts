@@ -200,6 +200,7 @@ const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "shred_approve",
   "shred_cancel",
   "shreds",
+  "shred_certificate",
   "mission_start",
   "mission_update",
   "mission_checkpoint",

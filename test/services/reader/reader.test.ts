@@ -125,6 +125,7 @@ const OTHERS = [
   "prunable",
   "holds",
   "shreds",
+  "shred_certificate",
   "signing_keys",
   "key_rotate",
   "key_revoke",

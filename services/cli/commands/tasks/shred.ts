@@ -1,8 +1,11 @@
 // `fleet task shred`, `shred-approve`, `shred-cancel` and `shreds`: two persons have all content of a task removed.
 
 import { type Command, Option } from "commander";
+import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { ShredState, TaskShred } from "../../../../shared/protocol/shred.ts";
+import { readObject } from "../../input/document.ts";
+import { trustedKeyOption } from "../../input/key-id.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
@@ -40,6 +43,27 @@ export function addTaskShred(group: Command, action: ActionFactory): void {
     .argument("<task>", "the task")
     .action(action(cancelShred));
   withExamples(cancel, (fleet) => ({ "It was the wrong task": `${fleet} task shred-cancel auth` }));
+  const certificate = group
+    .command("shred-certificate")
+    .summary("Show or write the signed certificate that a task was shredded.")
+    .description(
+      "Show the signed certificate that all content of a task was removed: who requested and approved it, when, and the hashes of its checkpoints.",
+    )
+    .argument("<task>", "the task")
+    .option("-o, --out <file>", "write it to a new private file, which proves it without the fleet")
+    .action(action(showCertificate));
+  withExamples(certificate, (fleet) => ({
+    "For the person who asked": `${fleet} task shred-certificate auth --out auth-shredded.json`,
+  }));
+  const verify = group
+    .command("shred-verify")
+    .description("Verify a certificate on this machine, without a fleet (exit 8: it proves nothing).")
+    .argument("<file>", "the certificate")
+    .addOption(trustedKeyOption())
+    .action(action(verifyCertificate));
+  withExamples(verify, (fleet) => ({
+    "With the key that the fleet has stated": `${fleet} task shred-verify auth-shredded.json --key $KEY`,
+  }));
   const list = group
     .command("shreds")
     .description("List the tasks whose shredding was requested, is in progress, or has ended.")
@@ -100,4 +124,37 @@ function text(task: string, shred: TaskShred | null): string {
   return shred.state === "requested"
     ? `Task ${task}: shredding requested; another person may approve it until ${shred.expires_at}`
     : `Task ${task}: shredding approved; the content is being removed`;
+}
+
+async function showCertificate(
+  session: Session,
+  task: string,
+  { out }: { readonly out?: string },
+): Promise<void> {
+  const { retention } = (await session.client()).admin;
+  const evidence = await retention.shredCertificate(task, session.deadline);
+  if (out !== undefined) {
+    const { writePrivateFile } = await import("../../runtime/output.ts");
+    await writePrivateFile(out, `${JSON.stringify(evidence, null, 2)}\n`);
+  }
+  const { judgeShred } = await import("../../../../shared/transfer/shred-evidence.ts");
+  const judged = judgeShred(evidence, []);
+  const { renderCertificate } = await import("../../rendering/keys/shred-certificate.ts");
+  await session.show({ ...evidence, ...judged }, () => renderCertificate(judged, false, session.view));
+  if (judged.problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
+}
+
+async function verifyCertificate(
+  session: Session,
+  file: string,
+  { key = [] }: { readonly key?: readonly string[] },
+): Promise<void> {
+  const { judgeShred } = await import("../../../../shared/transfer/shred-evidence.ts");
+  const judged = judgeShred(await readObject(file, session.context.stdin), key);
+  const isCompared = key.length > 0;
+  // Anyone can sign a certificate with a key of their own.
+  const ok = judged.problem !== null ? false : isCompared || null;
+  const { renderCertificate } = await import("../../rendering/keys/shred-certificate.ts");
+  await session.show({ ok, ...judged }, () => renderCertificate(judged, isCompared, session.view));
+  if (judged.problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
 }

@@ -18,14 +18,12 @@ import { endingId, type Subspace, type TenantKeys, tenantKeys } from "../../kv/k
 import { readMailbox } from "../../mission/messages/mailbox-records.ts";
 import { indexLocks, indexMailbox } from "../../mission/mission-due.ts";
 import { readLocks } from "../../mission/mission-records.ts";
-import { isOffer, partitionOf, readOutbox } from "../../outbox/outbox.ts";
 
 const FACTS = "stays: the audit trail has ids, codes, times, hashes and the paths of locks, no other content";
 const HASHES = "stays: hashes and signatures, which prove the trail";
 const SIGNED =
   "stays: the statements of people who signed, with names, reasons and tokens, and none of the content";
 const PLACES = "stays: ids and positions";
-const EXPIRES = "stays: it is forgotten by itself 30 days after the last event of the session";
 const NOT_OF_TASKS = "is not of a task";
 
 /** By key space: `removed`, or why it stays. */
@@ -62,8 +60,8 @@ export const SHREDDED: Readonly<Record<Subspace, string>> = {
   log_restores: PLACES,
   log_places: HASHES,
   tenant_log_places: HASHES,
-  sessions: EXPIRES,
-  session_folders: EXPIRES,
+  sessions: "removed, if their newest event names the task",
+  session_folders: "removed with their session",
   missions: "removed",
   active_missions: "removed",
   sorties: "removed",
@@ -109,8 +107,6 @@ export const SHREDDED: Readonly<Record<Subspace, string>> = {
 
 /** Handoffs whose texts are removed in one transaction. */
 const HANDOFFS_MAX = 100;
-/** Entries of the outbox that are looked at. */
-const OUTBOX_MAX = 1_000;
 
 /** Removes all content but the checkpoints that the order names. False: more is left for another transaction. */
 export async function clearContent(tx: Tx, task: TaskRecord): Promise<boolean> {
@@ -120,7 +116,6 @@ export async function clearContent(tx: Tx, task: TaskRecord): Promise<boolean> {
   for (const subspace of ["checkpoints", "versions", "chunks", "children", "order"] as const)
     tx.clearRange(keys.ofTask(subspace, task.task_id));
   await clearMission(tx, keys, task);
-  await clearOffers(tx, task);
   // The record of the task, which stays, is written after this with a new key.
   destroyDataKeys(tx, task.tenant, task.task_id);
   return true;
@@ -193,13 +188,5 @@ async function unlessCorrupt<T>(read: () => Promise<T>): Promise<T | null> {
   } catch (error) {
     if (error instanceof FleetError && error.code === "CORRUPT") return null;
     throw error;
-  }
-}
-
-async function clearOffers(tx: Tx, { tenant, task_id }: TaskRecord): Promise<void> {
-  const { entries } = await readOutbox(tx.snapshot, partitionOf(tenant, task_id), OUTBOX_MAX);
-  for (const entry of entries) {
-    if (isOffer(entry) && entry.event.tenant === tenant && entry.event.data.taskId === task_id)
-      tx.clear(entry.key);
   }
 }

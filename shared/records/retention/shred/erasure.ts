@@ -9,9 +9,11 @@ import type {
   ShredPage,
   ShredRequestCommand,
 } from "../../../protocol/shred.ts";
+import type { ShredCertificate } from "../../../protocol/shred-certificate.ts";
 import type { Transactions } from "../../kv/transactions.ts";
 import type { Caller, CommandRunner } from "../../task/command-runner.ts";
 import { holdTask, listHolds } from "../holds.ts";
+import { readCertificate } from "./shred-certificate.ts";
 import { approveShred, cancelShred, requestShred } from "./shred-commands.ts";
 import { listShreds } from "./shred-index.ts";
 
@@ -42,6 +44,10 @@ export class Erasure {
 
   cancel(caller: Caller, command: ShredCancelCommand): Promise<ShredAnswer> {
     return this.#commands.run("shred_cancel", caller, (tx, context) => cancelShred(tx, context, command));
+  }
+
+  certificate(tenant: string, { task_id }: QueryParams<"shred_certificate">): Promise<ShredCertificate> {
+    return this.#transactions.read("shred_certificate", (reader) => readCertificate(reader, tenant, task_id));
   }
 
   shreds(tenant: string, query: QueryParams<"shreds">): Promise<ShredPage> {

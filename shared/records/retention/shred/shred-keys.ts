@@ -7,6 +7,9 @@ export function shredKeys(at: (subspace: "shreds", ...parts: Buffer[]) => Buffer
   return {
     shred: (state: ShredState, tenant: string, task: string): Bytes =>
       at("shreds", element(state), name(tenant), name(task)),
+    /** No state has this name. */
+    shredCertificate: (tenant: string, task: string): Bytes =>
+      at("shreds", element("certificate"), name(tenant), name(task)),
     shredsIn: (state: ShredState): KeyRange => children(at("shreds", element(state))),
     shredsOf: (state: ShredState, tenant: string): KeyRange =>
       children(at("shreds", element(state), name(tenant))),

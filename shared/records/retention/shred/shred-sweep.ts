@@ -8,7 +8,8 @@ import { remove } from "../../../lifecycle/retention/rules.ts";
 import { endShred } from "../../../lifecycle/retention/shred.ts";
 import type { TaskRecord } from "../../../lifecycle/task.ts";
 import { LIMITS } from "../../../protocol/limits.ts";
-import { type Bytes, StoreError, type Tx } from "../../../store/store.ts";
+import { retentionFloorOf } from "../../../protocol/policy.ts";
+import { type Bytes, StoreError, type StoreErrorKind, type Tx } from "../../../store/store.ts";
 import { after, systemKeys, tenantKeys } from "../../kv/keyspace.ts";
 import { LeaseLost } from "../../leader/lease.ts";
 import { readNewestHead } from "../../task/command-transaction.ts";
@@ -16,12 +17,16 @@ import { writeTransitions } from "../../task/transitions.ts";
 import { clearEntry } from "../removal.ts";
 import type { RetentionSweep } from "../sweep.ts";
 import { clearContent } from "./content.ts";
+import { type RemovedFacts, readRemovedFacts, writeCertificate } from "./shred-certificate.ts";
 import { type OpenPlace, openPlaces, promiseOfPlace } from "./shred-commands.ts";
 import { parseShred } from "./shred-keys.ts";
+import { clearLeftovers } from "./shred-leftovers.ts";
 
 /** Tasks of one step. */
 const TASKS_MAX = 16;
 const READ_DEADLINE_MS = 3_000;
+/** Failures of the store that no other task escapes. */
+const AWAY: ReadonlySet<StoreErrorKind> = new Set(["unavailable", "closed", "aborted", "fatal"]);
 const WRITE = { deadlineMs: 3_000, priority: "batch", onUnknown: "safe" } as const;
 
 export interface ShredPlace {
@@ -40,7 +45,7 @@ export interface ShredStep {
   readonly next: Bytes | null;
 }
 
-type Outcome = { readonly removed: number; readonly state: "more" | "ended" | "kept" | "gone" };
+type Outcome = { readonly removed: number; readonly state: "more" | "removed" | "ended" | "kept" | "gone" };
 
 /** Removes a part of each of the next approved tasks after `from`. */
 export async function stepShredding(sweep: RetentionSweep, from: Bytes | null = null): Promise<ShredStep> {
@@ -63,8 +68,9 @@ export async function stepShredding(sweep: RetentionSweep, from: Bytes | null = 
       if (outcome.state === "ended") found.ended.push(place);
       if (outcome.state === "kept") found.kept.push(place);
     } catch (error) {
-      // The step is repeated when the store is available. A damaged record must not stop the sweep.
-      if (error instanceof StoreError || error instanceof LeaseLost) throw error;
+      // The step is repeated when the store is available. One task with a damaged record, or for which the store has no time, must not stop the others:
+      // the next round tries it again.
+      if (error instanceof LeaseLost || (error instanceof StoreError && AWAY.has(error.kind))) throw error;
       found.failed.push({ ...place, error });
     }
   }
@@ -72,28 +78,47 @@ export async function stepShredding(sweep: RetentionSweep, from: Bytes | null = 
 }
 
 async function shredTask(sweep: RetentionSweep, place: ShredPlace): Promise<Outcome> {
+  const { store, guard } = sweep;
   for (let removed = 0; ; ) {
-    const { value } = await sweep.store.transact({ ...WRITE, label: "shred_task" }, (tx) =>
-      shredPart(tx, sweep, place),
-    );
+    const options = { ...WRITE, label: "shred_task" };
+    const { value } = await store.transact(options, (tx) => shredPart(tx, sweep, place));
     removed += value.removed;
-    if (value.state !== "more") return { removed, state: value.state };
+    if (value.state === "more") continue;
+    if (value.state !== "removed") return { removed, state: value.state };
+    if (!(await clearLeftovers({ store, guard, ...place }))) return { removed, state: "kept" };
+    const reading = { label: "certify_shredding", deadlineMs: READ_DEADLINE_MS };
+    const facts = await readRemovedFacts((body) => store.read(reading, body), place);
+    for (;;) {
+      const end = await store.transact(options, (tx) => endPart(tx, sweep, place, facts));
+      if (end.value !== "more") return { removed, state: end.value };
+    }
   }
 }
 
-async function shredPart(tx: Tx, sweep: RetentionSweep, { tenant, task }: ShredPlace): Promise<Outcome> {
+/** The head of an approved task that nothing keeps; otherwise why not. */
+async function approvedHead(
+  tx: Tx,
+  sweep: RetentionSweep,
+  { tenant, task }: ShredPlace,
+): Promise<TaskRecord | "gone" | "kept"> {
   await sweep.guard(tx);
-  const keys = tenantKeys(tenant);
-  const head = await readNewestHead(tx, keys, task);
-  if (head === null || head.shred?.state !== "approved") return { removed: 0, state: "gone" };
+  const head = await readNewestHead(tx, tenantKeys(tenant), task);
+  if (head === null || head.shred?.state !== "approved") return "gone";
+  return isHeld(head) ? "kept" : head;
+}
+
+async function shredPart(tx: Tx, sweep: RetentionSweep, place: ShredPlace): Promise<Outcome> {
+  const head = await approvedHead(tx, sweep, place);
+  if (typeof head === "string") return { removed: 0, state: head };
+  const keys = tenantKeys(place.tenant);
   const nowMs = sweep.now();
   const limit = LIMITS.removal_count_max;
-  const { rows } = await tx.snapshot.getRange(keys.orderRange(task), { limit });
+  const { rows } = await tx.snapshot.getRange(keys.orderRange(place.task), { limit });
+  if (rows.length === 0) return { removed: 0, state: "removed" };
   const places = await openPlaces(tx.snapshot, head, rows);
   const isPromised = (one: OpenPlace) => promiseOfPlace(head, one, { ...sweep, nowMs }) !== null;
-  if (isHeld(head) || places.some(isPromised)) return { removed: 0, state: "kept" };
-  const { service, incarnation } = sweep;
-  const decision = decisionOfService(head, service, nowMs);
+  if (places.some(isPromised)) return { removed: 0, state: "kept" };
+  const decision = decisionOfService(head, sweep.service, nowMs);
   for (const { seq, entry, checkpoint } of places) {
     const { id, version, hash } = entry;
     const { retention_policy: policy, retain_until: retainUntil } = checkpoint.compliance;
@@ -102,26 +127,41 @@ async function shredPart(tx: Tx, sweep: RetentionSweep, { tenant, task }: ShredP
     const { parent_ids: parents } = checkpoint.metadata;
     await clearEntry(tx, keys, decision, { entry, seq, parents, policy, retainUntil, reason: "shredded" });
   }
-  const isLast = rows.length < limit && (await clearContent(tx, head));
-  if (isLast) endShred(decision);
-  if (decision.transitions.length > 0) write(tx, { sweep, incarnation, nowMs, head }, decision.transitions);
-  return { removed: places.length, state: isLast ? "ended" : "more" };
+  write(tx, { sweep, nowMs, head }, decision.transitions);
+  return { removed: places.length, state: "more" };
+}
+
+/** All checkpoints are removed. In an encrypted store the keys of the task are destroyed with this transaction, which writes its record again. */
+async function endPart(
+  tx: Tx,
+  sweep: RetentionSweep,
+  place: ShredPlace,
+  facts: RemovedFacts,
+): Promise<"more" | "ended" | "gone" | "kept"> {
+  const head = await approvedHead(tx, sweep, place);
+  if (typeof head === "string") return head;
+  if (!(await clearContent(tx, head))) return "more";
+  const nowMs = sweep.now();
+  const decision = endShred(decisionOfService(head, sweep.service, nowMs));
+  const ended = write(tx, { sweep, nowMs, head }, decision.transitions);
+  writeCertificate(tx, ended, { ...facts, floor: retentionFloorOf(sweep.policies, place.tenant) });
+  return "ended";
 }
 
 interface Written {
   readonly sweep: RetentionSweep;
-  readonly incarnation: number;
   readonly nowMs: number;
   readonly head: TaskRecord;
 }
 
 function write(
   tx: Tx,
-  { sweep, incarnation, nowMs, head }: Written,
+  { sweep, nowMs, head }: Written,
   transitions: Parameters<typeof writeTransitions>[4],
-): void {
+): TaskRecord {
+  const { incarnation } = sweep;
   const { tenant, task_id: task } = head;
   const actor = { id: sweep.service, type: "service" } as const;
   const author = { tenant, task, actor, commandId: null, nowMs, incarnation, traceparent: undefined };
-  writeTransitions(tx, tenantKeys(tenant), author, head, transitions);
+  return writeTransitions(tx, tenantKeys(tenant), author, head, transitions);
 }

@@ -1,0 +1,95 @@
+/** The certificate of a shredding in the store: made and signed in the transaction that ends the shredding, so there is never one without the other. */
+import { createRemovedDigest, shredPayload } from "../../../integrity/shred/shred-certificate.ts";
+import type { TaskRecord } from "../../../lifecycle/task.ts";
+import { FleetError } from "../../../protocol/errors.ts";
+import {
+  SHRED_PAYLOAD_TYPE,
+  type ShredCertificate,
+  type ShredStatement,
+} from "../../../protocol/shred-certificate.ts";
+import type { Bytes, Reader, Tx } from "../../../store/store.ts";
+import { decodeChecked, encodeChecked } from "../../kv/codec.ts";
+import { after, parseSeq, systemKeys, tenantKeys } from "../../kv/keyspace.ts";
+import { signWith } from "../../signing/commit-signing.ts";
+import { findSigningKey } from "../../signing/key-record.ts";
+import { decodeTombstone } from "../tombstone.ts";
+
+const PAGE = 500;
+
+export type RemovedFacts = Pick<ShredStatement, "checkpoints" | "policies">;
+
+/** Of a task whose checkpoints are all removed: its tombstones no longer change, so they may be read in several snapshots. */
+export async function readRemovedFacts(
+  read: <T>(body: (reader: Reader) => Promise<T>) => Promise<T>,
+  { tenant, task }: { readonly tenant: string; readonly task: string },
+): Promise<RemovedFacts> {
+  const { begin, end } = tenantKeys(tenant).tombstones(task);
+  const digest = createRemovedDigest();
+  const policies = new Set<string>();
+  for (let from = begin; ; ) {
+    const range = { begin: from, end };
+    const { rows, more } = await read((reader) => reader.getRange(range, { limit: PAGE }));
+    for (const { key, value } of rows) {
+      const found = decodeTombstone(value);
+      if (found === null)
+        throw new FleetError("CORRUPT", "the tombstone of a checkpoint is damaged", { details: { task } });
+      const { id: checkpoint_id, version, hash, policy } = found;
+      digest.add({ checkpoint_id, version, hash, seq: parseSeq(key) });
+      policies.add(policy);
+    }
+    const last = rows.at(-1);
+    if (!more || last === undefined) return { checkpoints: digest.finish(), policies: [...policies].sort() };
+    from = Buffer.from(after(last.key));
+  }
+}
+
+type Row = readonly [payload: Bytes, keyId: string | null, signature: Bytes | null];
+
+/** `head`: as `shred_end` has left it. */
+export function writeCertificate(
+  tx: Tx,
+  { tenant, task_id: task, shred, audit_seq: seq, audit_hash: hash }: TaskRecord,
+  facts: RemovedFacts & Pick<ShredStatement, "floor">,
+): void {
+  if (shred == null) throw new RangeError("a certificate is of a task that was shredded");
+  const statement: ShredStatement = {
+    v: 1,
+    ...{ tenant, task, reason: shred.reason, case: shred.case },
+    request: { by: shred.requested_by, at: shred.requested_at, seq: shred.request_seq },
+    approval: {
+      by: shred.approved_by ?? "",
+      at: shred.approved_at ?? "",
+      seq: shred.approve_seq ?? 0,
+    },
+    end: { at: shred.ended_at ?? "", seq, hash },
+    ...facts,
+  };
+  const payload = shredPayload(statement);
+  const signed = signWith(tx, SHRED_PAYLOAD_TYPE, payload);
+  const row: Row = [payload, signed?.keyId ?? null, signed?.signature ?? null];
+  tx.set(systemKeys.shredCertificate(tenant, task), encodeChecked(row));
+}
+
+/** Throws NOT_FOUND: the task was not shredded, or by an earlier version. */
+export async function readCertificate(
+  reader: Reader,
+  tenant: string,
+  task: string,
+): Promise<ShredCertificate> {
+  const value = await reader.get(systemKeys.shredCertificate(tenant, task));
+  if (value === undefined)
+    throw new FleetError("NOT_FOUND", "there is no certificate that the task was shredded", {
+      details: { task_id: task },
+    });
+  const [payload, keyid, signature] = decodeChecked<Row>(value);
+  const key = keyid === null ? null : await findSigningKey(reader, keyid);
+  const sig = signature === null ? null : Buffer.from(signature).toString("base64");
+  return {
+    envelope: {
+      payloadType: SHRED_PAYLOAD_TYPE,
+      payload: Buffer.from(payload).toString("base64"),
+      signatures: keyid === null || sig === null ? [] : [{ keyid, sig }],
+    },
+    public_key: key?.public_key ?? null,
+  };
+}

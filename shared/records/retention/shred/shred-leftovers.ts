@@ -1,0 +1,72 @@
+/**
+ * Content of a task among rows that are not of the task: offers that wait in the outbox, and the sessions of agents, with their prompts. There may be any
+ * number of other rows between them, so they are read in pages, each in a transaction of its own.
+ */
+import { isHeld } from "../../../lifecycle/retention/hold-rules.ts";
+import type { AgentSession } from "../../../protocol/turns.ts";
+import type { Bytes, KeyRange, KeyValue, Store, Tx } from "../../../store/store.ts";
+import { decodeChecked, isDamage } from "../../kv/codec.ts";
+import { after, systemKeys, tenantKeys } from "../../kv/keyspace.ts";
+import { isOffer, outboxEntry, partitionOf } from "../../outbox/outbox.ts";
+import { forgetSession } from "../../session/sessions.ts";
+import { readNewestHead } from "../../task/command-transaction.ts";
+
+const PAGE = 500;
+const WRITE = { deadlineMs: 3_000, priority: "batch", onUnknown: "safe", label: "shred_leftovers" } as const;
+
+interface LeftoverPlace {
+  readonly store: Store;
+  readonly guard: (tx: Tx) => Promise<void>;
+  readonly tenant: string;
+  readonly task: string;
+}
+
+/** False: the task has come to be held, or is no longer approved. */
+export async function clearLeftovers(place: LeftoverPlace): Promise<boolean> {
+  const { tenant, task } = place;
+  const outbox = systemKeys.outboxRange(partitionOf(tenant, task));
+  const isCleared = await clearIn(place, outbox, async (tx, { key, value }) => {
+    const entry = outboxEntry(key, value);
+    if (isOffer(entry) && entry.event.tenant === tenant && entry.event.data.taskId === task) tx.clear(key);
+  });
+  return (
+    isCleared &&
+    clearIn(place, tenantKeys(tenant).sessions(), async (tx, { value }) => {
+      const session = sessionIn(value);
+      if (session?.task_id === task) await forgetSession(tx, tenant, session);
+    })
+  );
+}
+
+async function clearIn(
+  { store, guard, tenant, task }: LeftoverPlace,
+  { begin, end }: KeyRange,
+  clear: (tx: Tx, row: KeyValue) => Promise<void>,
+): Promise<boolean> {
+  for (let from: Bytes | null = begin; from !== null; ) {
+    const at: Bytes = from;
+    const { value } = await store.transact(WRITE, async (tx) => {
+      await guard(tx);
+      const head = await readNewestHead(tx, tenantKeys(tenant), task);
+      if (head === null || head.shred?.state !== "approved" || isHeld(head))
+        return { stopped: true } as const;
+      const { rows, more } = await tx.snapshot.getRange({ begin: at, end }, { limit: PAGE });
+      for (const row of rows) await clear(tx, row);
+      const last = rows.at(-1);
+      return { stopped: false, next: more && last !== undefined ? after(last.key) : null } as const;
+    });
+    if (value.stopped) return false;
+    from = value.next;
+  }
+  return true;
+}
+
+/** null: it is damaged, and is forgotten with its time. */
+function sessionIn(value: Bytes): AgentSession | null {
+  try {
+    return decodeChecked<AgentSession>(value);
+  } catch (error) {
+    if (isDamage(error)) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,131 @@
+/** Two persons have a task shredded on a real fleet, which is killed in between: what is gone, what stays and verifies, and the certificate. */
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { input } from "../../harness/records/records.ts";
+import { callCli } from "../../services/cli/call.ts";
+
+const TEST_MS = 300_000;
+const POLL = { timeout: 120_000 };
+const CALL = { deadlineMs: 60_000 };
+/** In no other text of the test. */
+const CANARY = "quetzalcoatlus";
+const CHECKPOINTS = 60;
+
+let fleet: TestFleet;
+let folder: string;
+let olga: FleetClient;
+let pavel: FleetClient;
+
+const cli = (...args: string[]) =>
+  callCli(args, {
+    env: { FLEET_URL: fleet.url, FLEET_HOME: fleet.home, FLEET_SPOOL_DIR: join(fleet.home, "spool") },
+  });
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "fleet-shred-"));
+  const policy = join(folder, "policy.json");
+  writeFileSync(policy, JSON.stringify({ tenants: { floored: { retention_floor: "P6Y" } } }));
+  fleet = await startFleet({
+    ...{ FLEET_POLICY: policy, FLEET_GATEWAY_PORT: "-1", FLEET_MIRROR_DIR: join(folder, "mirror") },
+  });
+  // Each with credentials for their own name.
+  [olga, pavel] = [await fleet.client("human=olga"), await fleet.client("human=pavel")];
+}, TEST_MS);
+afterAll(async () => {
+  await fleet?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function written(taskId: string, count = CHECKPOINTS): Promise<void> {
+  const agent = await fleet.client("coder-1");
+  for (let n = 0; n < count; n += 1)
+    await agent.createCheckpoint({ taskId, checkpoint: input({ goal: `${CANARY} ${n}` }), ...CALL });
+}
+
+/** The files below a folder that have the canary. */
+function holding(place: string): string[] {
+  if (!existsSync(place)) return [];
+  return readdirSync(place, { recursive: true, withFileTypes: true })
+    .filter((one) => one.isFile())
+    .map((one) => join(one.parentPath, one.name))
+    .filter((path) => readFileSync(path).includes(CANARY));
+}
+
+const stateOf = async (task: string) => (await olga.getTask(task, CALL))?.shred?.state;
+
+test("two persons, a kill in between, and what is left", { timeout: TEST_MS }, async () => {
+  await written("auth");
+  const checkpoint = join(folder, "checkpoint.txt");
+  await expect.poll(async () => (await olga.admin.auditLog(CALL)).size, POLL).toBeGreaterThan(CHECKPOINTS);
+  expect(await cli("audit", "log", "--out", checkpoint)).toMatchObject({ exit: 0 });
+  await expect.poll(() => holding(join(folder, "mirror")).length, POLL).toBeGreaterThan(0);
+  const { retention } = olga.admin;
+  await retention.requestShred("auth", { reason: "erasure", caseReference: "DSR-42", ...CALL });
+  const seq = (await olga.getTask("auth", CALL))!.shred!.request_seq;
+  await expect(retention.approveShred("auth", seq, CALL)).rejects.toMatchObject({ code: "FORBIDDEN" });
+  // A hold between the request and the approval.
+  await retention.hold("auth", { hold: "case-7", reason: "litigation", ...CALL });
+  const approve = () => pavel.admin.retention.approveShred("auth", seq, CALL);
+  await expect(approve()).rejects.toMatchObject({ code: "CONFLICT", details: { reason: "held" } });
+  await retention.hold("auth", { release: "case-7", reason: "litigation", ...CALL });
+  await approve();
+  await fleet.kill9();
+  await fleet.start();
+  await expect.poll(() => stateOf("auth"), POLL).toBe("shredded");
+
+  const history = await olga.getCheckpointHistory("auth", { limit: 100, ...CALL });
+  expect(history.checkpoints).toEqual([]);
+  expect((await olga.searchCheckpoints({ taskId: "auth", text: CANARY, ...CALL })).checkpoints).toEqual([]);
+  await expect.poll(() => holding(join(folder, "mirror")), POLL).toEqual([]);
+  expect(holding(join(fleet.home, "nats"))).toEqual([]);
+  for (const args of [
+    ["audit", "verify", "auth"],
+    ["audit", "consistent", checkpoint],
+  ])
+    expect(await cli(...args), args.join(" ")).toMatchObject({ exit: 0 });
+  const end = (await olga.getTask("auth", CALL))!.audit_seq;
+  const proves = async () => (await cli("audit", "prove", "auth", String(end))).exit;
+  await expect.poll(proves, POLL).toBe(0);
+});
+
+test("the certificate verifies without the fleet, and an edited one does not", {
+  timeout: TEST_MS,
+}, async () => {
+  const file = join(folder, "auth-shredded.json");
+  const shown = await cli("task", "shred-certificate", "auth", "--out", file);
+  expect(shown).toMatchObject({ exit: 0 });
+  expect(shown.out).toContain("olga (person)");
+  const [key] = (await olga.admin.signingKeys(CALL)).keys;
+  const verify = (path: string, ...args: string[]) =>
+    callCli(["task", "shred-verify", path, "--json", ...args], { env: { FLEET_HOME: folder } });
+  const sound = await verify(file, "--key", key!.key_id);
+  expect(sound).toMatchObject({ exit: 0 });
+  expect(JSON.parse(sound.out)).toMatchObject({
+    ok: true,
+    statement: {
+      ...{ task: "auth", reason: "erasure", case: "DSR-42", checkpoints: { count: CHECKPOINTS } },
+      ...{ request: { by: "human=olga" }, approval: { by: "human=pavel" } },
+    },
+  });
+  const edited = join(folder, "edited.json");
+  const evidence = JSON.parse(readFileSync(file, "utf8")) as { checkpoints: { hash: string }[] };
+  evidence.checkpoints[0]!.hash = "0".repeat(64);
+  writeFileSync(edited, JSON.stringify(evidence));
+  expect(await verify(edited)).toMatchObject({ exit: 8 });
+  expect((await verify(file, "--key", "0".repeat(64))).exit).toBe(8);
+});
+
+test("a legal floor refuses the request", { timeout: TEST_MS }, async () => {
+  const [agent, person] = [
+    await fleet.client("coder-1", "floored"),
+    await fleet.client("human=olga", "floored"),
+  ];
+  await agent.createCheckpoint({ taskId: "kept", checkpoint: input(), ...CALL });
+  await expect(
+    person.admin.retention.requestShred("kept", { reason: "erasure", ...CALL }),
+  ).rejects.toMatchObject({ code: "CONFLICT", details: { reason: "floor", floor: "P6Y" } });
+});
