@@ -86,6 +86,7 @@ function queueHandlers(queue: QueueQueries): Pick<Handlers, (typeof QUEUE_OPS)[n
 function evidenceHandlers({
   accessLogs,
   auditLogs,
+  encryption,
   esignatures,
   signingKeys,
   tenantActs,
@@ -101,6 +102,7 @@ function evidenceHandlers({
   | "signing_keys"
   | "key_rotate"
   | "key_revoke"
+  | "encryption_rotate"
   | "signatures"
   | "signers"
   | "signer_revoke"
@@ -116,6 +118,7 @@ function evidenceHandlers({
     export_record: (tenant, query, caller) => tenantActs.recordExport({ tenant, caller }, query),
     signing_keys: () => signingKeys.list(),
     key_rotate: (tenant, query, caller) => signingKeys.rotate({ tenant, caller }, query),
+    encryption_rotate: (tenant, _query, caller) => encryption.rotate({ tenant, caller }),
     signatures: (tenant, query) => esignatures.list(tenant, query),
     signers: (tenant, query) => esignatures.signers(tenant, query),
     signer_revoke: (tenant, query, caller) => esignatures.revokeSigner({ tenant, caller }, query),

@@ -122,6 +122,8 @@ export const encryptionDiagnosisSchema = z.looseObject({
   oldest_bucket_key_at: z.string().nullable().exactOptional(),
   /** Tenants whose bucket keys are being rotated. */
   tenants_in_rotation: z.int().exactOptional(),
+  /** Rotations that were requested and have not begun. */
+  rotations_pending: z.int().exactOptional(),
 });
 export type EncryptionDiagnosis = Named<z.infer<typeof encryptionDiagnosisSchema>>;
 

@@ -134,6 +134,7 @@ export const QUERY_OPS = [
   "signing_keys",
   "key_rotate",
   "key_revoke",
+  "encryption_rotate",
   "access_log",
   "access_blocks",
   "denial_record",

@@ -1,4 +1,5 @@
 /** Queries: the requests that only read. Each has one schema for its parameters and a type for its result. */
+
 import { z } from "zod";
 import { accessRecordQuerySchema } from "./access-grant.ts";
 import { ACCESS_LOG_QUERY_SCHEMAS, type AccessLogQueryResults } from "./access-log.ts";
@@ -16,6 +17,7 @@ import { AUDIT_LOG_QUERY_SCHEMAS, type AuditLogQueryResults } from "./audit-log.
 import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from "./checkpoint.ts";
 import type { CheckpointPage, CorruptCheckpoint, LatestResult, SearchResult } from "./checkpoint-pages.ts";
 import type { Diagnosis } from "./diagnosis.ts";
+import type { EncryptionRotation } from "./encryption.ts";
 import { ESIGN_QUERY_SCHEMAS, type EsignQueryResults } from "./esign.ts";
 import { type EventsPage, eventsQuerySchema } from "./event-queries.ts";
 import type { DiskStatus, StreamFinding } from "./fleet-health.ts";
@@ -193,6 +195,7 @@ export const QUERY_SCHEMAS = {
   signing_keys: emptyQuerySchema,
   key_rotate: keyRotateQuerySchema,
   key_revoke: keyRevokeQuerySchema,
+  encryption_rotate: emptyQuerySchema,
   ...ESIGN_QUERY_SCHEMAS,
   ...MISSION_QUERY_SCHEMAS,
   ...ARTIFACT_QUERY_SCHEMAS,
@@ -298,6 +301,7 @@ export interface QueryResults
   /** The keys that will be replaced. */
   key_rotate: RotatedKeys;
   key_revoke: RevokedKey;
+  encryption_rotate: EncryptionRotation;
   queue_status: QueueStatus;
   dead_list: DeadLetterPage;
   dead_retry: RetriedLetter;

@@ -18,6 +18,8 @@ export const TENANT_ACTS = [
   "key_retire",
   "key_rotate",
   "key_revoke",
+  "encryption_rotate",
+  "encryption_rewrap",
   "store_restore",
   "sign_refuse",
   "signer_revoke",

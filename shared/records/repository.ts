@@ -56,6 +56,7 @@ import { updateCheckpoint } from "./checkpoint/update.ts";
 import { Findings } from "./corruption/report-corrupt.ts";
 import type { CheckpointCopies, Restored } from "./corruption/restore.ts";
 import { type ReadForm, VerifiedReads } from "./corruption/verified-reads.ts";
+import { EncryptionActs } from "./encryption/encryption-acts.ts";
 import { Esignatures } from "./esign/esignatures.ts";
 import { forkTask } from "./fork/fork.ts";
 import { acknowledgeHandoff, cancelHandoff, initiateHandoff } from "./handoff/commands.ts";
@@ -127,6 +128,7 @@ export class CheckpointRepository {
   readonly missions: Missions;
   readonly artifacts: ArtifactRecords;
   readonly signingKeys: SigningKeys;
+  readonly encryption: EncryptionActs;
   readonly erasure: Erasure;
   readonly esignatures: Esignatures;
   readonly reads: VerifiedReads;
@@ -158,6 +160,7 @@ export class CheckpointRepository {
     this.artifacts = new ArtifactRecords(transactions, now);
     this.esignatures = new Esignatures(parts, this.#commands);
     this.signingKeys = new SigningKeys(store, transactions, now);
+    this.encryption = new EncryptionActs(transactions, now);
   }
 
   create(caller: Caller, command: CreateCommand): Promise<CommittedAnswer> {

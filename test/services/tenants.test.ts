@@ -167,7 +167,7 @@ function bodies(own: string, other: string): Readonly<Record<ReaderOp, readonly 
     scrub_start: [{}],
     scrub_findings: [{}],
     ...evidenceOf(task_id),
-    ...{ signing_keys: [{}], key_rotate: [{}] },
+    ...{ signing_keys: [{}], key_rotate: [{}], encryption_rotate: [{}] },
     ...esignBodies(own, task_id),
     key_revoke: [{ key_id: "0".repeat(64), reason: "lost" }],
     queue_status: [{}],

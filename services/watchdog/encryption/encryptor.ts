@@ -3,9 +3,14 @@
  * the first root key of the setting, and ends the rotation of bucket keys. All of it continues after a crash. Without encryption there is nothing to do.
  */
 
+import { recordRewrap } from "../../../shared/records/encryption/encryption-acts.ts";
 import { readEncryptionStatus } from "../../../shared/records/encryption/encryption-status.ts";
 import { stepConversion } from "../../../shared/records/encryption/jobs/conversion.ts";
-import { rewrapBuckets, rewrapDataKeysOfAll } from "../../../shared/records/encryption/jobs/rotation.ts";
+import {
+  beginRotation,
+  rewrapBuckets,
+  rewrapDataKeysOfAll,
+} from "../../../shared/records/encryption/jobs/rotation.ts";
 import type { LeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
 import { type Lease, requireLease } from "../../../shared/records/leader/lease.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
@@ -55,17 +60,20 @@ type Hold = () => Promise<Lease | null>;
 const guardOf = (lease: Lease) => (tx: Tx) => requireLease(tx, lease);
 
 async function rotate(context: EncryptorContext, keys: EncryptionKeys, hold: Hold): Promise<void> {
-  const { store, log, metrics } = context;
+  const { store, clock, log, metrics } = context;
   const before = await readEncryptionStatus(store, keys);
   const lease = await hold();
   if (lease === null) return;
   const rotating = { ...keys, guard: guardOf(lease) };
   if (before.bucket_keys_of_other_roots > 0) {
+    const { root_key: rootKey, bucket_keys_of_other_roots: keys } = before;
+    await recordRewrap(store, { service: "watchdog", rootKey, keys, nowMs: clock.now() });
     const done = await rewrapBuckets(rotating);
     metrics.encryptionKeysRewrappedTotal.inc(done.rewrapped);
     log.info({ ...done, root_key: before.root_key }, "bucket keys were wrapped by the first root key");
   }
-  if (before.tenants_in_rotation > 0) {
+  const isBegun = await beginRotation(store, rotating);
+  if (isBegun || before.tenants_in_rotation > 0) {
     const done = await rewrapDataKeysOfAll(rotating);
     metrics.encryptionKeysRewrappedTotal.inc(done.rewrapped);
     log.info(done, "data keys were wrapped by the newest bucket keys");

@@ -9,6 +9,7 @@ import { ARTIFACT_RESULT_SCHEMAS } from "../artifacts.ts";
 import { AUDIT_LOG_RESULT_SCHEMAS } from "../audit-log.ts";
 import { checkpointSchema } from "../checkpoint.ts";
 import { diagnosisSchema } from "../diagnosis.ts";
+import { encryptionRotationSchema } from "../encryption.ts";
 import { ERROR_CODES } from "../errors.ts";
 import { ESIGN_RESULT_SCHEMAS } from "../esign.ts";
 import { eventPageSchema } from "../event-queries.ts";
@@ -228,6 +229,7 @@ export const RESULT_SCHEMAS = {
   shred_certificate: shredCertificateSchema,
   signing_keys: signingKeyListSchema,
   key_rotate: rotatedKeysSchema,
+  encryption_rotate: encryptionRotationSchema,
   key_revoke: revokedKeySchema,
   ...ARTIFACT_RESULT_SCHEMAS,
   ...ESIGN_RESULT_SCHEMAS,

@@ -225,6 +225,7 @@ const AUDIT: readonly RestRoute[] = [
     "audit_proof",
   ),
   readRoute("listSigningKeys", "/keys", "audit", "The keys with which commits are signed.", "signing_keys"),
+  changeRoute("rotateEncryption", "/encryption/rotate", "audit", "Rotate keys.", query("encryption_rotate")),
   changeRoute("rotateSigningKeys", "/keys/rotate", "audit", "Replace signing keys.", query("key_rotate")),
   changeRoute(
     "revokeSigningKey",

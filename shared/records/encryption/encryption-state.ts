@@ -20,6 +20,9 @@ export interface EncryptionState {
   /** The rows that were encrypted so far, and those of the present walk. */
   readonly converted: number;
   readonly found: number;
+  /** The rotations that were requested, and those whose bucket keys are there. */
+  readonly rotations: number;
+  readonly rotated: number;
 }
 
 export async function readEncryptionState(reader: Reader): Promise<EncryptionState | null> {

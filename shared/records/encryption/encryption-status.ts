@@ -25,6 +25,7 @@ export interface EncryptionStatus {
   readonly oldest_bucket_key_at: string | null;
   /** Tenants with more than one bucket key: a rotation is in progress. */
   readonly tenants_in_rotation: number;
+  readonly rotations_pending: number;
 }
 
 export async function readEncryptionStatus(
@@ -52,6 +53,7 @@ export async function readEncryptionStatus(
       bucket_keys: rows.length,
       bucket_keys_of_other_roots: others,
       oldest_bucket_key_at: oldest,
+      rotations_pending: state.rotations - state.rotated,
       tenants_in_rotation: [...owners.values()].filter((count) => count > 1).length,
     };
   });

@@ -88,7 +88,7 @@ async function begin(store: Store, ring: KeyRing): Promise<void> {
 
 function firstState(hasRows: boolean): EncryptionState {
   const began_at = new Date().toISOString();
-  const about = { began_at, done: null, converted: 0, found: 0 };
+  const about = { began_at, done: null, converted: 0, found: 0, rotations: 0, rotated: 0 };
   return hasRows
     ? { ...about, state: "converting", completed_at: null }
     : { ...about, state: "complete", completed_at: began_at };

@@ -16,6 +16,7 @@ import type {
   ImportRemovedCommand,
   ImportVersionCommand,
 } from "../../protocol/commands.ts";
+import type { EncryptionRotation } from "../../protocol/encryption.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import type { MissionRecordPage } from "../../protocol/mission-queries.ts";
@@ -334,6 +335,11 @@ export class FleetAdmin {
     query: Camel<QueryInput<"key_rotate">> & CallOptions = {},
   ): Promise<readonly SigningKeyRecord[]> {
     return (await this.#parts.queries.send("key_rotate", query)).keys;
+  }
+
+  /** Requests new bucket keys of encryption at rest, by which a watchdog wraps all data keys. Throws CONFLICT if the store is not encrypted. */
+  rotateEncryption(options: CallOptions = {}): Promise<EncryptionRotation> {
+    return this.#parts.queries.send("encryption_rotate", options);
   }
 
   /** Revokes a key, after its holder has gone over to the next one. Signatures since `since` are rejected by verifications. */

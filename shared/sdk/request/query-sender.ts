@@ -15,6 +15,7 @@ const CHANGING: ReadonlySet<AnsweredOp> = new Set<AnsweredOp>([
   "index_rebuild",
   "scrub_start",
   "key_rotate",
+  "encryption_rotate",
   "key_revoke",
   "export_record",
   "denial_record",

@@ -180,6 +180,7 @@ const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "signing_keys",
   "key_rotate",
   "key_revoke",
+  "encryption_rotate",
   "audit_log",
   "audit_proof",
   "audit_anchors",

@@ -101,6 +101,18 @@ test("no content is in the data file of an encrypted store, also after a kill an
   await expect.poll(() => isComplete(fleet), SOON).toBe(true);
   expect(storeFiles()).toEqual([]);
   const env = { FLEET_URL: fleet.url, FLEET_HOME: home, FLEET_SPOOL_DIR: join(home, "spool") };
+  const rotated = await callCli(["keys", "encryption", "rotate", "--timeout", "100s", "--json"], { env });
+  expect([rotated.exit, rotated.err]).toEqual([0, ""]);
+  const keys = { bucket_keys_of_other_roots: 0, tenants_in_rotation: 0, rotations_pending: 0 };
+  expect(JSON.parse(rotated.out)).toMatchObject({ state: "complete", ...keys });
+  const shown = await callCli(["keys", "encryption"], { env });
+  expect(shown.out).toContain("All rows with content are encrypted");
+  const doctor = await callCli(["doctor", "--json"], { env });
+  expect(JSON.parse(doctor.out).checks).toContainEqual(
+    expect.objectContaining({ code: "encryption.rows", state: "ok" }),
+  );
+  const { entries } = await client.admin.tenantAudit({ limit: 100, ...PATIENT });
+  expect(entries.filter(({ entry }) => entry.includes('"encryption_rotate"'))).toHaveLength(1);
   const backup = join(folder, "backup");
   expect(await callCli(["backup", backup], { env })).toMatchObject({ exit: 0 });
   expect(filesWith(backup, CANARY)).toEqual([]);

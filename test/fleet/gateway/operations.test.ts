@@ -368,7 +368,7 @@ test("getCaller, getStatus, getQueue, getIndex, rebuildIndex, getScrub, startScr
     expect(await operator.post(path), path).toMatchObject({ status: 200 });
 });
 
-test("listSigningKeys, rotateSigningKeys and revokeSigningKey", async () => {
+test("listSigningKeys, rotateSigningKeys, revokeSigningKey and rotateEncryption", async () => {
   const [key] = (await agent.get("/keys")).body.keys as { key_id: string }[];
   expect(await agent.post("/keys/rotate")).toMatchObject({ status: 403 });
   expect(await operator.post("/keys/rotate")).toMatchObject({
@@ -379,8 +379,8 @@ test("listSigningKeys, rotateSigningKeys and revokeSigningKey", async () => {
     status: 200,
     body: { key: { key_id: key?.key_id, revoked_reason: "replaced" } },
   });
-  const unknown = await operator.post(`/keys/${"0".repeat(64)}/revoke`, { reason: "lost" });
-  expect(unknown.status).toBe(404);
+  expect((await operator.post(`/keys/${"0".repeat(64)}/revoke`, { reason: "lost" })).status).toBe(404);
+  expect((await operator.post("/encryption/rotate")).status).toBe(409);
 });
 
 test("listDeadLetters, retryDeadLetter and dropDeadLetter", async () => {

@@ -129,6 +129,7 @@ const OTHERS = [
   "signing_keys",
   "key_rotate",
   "key_revoke",
+  "encryption_rotate",
   ...ESIGN_QUERY_OPS,
   "audit_log",
   "audit_proof",

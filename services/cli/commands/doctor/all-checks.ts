@@ -2,6 +2,7 @@
 
 import { CHECKS, type CheckCode, type CheckOutcome, notChecked } from "./check-outcome.ts";
 import { checkBus, checkConnection } from "./checks/bus.ts";
+import { checkRows } from "./checks/encrypted-rows.ts";
 import { checkEncryption } from "./checks/encryption.ts";
 import { checkMachine } from "./checks/machine.ts";
 import { checkServices, unreachedServices } from "./checks/services.ts";
@@ -16,6 +17,7 @@ export function runChecks(facts: DoctorFacts): readonly CheckOutcome[] {
     ? [
         ...checkBus(bus),
         ...checkEncryption(bus),
+        ...checkRows(bus),
         ...checkServices(bus, version),
         ...checkSigning(bus, facts),
         ...checkStore(bus),

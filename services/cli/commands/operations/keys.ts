@@ -14,6 +14,7 @@ import { parseMoment } from "../../input/moment.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
+import { addEncryption } from "../keys/encryption.ts";
 import { addEncryptionKey } from "../keys/encryption-key.ts";
 
 const POLL_MS = 200;
@@ -29,7 +30,7 @@ export function addKeys(program: Command, action: ActionFactory): void {
   const group = program
     .command("keys")
     .description(
-      "List, rotate and revoke the keys with which services sign what they commit; make keys of encryption.",
+      "List, rotate and revoke the keys with which services sign what they commit; show, rotate and make keys of encryption.",
     );
   const listCommand = group
     .command("list")
@@ -69,6 +70,7 @@ export function addKeys(program: Command, action: ActionFactory): void {
     "The file of a key was copied two days ago": `${fleet} keys revoke 3f9a2c --since 2d`,
     "A key of a machine that is gone": `${fleet} keys revoke 3f9a2c --reason lost`,
   }));
+  addEncryption(group, action);
   addEncryptionKey(group, action);
 }
 

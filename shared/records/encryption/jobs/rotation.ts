@@ -9,6 +9,7 @@ import type { Bytes, KeyRange, RangePage, Store, Tx } from "../../../store/store
 import { UnreadableValue } from "../../kv/codec.ts";
 import { after, endingName, systemKeys, tenantKeys } from "../../kv/keyspace.ts";
 import { tenantAfter } from "../../kv/tenants.ts";
+import { readEncryptionState, writeEncryptionState } from "../encryption-state.ts";
 import { parseBucketKey } from "../keys/encryption-keys.ts";
 import {
   type BucketRecord,
@@ -57,6 +58,19 @@ export async function rewrapBuckets({ engine, ring, guard }: Rotating): Promise<
     if (await replace(engine, guard, { key, before: value, next })) rewrapped += 1;
   }
   return { rewrapped, damaged };
+}
+
+/** Adds the bucket keys of a rotation that was requested. After a crash some owners get another one more, which is no harm. False: none was requested. */
+export async function beginRotation(store: Store, rotating: Rotating): Promise<boolean> {
+  const state = await store.read(READ, readEncryptionState);
+  if (state === null || state.rotations <= state.rotated) return false;
+  await addBuckets(rotating);
+  await store.transact(WRITE, async (tx) => {
+    await rotating.guard(tx);
+    const now = await readEncryptionState(tx);
+    if (now !== null) writeEncryptionState(tx, { ...now, rotated: Math.max(now.rotated, state.rotations) });
+  });
+  return true;
 }
 
 /** A new bucket key for each owner that has one. New data keys are wrapped by it at once. */

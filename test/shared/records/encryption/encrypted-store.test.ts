@@ -11,10 +11,14 @@ import {
   isDamage,
   UnreadableValue,
 } from "../../../../shared/records/kv/codec.ts";
+import { openFormat } from "../../../../shared/records/kv/format.ts";
 import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { openStore } from "../../../../shared/store/open.ts";
 import type { Bytes, Store, Tx } from "../../../../shared/store/store.ts";
 import { rootKey } from "../../../harness/encryption/root-key.ts";
+import { create, send } from "../../../harness/records/records.ts";
+import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
+import { repositoryOn } from "../../../harness/records/signed.ts";
 
 const root = rootKey();
 let engine: Store;
@@ -230,4 +234,18 @@ test("values with the stamp of their commit, and rows with it in their key, are 
   expect((await page(store)).rows.map(({ value }) => decodeChecked(value))).toEqual(["an offer"]);
   const raw = [(await look(engine, command))!, (await page(engine)).rows[0]!.value];
   for (const bytes of raw) expect(Buffer.from(bytes).toString("latin1")).not.toMatch(/answer|offer/);
+});
+
+test("an older version of a row at its own address is decrypted, and found by the hashes of the trail", async () => {
+  const repository = repositoryOn(store, { format: await openFormat(store) });
+  const { checkpoint_id: id } = await create(repository, { task: "t1" });
+  const row = keys.checkpoint("t1", id);
+  const older = (await look(engine, row))!;
+  const change = { checkpoint_id: id, patch: { execution_state: { current_focus: "later" } } };
+  await send(repository, "update", change, { task: "t1" });
+  expect(await repository.get("default", id)).toMatchObject({ metadata: { version: 2 } });
+  await write(engine, (tx) => tx.set(row, older));
+  const { pass } = await scrub({ store, repository });
+  expect(pass.findings).toBeGreaterThan(0);
+  expect(await findingsOf(repository)).not.toEqual([]);
 });

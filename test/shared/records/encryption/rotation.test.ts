@@ -2,15 +2,19 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { readEncryptionStatus } from "../../../../shared/records/encryption/encryption-status.ts";
 import {
   addBuckets,
+  beginRotation,
   rewrapBuckets,
   rewrapDataKeysOfAll,
 } from "../../../../shared/records/encryption/jobs/rotation.ts";
 import { openEncryption } from "../../../../shared/records/encryption/open-encryption.ts";
 import { decodeChecked, encodeChecked } from "../../../../shared/records/kv/codec.ts";
+import { openFormat } from "../../../../shared/records/kv/format.ts";
 import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { openStore } from "../../../../shared/store/open.ts";
 import type { Store } from "../../../../shared/store/store.ts";
 import { rootKey } from "../../../harness/encryption/root-key.ts";
+import { OPERATOR } from "../../../harness/records/records.ts";
+import { repositoryOn } from "../../../harness/records/signed.ts";
 
 const [first, second] = [rootKey(), rootKey()];
 const guard = async () => {};
@@ -95,4 +99,38 @@ test("a damaged key stays as it is, with the bucket key that wrapped it", async 
   await write(sound!);
   expect(await rewrapDataKeysOfAll({ engine, ring, guard })).toEqual({ rewrapped: 1, damaged: 0 });
   await requireAll((await openEncryption(engine, [first])).store);
+});
+
+test("a rotation that an operator requested is audited, and is carried out once", async () => {
+  const { store, ring } = await openEncryption(engine, [first]);
+  const repository = repositoryOn(store, { format: await openFormat(store) });
+  await fill(store);
+  await expect(repository.encryption.rotate({ ...OPERATOR, tenant: "clinic" })).rejects.toMatchObject({
+    code: "FORBIDDEN",
+  });
+  expect(await repository.encryption.rotate(OPERATOR)).toMatchObject({ rotation: 1 });
+  const { entries } = await repository.tenantActs.page("default", {
+    from_seq: 1,
+    limit: 10,
+    signatures: false,
+  });
+  expect(entries.map(({ entry }) => JSON.parse(entry).action)).toEqual(["encryption_rotate"]);
+  const rotating = { engine, ring, guard };
+  expect(await beginRotation(store, rotating)).toBe(true);
+  expect(await beginRotation(store, rotating)).toBe(false);
+  expect(await readEncryptionStatus(store, { ring })).toMatchObject({
+    tenants_in_rotation: 4,
+    rotations_pending: 0,
+  });
+  expect((await rewrapDataKeysOfAll(rotating)).damaged).toBe(0);
+  expect(await readEncryptionStatus(store, { ring })).toMatchObject({
+    tenants_in_rotation: 0,
+    bucket_keys: 4,
+  });
+  await requireAll((await openEncryption(engine, [first])).store);
+});
+
+test("a store that is not encrypted has no keys to rotate", async () => {
+  const repository = repositoryOn(engine, { format: await openFormat(engine) });
+  await expect(repository.encryption.rotate(OPERATOR)).rejects.toMatchObject({ code: "CONFLICT" });
 });

@@ -1,0 +1,39 @@
+// The encryption of the store's rows, and its keys.
+
+import type { EncryptionDiagnosis } from "../../../../shared/protocol/diagnosis.ts";
+import { count, counted, plain } from "../terminal/text.ts";
+import { ago } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+
+export function renderEncryption(state: EncryptionDiagnosis, view: View): string {
+  if (state.state === "off")
+    return "The rows of the store are not encrypted. Set FLEET_ENCRYPTION_KEY for all services to encrypt them.";
+  const { root_key, bucket_keys = 0, bucket_keys_of_other_roots: others = 0 } = state;
+  return [
+    stateText(state, view),
+    `Root key of new keys: ${plain(root_key ?? "-")}`,
+    keysText(state, view),
+    others === 0
+      ? `All ${counted(bucket_keys, "bucket key")} are wrapped by it: no other root key is needed.`
+      : view.colors.yellow(
+          `${counted(others, "bucket key")} still need another root key. Keep it in FLEET_ENCRYPTION_KEY.`,
+        ),
+    ...((state.rotations_pending ?? 0) + (state.tenants_in_rotation ?? 0) > 0
+      ? ["A rotation of bucket keys is in progress."]
+      : []),
+  ].join("\n");
+}
+
+function stateText(
+  { state, completed_at, converted_rows = 0 }: EncryptionDiagnosis,
+  { now, colors }: View,
+): string {
+  const rows = converted_rows === 0 ? "" : ` ${count(converted_rows)} rows were plain before.`;
+  if (state === "complete")
+    return `${colors.green("All rows with content are encrypted")}, since ${ago(completed_at ?? "-", now)}.${rows}`;
+  return `${colors.yellow("Rows from before the encryption are being encrypted")}: ${count(converted_rows)} so far.`;
+}
+
+function keysText({ bucket_keys = 0, oldest_bucket_key_at: at }: EncryptionDiagnosis, { now }: View): string {
+  return `${counted(bucket_keys, "bucket key")}, the oldest ${at ? ago(at, now) : "of an unknown time"}.`;
+}
