@@ -3,9 +3,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { EsignStatement } from "../../../shared/protocol/esign.ts";
 import { type FleetClient, nonceOfStatement } from "../../../shared/sdk/sdk.ts";
-import { type EsignFleet, startEsignFleet } from "../../harness/esign/esign-fleet.ts";
+import { type EsignFleet, NO_PASSKEYS, startEsignFleet } from "../../harness/esign/esign-fleet.ts";
 import { enrolmentAt, signWithPasskeyAt } from "../../harness/esign/person.ts";
 import { type Asked, SoftwareAuthenticator } from "../../harness/esign/software-authenticator.ts";
+import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
 
 /** A busy machine takes seconds for each call. */
@@ -38,6 +39,13 @@ async function sign(
   return client.admin.esign.addWithPasskey(statement, answer);
 }
 
+/** A person of the tenant acme. */
+async function writtenInAcme(taskId: string): Promise<FleetClient> {
+  const acme = await fleet.server.client("agent-1", "acme");
+  await acme.createCheckpoint({ taskId, checkpoint: input() });
+  return fleet.newCaller("acme");
+}
+
 const refusal = (reason: string) => ({ code: "FORBIDDEN", details: { reason } });
 
 test("a passkey is enrolled with its first signature, and signs again without a login", {
@@ -61,6 +69,7 @@ test("a passkey is enrolled with its first signature, and signs again without a 
   expect(enrolled.map(({ subject }) => subject)).toMatchObject(
     signers[0].passkeys.map(({ passkey_id }: { passkey_id: string }) => ({ passkey_id, subject: "ada" })),
   );
+  expect(await json("audit", "tenant", "--verify")).toMatchObject({ ok: true });
   const file = join(fleet.folder, "auth.jsonl");
   await json("export", "--task", "auth", "--out", file);
   const { electronic_signatures, esignature_problems } = await json("export", "verify", file);
@@ -150,11 +159,11 @@ describe("a refused answer of a passkey", () => {
   });
 
   test("of a person whose provider has no passkeys", { timeout: CALLS_MS }, async () => {
-    const acme = await fleet.server.client("agent-1", "acme");
-    const { input } = await import("../../harness/records/records.ts");
-    await acme.createCheckpoint({ taskId: "audit", checkpoint: input() });
-    const client = await fleet.newCaller("acme");
-    const statement = await fleet.statementFor(client, "audit", {}, fleet.stranger);
+    const client = await writtenInAcme("audit");
+    const { issuers } = await client.admin.esign.request({ taskId: "audit" });
+    const { policy } = issuers.find(({ issuer }) => issuer === NO_PASSKEYS)!;
+    const signer = { id: { issuer: NO_PASSKEYS, subject: "ada" }, printed_name: "Ada Lovelace" };
+    const statement = await fleet.statementFor(client, "audit", { signer, policy });
     const answer = authenticator.answer({ challenge: nonceOfStatement(statement), count: 400 });
     await expect(client.admin.esign.addWithPasskey(statement, answer)).rejects.toMatchObject(
       refusal("passkeys_off"),
@@ -229,6 +238,26 @@ describe("a refused enrolment", () => {
       fleet.provider.seat.subject = "ada";
     }
   });
+});
+
+test("a page of the organisation has its own domain, origins and rules for logins", {
+  timeout: CALLS_MS,
+}, async () => {
+  const client = await writtenInAcme("own-page");
+  const authenticator = new SoftwareAuthenticator();
+  const signAt = async (origin: string, rpId = "example.org") => {
+    const statement = await fleet.statementFor(client, "own-page", {}, fleet.stranger);
+    const passkey = { credential_id: authenticator.credentialId, jwk: authenticator.jwk, rp_id: rpId };
+    const enrolment = await enrolmentAt(fleet.stranger, statement, authenticator, { passkey });
+    const answer = authenticator.answer({ challenge: nonceOfStatement(statement), origin, rpId });
+    return client.admin.esign.addWithPasskey(statement, { ...answer, enrolment });
+  };
+  await expect(signAt("https://sign.example.org")).rejects.toMatchObject(refusal("assurance"));
+  fleet.stranger.seat.amr = ["pwd", "mfa"];
+  await expect(signAt("https://example.org")).rejects.toMatchObject(refusal("origin"));
+  await expect(signAt("http://localhost:4000", "localhost")).rejects.toMatchObject(refusal("enrolment"));
+  await signAt("https://sign.example.org");
+  expect(await client.admin.esign.list("own-page", { content: true })).toMatchObject([{ state: "valid" }]);
 });
 
 test("a revoked passkey signs no more, and its signatures stay valid", { timeout: CALLS_MS }, async () => {

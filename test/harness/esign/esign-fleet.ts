@@ -12,7 +12,10 @@ import { statementAt } from "./person.ts";
 
 export type EsignFleet = Awaited<ReturnType<typeof startEsignFleet>>;
 
-/** `provider` is for the tenants default and acme, `stranger` for acme alone, with two factors. */
+/** A provider without passkeys, at which no person logs in. */
+export const NO_PASSKEYS = "https://login.example";
+
+/** `provider` is for the tenants default and acme, `stranger` for acme alone, with two factors and a page of its own. */
 export async function startEsignFleet() {
   const folder = mkdtempSync(join(tmpdir(), "fleet-esign-"));
   const [provider, stranger] = await Promise.all([startIdentityProvider(), startIdentityProvider()]);
@@ -24,7 +27,15 @@ export async function startEsignFleet() {
       tenants: ["default", "acme"],
       passkeys: {},
     },
-    { issuer: stranger.url, keys_url: stranger.keysUrl, client_id: CLIENT, tenants: ["acme"], amr: ["mfa"] },
+    {
+      issuer: stranger.url,
+      keys_url: stranger.keysUrl,
+      client_id: CLIENT,
+      tenants: ["acme"],
+      amr: ["mfa"],
+      passkeys: { rp_id: "example.org", origins: ["https://sign.example.org"] },
+    },
+    { issuer: NO_PASSKEYS, keys_url: provider.keysUrl, client_id: CLIENT, tenants: ["acme"] },
   ];
   writeFileSync(join(folder, "esign.json"), JSON.stringify({ issuers }));
   const server = await startFleet({

@@ -12,6 +12,7 @@ import {
   FleetError,
   type FleetErrorOptions,
 } from "../../../shared/protocol/errors.ts";
+import { SigningRefused } from "../../../shared/protocol/signing-refusal.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { noAnswer } from "../../../shared/sdk/request/request.ts";
 import { view } from "./rendering/view.ts";
@@ -30,6 +31,14 @@ test.each(["NOT_FOUND", "CONFLICT"] as const)(
     expect(failure.hint).toContain("`fleet keys list`");
   },
 );
+
+test("about signatures of people, the hint says what to set up, or that nothing was signed", () => {
+  const none = { details: { tenant: "default", setting: "FLEET_ESIGN_ISSUERS" } };
+  expect(callFailureOf(new FleetError("NOT_FOUND", "text", none)).hint).toContain(
+    "Name the identity provider of your people in the file of FLEET_ESIGN_ISSUERS",
+  );
+  expect(callFailureOf(new SigningRefused("stale")).hint).toContain("Nothing was signed");
+});
 
 describe("about artifacts and files, the hint names the command that repairs them", () => {
   const sha256 = "0".repeat(64);

@@ -15,7 +15,12 @@ import {
   statementFrom,
   statementHash,
 } from "../../../../shared/integrity/esign/statement.ts";
-import { ESIGN_PAYLOAD_TYPE, type Esigned, type EsignStatement } from "../../../../shared/protocol/esign.ts";
+import {
+  ESIGN_PAYLOAD_TYPE,
+  type Esigned,
+  type EsignStatement,
+  esignedSchema,
+} from "../../../../shared/protocol/esign.ts";
 import type { EsignKey, EsignProof } from "../../../../shared/protocol/esign-proof.ts";
 import { SoftwareAuthenticator } from "../../../harness/esign/software-authenticator.ts";
 
@@ -122,6 +127,8 @@ describe("a changed signature", () => {
   test("the signature for another purpose, or a lost one", () => {
     expect(problemOf({ ...good, payload_type: "application/json" }, placeOf(good))).toBe("statement_invalid");
     expect(problemOf(null, placeOf(good))).toBe("statement_invalid");
+    // A kind of proof of a later version cannot be read.
+    expect(esignedSchema.safeParse({ ...good, proof: { kind: "later" } }).success).toBe(false);
   });
 });
 
