@@ -1,7 +1,7 @@
 /** The pages on which people may use passkeys, as the settings of signatures name them. */
 import { expect, test } from "vitest";
-import { esignSettingsSchema } from "../../../shared/protocol/esign-settings.ts";
-import { isOriginOf } from "../../../shared/protocol/passkey-origin.ts";
+import { esignSettingsSchema } from "../../../../shared/protocol/esign-settings.ts";
+import { isOriginOf } from "../../../../shared/protocol/passkey-origin.ts";
 
 test.each([
   ["localhost", "http://localhost:4000", true],
