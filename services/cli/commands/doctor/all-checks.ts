@@ -2,6 +2,7 @@
 
 import { CHECKS, type CheckCode, type CheckOutcome, notChecked } from "./check-outcome.ts";
 import { checkBus, checkConnection } from "./checks/bus.ts";
+import { checkEncryptedFiles } from "./checks/encrypted-files.ts";
 import { checkRows } from "./checks/encrypted-rows.ts";
 import { checkEncryption } from "./checks/encryption.ts";
 import { checkMachine } from "./checks/machine.ts";
@@ -23,12 +24,12 @@ export function runChecks(facts: DoctorFacts): readonly CheckOutcome[] {
         ...checkStore(bus),
       ]
     : [...unreachedServices(facts), ...unreachedBus(bus.problem)];
-  return [...checkConnection(facts), ...reached, ...checkMachine(facts)];
+  return [...checkConnection(facts), ...reached, ...checkEncryptedFiles(facts), ...checkMachine(facts)];
 }
 
 function unreachedBus(problem: string): readonly CheckOutcome[] {
   const codes = (Object.keys(CHECKS) as CheckCode[]).filter((code) =>
-    /^(?:bus\.(?!connection)|encryption\.(?!store)|signing\.|store\.(?!cluster))/.test(code),
+    /^(?:bus\.(?!connection)|encryption\.(?!store|files)|signing\.|store\.(?!cluster))/.test(code),
   );
   return codes.map((code) => notChecked(code, problem));
 }

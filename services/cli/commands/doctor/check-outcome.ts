@@ -17,6 +17,7 @@ export const CHECKS = {
     "A listener that reads clear text accepts clients whose work and keys others can read on the way.",
   "encryption.store": "Without TLS every machine on the way reads all records, and can write as a service.",
   "encryption.rows": "A program that can read the disk of the store, or a copy of it, can read all work.",
+  "encryption.files": "A copy of the disk, or a lost one, shows the work of the agents in these files.",
   "services.running": "A part of the fleet's work is not done while no instance of this service runs.",
   "services.answers":
     "An instance that is connected and silent is frozen, overloaded or of an older version.",

@@ -21,6 +21,7 @@ import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
 import { callFailureOf } from "../../runtime/failure.ts";
 import type { Session } from "../../runtime/session.ts";
 import { spoolsOf } from "../spool/spool.ts";
+import { type FolderPart, partsOf } from "./encrypted-parts.ts";
 import { findOpenFiles, type OpenFile } from "./open-files.ts";
 
 /** A question without an answer, and the next step. */
@@ -62,6 +63,7 @@ export interface DoctorFacts {
     /** undefined: its disk cannot be read. */
     readonly disk: DiskState | undefined;
     readonly spools: readonly ListedSpool[];
+    readonly parts: readonly FolderPart[];
   };
 }
 
@@ -86,6 +88,7 @@ export async function collectFacts(session: Session): Promise<DoctorFacts> {
       openFiles: findOpenFiles(hasHome ? home : undefined, context.env),
       disk: diskOf(hasHome ? home : "."),
       spools: await spoolsOf(session),
+      parts: hasHome ? partsOf(home) : [],
     },
   };
 }

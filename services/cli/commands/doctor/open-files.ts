@@ -21,6 +21,8 @@ const OTHERS_WRITE = 0o022;
 const OTHERS_ENTER = 0o011;
 /** Settings that name a file with a secret. */
 const SECRET_FILES = ["FLEET_NATS_CREDS", "FLEET_NATS_TOKEN_FILE", "FLEET_NATS_KEY"] as const;
+/** Settings that list sources of keys, among them files. */
+const KEY_LISTS = ["FLEET_ENCRYPTION_KEY", "FLEET_SPOOL_KEY"] as const;
 
 /** Folders in a home with keys or work. */
 const PRIVATE_FOLDERS = [
@@ -39,7 +41,11 @@ const isLock = (name: string): boolean => name.startsWith("lock.");
 /** Files with keys, the home itself, the spools, and the files that settings name. Windows has no such modes. */
 export function findOpenFiles(home: string | undefined, env: Environment): OpenFile[] {
   if (process.platform === "win32") return [];
-  const named = SECRET_FILES.flatMap((name) => env[name] ?? []);
+  const keys = KEY_LISTS.flatMap((name) => (env[name] ?? "").split(","));
+  const named = [
+    ...SECRET_FILES.flatMap((name) => env[name] ?? []),
+    ...keys.flatMap((source) => /^file:(.+)$/.exec(source.trim())?.[1] ?? []),
+  ];
   const folders = home === undefined || isClosed(home) ? [] : PRIVATE_FOLDERS.map((name) => join(home, name));
   return [
     ...(home === undefined ? [] : judged(home, false)),
