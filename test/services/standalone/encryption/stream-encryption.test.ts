@@ -156,7 +156,7 @@ test("a fleet that is killed while it encrypts its streams loses nothing", async
   const program = join(projectRoot, "test/services/standalone/encryption/encrypting-server.program.ts");
   let whole = false;
   let kills = 0;
-  for (let ms = 0; !whole; ms += 25) {
+  for (let ms = 10; !whole; ms *= 1.4) {
     const child = spawn(process.execPath, [program, dir, source], { stdio: ["ignore", "pipe", "inherit"] });
     let output = "";
     child.stdout.on("data", (text: Buffer) => {
