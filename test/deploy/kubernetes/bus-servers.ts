@@ -41,11 +41,12 @@ export interface BusServers {
   readonly tls: string;
 }
 
-/** `write`: makes the files of the servers in the folder. */
+/** `write`: makes the files of the servers in the folder. `variables`: further ones of the pods. */
 export async function startServers(
   count: number,
   clusterConf: string,
   write = writeFiles,
+  variables: Readonly<Record<string, string>> = {},
 ): Promise<BusServers> {
   const found = findNatsServer({ root: projectRoot });
   if ("problem" in found) throw new Error(found.problem);
@@ -74,13 +75,14 @@ export async function startServers(
     mkdirSync(data);
     writeFileSync(join(dir, "server.conf"), localised(base, own));
     writeFileSync(join(dir, "cluster.conf"), localised(clusterConf, own));
+    cpSync(join(FOLDER, "base/nats/encrypted-server.conf"), join(dir, "encrypted-server.conf"));
     const pod = readFileSync(join(FOLDER, "base/nats.yaml"), "utf8");
     const script = /- >-\n([\s\S]*?)\n {10}env:/.exec(pod)?.[1]?.replaceAll(/\n?\s{14}/g, " ") ?? "";
     const local = script
       .replaceAll("/etc/fleet/access", access)
       .replace("/etc/fleet/server", dir)
       .replace("exec nats-server", `exec "${found.path}"`);
-    const env = { ...process.env, POD_NAME: `nats-${index}` };
+    const env = { ...process.env, POD_NAME: `nats-${index}`, ...variables };
     const stdio = process.env.FLEET_TEST_LOG ? "inherit" : "ignore";
     servers.push(spawn("sh", ["-c", local], { cwd: data, env, stdio }));
   }

@@ -1,12 +1,16 @@
 // The configuration of the manifests on real servers: one for `small`, three for `production`, with the files of `fleet access init`.
 
+import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import { streamFiles } from "../../../services/standalone/nats/stream-folder.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { parseServerName } from "../../../shared/bus/server-name.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
+import { filesWith } from "../../harness/encryption/raw-bytes.ts";
 import { testLog } from "../../harness/processes/nats.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 import { type BusServers, monitor, startServers, stopServers } from "./bus-servers.ts";
 import { FOLDER } from "./manifests.ts";
 
@@ -55,6 +59,34 @@ test(
     const cluster = await startServers(1, readFileSync(join(FOLDER, "base/nats/cluster.conf"), "utf8"));
     await expectDurable(cluster);
     await makeStreams(cluster, 1);
+  },
+  SERVERS_MS,
+);
+
+test(
+  "with a key in their environment the servers keep the same settings, and their streams are encrypted",
+  async () => {
+    const key = `k${randomBytes(32).toString("hex")}`;
+    const conf = readFileSync(join(FOLDER, "overlays/production/cluster.conf"), "utf8");
+    const cluster = await startServers(3, conf, undefined, { STREAM_KEY: key });
+    await expectDurable(cluster);
+    const members = async () =>
+      ((await monitor(cluster.ports[0]?.monitor ?? 0, "/jsz")).meta_cluster as { cluster_size?: number })
+        ?.cluster_size;
+    await expect.poll(members, POLL).toBe(3);
+    await makeStreams(cluster, 3);
+    const files = () => streamFiles(join(cluster.folder, "data-0", ".fleet", "nats"));
+    await expect.poll(() => files().streams, POLL).toBe(fleetStreams({}).length);
+    expect(files().plain).toEqual([]);
+    expect(filesWith(cluster.folder, key)).toEqual([]);
+    const limits = /jetstream \{[\s\S]*?\n\}/;
+    const block = (path: string) =>
+      (limits.exec(readFileSync(path, "utf8"))?.[0] ?? "")
+        .split("\n")
+        .filter((line) => !/^ *#|cipher|key:/.test(line));
+    expect(block(join(FOLDER, "base/nats/encrypted-server.conf"))).toEqual(
+      block(join(projectRoot, "deploy/nats/nats.conf")),
+    );
   },
   SERVERS_MS,
 );
