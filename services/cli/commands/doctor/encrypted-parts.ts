@@ -10,7 +10,7 @@ export interface FolderPart {
 }
 
 /** Parts that the fleet does not have are left out. */
-export function partsOf(home: string): FolderPart[] {
+export function folderPartsOf(home: string): FolderPart[] {
   const [bus, mirror, artifacts] = ["nats", "checkpoints", "artifacts"].map((name) => join(home, name)) as [
     string,
     string,

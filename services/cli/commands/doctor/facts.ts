@@ -21,7 +21,7 @@ import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
 import { callFailureOf } from "../../runtime/failure.ts";
 import type { Session } from "../../runtime/session.ts";
 import { spoolsOf } from "../spool/spool.ts";
-import { type FolderPart, partsOf } from "./encrypted-parts.ts";
+import { type FolderPart, folderPartsOf } from "./encrypted-parts.ts";
 import { findOpenFiles, type OpenFile } from "./open-files.ts";
 
 /** A question without an answer, and the next step. */
@@ -88,7 +88,7 @@ export async function collectFacts(session: Session): Promise<DoctorFacts> {
       openFiles: findOpenFiles(hasHome ? home : undefined, context.env),
       disk: diskOf(hasHome ? home : "."),
       spools: await spoolsOf(session),
-      parts: hasHome ? partsOf(home) : [],
+      parts: hasHome ? folderPartsOf(home) : [],
     },
   };
 }
