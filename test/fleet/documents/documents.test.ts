@@ -54,6 +54,8 @@ const TRIED_BY: Readonly<Record<string, string>> = {
   "fleet task shreds --state requested": "test/fleet/cli/prune.test.ts",
   "fleet task shred-approve auth": "test/fleet/cli/prune.test.ts",
   "fleet task shred-cancel auth": "test/fleet/cli/prune.test.ts",
+  "fleet task shred-certificate auth --out auth.json": "test/fleet/retention/shred-two-persons.test.ts",
+  "fleet task shred-verify auth.json": "test/fleet/retention/shred-two-persons.test.ts",
   "npm run demo": "test/fleet/demo.test.ts",
   "docker compose --profile single up --build --wait fleet": "test/fleet/compose.test.ts",
   "docker compose cp fleet:/data/client .fleet": "test/fleet/compose.test.ts",
