@@ -117,6 +117,8 @@ export const encryptionDiagnosisSchema = z.looseObject({
   /** The root key of new bucket keys. */
   root_key: z.string().exactOptional(),
   bucket_keys: z.int().exactOptional(),
+  /** Their rows were changed: a backup has the sound ones. */
+  bucket_keys_damaged: z.int().exactOptional(),
   /** Those that another root key wrapped, which is still needed. */
   bucket_keys_of_other_roots: z.int().exactOptional(),
   oldest_bucket_key_at: z.string().nullable().exactOptional(),

@@ -19,6 +19,8 @@ export interface EncryptionStatus {
   /** The root key of new bucket keys. */
   readonly root_key: string;
   readonly bucket_keys: number;
+  /** Their rows were changed: a backup has the sound ones. */
+  readonly bucket_keys_damaged: number;
   /** Those that another root key wrapped: it is still needed. */
   readonly bucket_keys_of_other_roots: number;
   /** ISO 8601. */
@@ -38,11 +40,17 @@ export async function readEncryptionStatus(
     const { rows } = await reader.getRange(systemKeys.bucketKeys(), { limit: BUCKETS_MAX });
     const owners = new Map<string | null, number>();
     let others = 0;
+    let damaged = 0;
     let oldest: string | null = null;
     for (const { key, value } of rows) {
       const { tenant } = parseBucketKey(key);
-      const { root, created_at } = decodeBucket(value);
       owners.set(tenant, (owners.get(tenant) ?? 0) + 1);
+      const record = decodeBucket(value);
+      if (record === null) {
+        damaged += 1;
+        continue;
+      }
+      const { root, created_at } = record;
       if (root !== ring.buckets.firstRoot) others += 1;
       if (oldest === null || created_at < oldest) oldest = created_at;
     }
@@ -51,6 +59,7 @@ export async function readEncryptionStatus(
       ...{ state: state.state, began_at, completed_at, converted_rows: converted },
       root_key: ring.buckets.firstRoot,
       bucket_keys: rows.length,
+      bucket_keys_damaged: damaged,
       bucket_keys_of_other_roots: others,
       oldest_bucket_key_at: oldest,
       rotations_pending: state.rotations - state.rotated,

@@ -11,14 +11,7 @@ import { after, endingName, systemKeys, tenantKeys } from "../../kv/keyspace.ts"
 import { tenantAfter } from "../../kv/tenants.ts";
 import { readEncryptionState, writeEncryptionState } from "../encryption-state.ts";
 import { parseBucketKey } from "../keys/encryption-keys.ts";
-import {
-  type BucketRecord,
-  bucketsOfRow,
-  dataKeysKey,
-  decodeBucket,
-  encodeBucket,
-  rewrapDataKeys,
-} from "../keys/key-record.ts";
+import { bucketsOfRow, dataKeysKey, decodeBucket, encodeBucket, rewrapDataKeys } from "../keys/key-record.ts";
 import type { KeyRing } from "../keys/key-ring.ts";
 import { type KeyPlace, keyPlaceOf, ownerOf, SYSTEM_PLACE } from "../keys/place.ts";
 import { keyIdText } from "../sealed-value.ts";
@@ -45,7 +38,7 @@ export interface Rewrapped {
 export async function rewrapBuckets({ engine, ring, guard }: Rotating): Promise<Rewrapped> {
   let [rewrapped, damaged] = [0, 0];
   for await (const { key, value } of rowsIn(engine, systemKeys.bucketKeys())) {
-    const record = readable(value);
+    const record = decodeBucket(value);
     if (record?.root === ring.buckets.firstRoot) continue;
     const owner = ownerOfTenant(parseBucketKey(key).tenant);
     const secret = record === null ? null : await ring.buckets.unwrap(owner, record);
@@ -150,15 +143,6 @@ async function removeBefore({ engine, guard }: Rotating, owner: KeyPlace, genera
 
 function ownerOfTenant(tenant: string | null): KeyPlace {
   return tenant === null ? SYSTEM_PLACE : keyPlaceOf(tenant, null);
-}
-
-function readable(value: Bytes): BucketRecord | null {
-  try {
-    return decodeBucket(value);
-  } catch (error) {
-    if (error instanceof UnreadableValue) return null;
-    throw error;
-  }
 }
 
 /** False: the row was changed in the meantime. */

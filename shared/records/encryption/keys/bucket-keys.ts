@@ -9,7 +9,6 @@ import {
   type KeyEncryptionKeys,
 } from "../../../integrity/encryption/key-encryption-key.ts";
 import { type Bytes, type Store, StoreError, type TransactOptions } from "../../../store/store.ts";
-import { isDamage } from "../../kv/codec.ts";
 import { systemKeys } from "../../kv/keyspace.ts";
 import { keyIdText } from "../sealed-value.ts";
 import { parseBucketKey } from "./encryption-keys.ts";
@@ -160,7 +159,7 @@ export class BucketKeys {
     const before = this.known(owner);
     const keys = await Promise.all(
       rows.map(async ({ value }) => {
-        const record = readableBucket(value);
+        const record = decodeBucket(value);
         if (record === null) return null;
         const known = before?.byId.get(keyIdText(record.id));
         if (known !== undefined) return known;
@@ -175,15 +174,6 @@ export class BucketKeys {
     if (this.#known.size >= OWNERS_MAX) this.#known.clear();
     this.#known.set(owner.id, buckets);
     return buckets;
-  }
-}
-
-function readableBucket(value: Bytes): BucketRecord | null {
-  try {
-    return decodeBucket(value);
-  } catch (error) {
-    if (isDamage(error)) return null;
-    throw error;
   }
 }
 

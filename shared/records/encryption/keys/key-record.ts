@@ -12,7 +12,7 @@ import {
   encryptedWith,
 } from "../../../integrity/encryption/encrypted-bytes.ts";
 import type { Bytes } from "../../../store/store.ts";
-import { decodeChecked, encodeChecked } from "../../kv/codec.ts";
+import { decodeChecked, encodeChecked, isDamage } from "../../kv/codec.ts";
 import { systemKeys, tenantKeys } from "../../kv/keyspace.ts";
 import { keyIdText } from "../sealed-value.ts";
 import type { KeyPlace } from "./place.ts";
@@ -27,8 +27,16 @@ export interface BucketRecord {
 }
 
 export const encodeBucket = (record: BucketRecord): Bytes => encodeChecked(record);
-/** Throws UnreadableValue. */
-export const decodeBucket = (value: Bytes): BucketRecord => decodeChecked<BucketRecord>(value);
+
+/** null: the row was changed. */
+export function decodeBucket(value: Bytes): BucketRecord | null {
+  try {
+    return decodeChecked<BucketRecord>(value);
+  } catch (error) {
+    if (isDamage(error)) return null;
+    throw error;
+  }
+}
 
 /** The data keys of a place, as wrapped. */
 type DataKeyRow = readonly { readonly id: Bytes; readonly wrapped: Bytes }[];
@@ -55,11 +63,12 @@ export function dataKeysKey({ tenant, task }: KeyPlace): Bytes {
   return task === null ? keys.tenantDataKeys() : keys.dataKeys(task);
 }
 
+/** Of characters that every source of root keys takes. Neither tenants nor tasks have spaces. */
 export function bucketContext(owner: KeyPlace, id: Bytes): string {
-  return `fleet/bucket-key/v1\0${owner.id}\0${Buffer.from(id).toString("hex")}`;
+  return `fleet/bucket-key/v1 ${owner.id} ${Buffer.from(id).toString("hex")}`;
 }
 
-const dataKeyAddress = ({ id }: KeyPlace): Buffer => Buffer.from(`fleet/data-key/v1\0${id}`);
+const dataKeyAddress = ({ id }: KeyPlace): Buffer => Buffer.from(`fleet/data-key/v1 ${id}`);
 
 /** A row with one new key. */
 export function encodeNewDataKey(

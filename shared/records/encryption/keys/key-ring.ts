@@ -46,7 +46,8 @@ export async function isNewestBucket(tx: Tx, owner: KeyPlace, bucket: string): P
   const range = systemKeys.bucketKeysOf(owner.tenant);
   tx.addReadConflict(range);
   const { rows } = await tx.snapshot.getRange(range, { limit: 1, reverse: true });
-  return rows[0] !== undefined && keyIdText(decodeBucket(rows[0].value).id) === bucket;
+  const record = rows[0] === undefined ? null : decodeBucket(rows[0].value);
+  return record !== null && keyIdText(record.id) === bucket;
 }
 
 const WRITE = { label: "data_key", deadlineMs: 5_000, onUnknown: "safe" } as const satisfies TransactOptions;

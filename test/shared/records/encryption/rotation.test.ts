@@ -7,11 +7,11 @@ import {
   rewrapDataKeysOfAll,
 } from "../../../../shared/records/encryption/jobs/rotation.ts";
 import { openEncryption } from "../../../../shared/records/encryption/open-encryption.ts";
-import { decodeChecked, encodeChecked } from "../../../../shared/records/kv/codec.ts";
+import { decodeChecked, encodeChecked, UnreadableValue } from "../../../../shared/records/kv/codec.ts";
 import { openFormat } from "../../../../shared/records/kv/format.ts";
 import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { openStore } from "../../../../shared/store/open.ts";
-import type { Store } from "../../../../shared/store/store.ts";
+import type { Store, Tx } from "../../../../shared/store/store.ts";
 import { rootKey } from "../../../harness/encryption/root-key.ts";
 import { OPERATOR } from "../../../harness/records/records.ts";
 import { repositoryOn } from "../../../harness/records/signed.ts";
@@ -99,6 +99,22 @@ test("a damaged key stays as it is, with the bucket key that wrapped it", async 
   await write(sound!);
   expect(await rewrapDataKeysOfAll({ engine, ring, guard })).toEqual({ rewrapped: 1, damaged: 0 });
   await requireAll((await openEncryption(engine, [first])).store);
+});
+
+test("a changed bucket key does not stop the work of other tenants", async () => {
+  const { store, ring } = await openEncryption(engine, [first]);
+  await fill(store);
+  const damage = (tx: Tx) => tx.set(systemKeys.bucketKey("lab", 1), Buffer.from("damaged"));
+  await engine.transact({ ...LOOK, onUnknown: "safe" }, async (tx) => damage(tx));
+  expect(await readEncryptionStatus(store, { ring })).toMatchObject({
+    bucket_keys: 4,
+    bucket_keys_damaged: 1,
+  });
+  const fresh = await openEncryption(engine, [second, first]);
+  expect(await rewrapBuckets({ engine, ring: fresh.ring, guard })).toEqual({ rewrapped: 3, damaged: 1 });
+  expect(await read(fresh.store, "clinic", "task-1")).toBe("clinic/task-1");
+  await expect(read(fresh.store, "lab", "task-1")).rejects.toBeInstanceOf(UnreadableValue);
+  await expect(put(fresh.store, "lab", "new", 1)).rejects.toBeInstanceOf(UnreadableValue);
 });
 
 test("a rotation that an operator requested is audited, and is carried out once", async () => {

@@ -1,5 +1,6 @@
 // Whether the rows of the store are encrypted, and whether all services agree.
 
+import type { EncryptionDiagnosis } from "../../../../../shared/protocol/diagnosis.ts";
 import { connectionName } from "../../../../../shared/sdk/client/diagnosis.ts";
 import { counted } from "../../../rendering/terminal/text.ts";
 import { type CheckOutcome, failed, notChecked, orSound, sound, warning } from "../check-outcome.ts";
@@ -22,49 +23,60 @@ export function checkRows({ services, unasked }: BusFacts): readonly CheckOutcom
   // Encryption is a choice: without it, the disks or their owner protect the rows.
   if (first === undefined)
     return [sound("encryption.rows", "not encrypted by the fleet: FLEET_ENCRYPTION_KEY is not set")];
-  const roots = new Set(states.flatMap(({ root_key }) => root_key ?? []));
-  const { bucket_keys_of_other_roots: others = 0, state } = first;
-  return orSound(
-    [
-      ...off.map(({ name }) =>
-        failed(
-          "encryption.rows",
-          `${name} does not encrypt the rows that it writes`,
-          "Set FLEET_ENCRYPTION_KEY for it as for the others, and restart it.",
-        ),
-      ),
-      ...(roots.size > 1
-        ? [
-            warning(
-              "encryption.rows",
-              `services wrap new keys by ${roots.size} different root keys`,
-              "Name the same root key first in FLEET_ENCRYPTION_KEY of every service.",
-            ),
-          ]
-        : []),
-      ...(others > 0
-        ? [
-            warning(
-              "encryption.rows",
-              `${counted(others, "bucket key")} need a root key other than the first one`,
-              "A watchdog wraps them again within seconds. Keep the old root key in FLEET_ENCRYPTION_KEY until then.",
-            ),
-          ]
-        : []),
-      ...(state === "converting"
-        ? [
-            warning(
-              "encryption.rows",
-              "rows from before the encryption are still plain",
-              "A watchdog encrypts them; `fleet keys encryption` shows how far it is.",
-            ),
-          ]
-        : []),
-    ],
-    () =>
-      sound(
-        "encryption.rows",
-        `all rows with content are encrypted; root key ${first.root_key ?? "unknown"}`,
-      ),
+  const differing = [...off.map(({ name }) => unencrypted(name)), ...differentRoots(states)];
+  return orSound([...differing, ...unfinished(first)], () =>
+    sound("encryption.rows", `all rows with content are encrypted; root key ${first.root_key ?? "unknown"}`),
   );
+}
+
+const unencrypted = (name: string): CheckOutcome =>
+  failed(
+    "encryption.rows",
+    `${name} does not encrypt the rows that it writes`,
+    "Set FLEET_ENCRYPTION_KEY for it as for the others, and restart it.",
+  );
+
+function differentRoots(states: readonly EncryptionDiagnosis[]): readonly CheckOutcome[] {
+  const roots = new Set(states.flatMap(({ root_key }) => root_key ?? []));
+  if (roots.size < 2) return [];
+  return [
+    warning(
+      "encryption.rows",
+      `services wrap new keys by ${roots.size} different root keys`,
+      "Name the same root key first in FLEET_ENCRYPTION_KEY of every service.",
+    ),
+  ];
+}
+
+function unfinished({
+  state,
+  bucket_keys_of_other_roots: others = 0,
+  bucket_keys_damaged: damaged = 0,
+}: EncryptionDiagnosis): readonly CheckOutcome[] {
+  const problems: CheckOutcome[] = [];
+  if (damaged > 0)
+    problems.push(
+      failed(
+        "encryption.rows",
+        `${counted(damaged, "bucket key")} cannot be read: another program changed the store`,
+        "Restore a backup: the rows that these keys protect are unreadable.",
+      ),
+    );
+  if (others > 0)
+    problems.push(
+      warning(
+        "encryption.rows",
+        `${counted(others, "bucket key")} need a root key other than the first one`,
+        "A watchdog wraps them again within seconds. Keep the old root key in FLEET_ENCRYPTION_KEY until then.",
+      ),
+    );
+  if (state === "converting")
+    problems.push(
+      warning(
+        "encryption.rows",
+        "rows from before the encryption are still plain",
+        "A watchdog encrypts them; `fleet keys encryption` shows how far it is.",
+      ),
+    );
+  return problems;
 }

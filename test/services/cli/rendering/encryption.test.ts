@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import { checkRows } from "../../../../services/cli/commands/doctor/checks/encrypted-rows.ts";
+import type { BusFacts } from "../../../../services/cli/commands/doctor/facts.ts";
+import { renderEncryption } from "../../../../services/cli/rendering/keys/encryption.ts";
+import type { EncryptionDiagnosis } from "../../../../shared/protocol/diagnosis.ts";
+import { view } from "./view.ts";
+
+const COMPLETE: EncryptionDiagnosis = {
+  ...{ state: "complete", began_at: "2026-01-24T10:00:00.000Z", completed_at: "2026-01-24T10:00:00.000Z" },
+  ...{ converted_rows: 0, root_key: "secret:aa", bucket_keys: 3, bucket_keys_of_other_roots: 0 },
+  ...{ bucket_keys_damaged: 0, tenants_in_rotation: 0, rotations_pending: 0 },
+  oldest_bucket_key_at: "2026-01-24T10:00:00.000Z",
+};
+
+function found(...states: (EncryptionDiagnosis | undefined)[]) {
+  const services = states.map((encryption, n) => ({
+    diagnosis: { service: "writer", instance: String(n), ...(encryption !== undefined && { encryption }) },
+  }));
+  const facts = { services, unasked: null } as unknown as BusFacts;
+  return checkRows(facts).map(({ state, found: text }) => `${state}: ${text}`);
+}
+
+test("the doctor finds what keeps rows from being encrypted", () => {
+  expect(found(COMPLETE, COMPLETE)).toEqual(["ok: all rows with content are encrypted; root key secret:aa"]);
+  expect(found({ state: "off" })).toEqual([
+    "ok: not encrypted by the fleet: FLEET_ENCRYPTION_KEY is not set",
+  ]);
+  expect(found(undefined)).toEqual(["not_checked: no service says whether the store is encrypted"]);
+  expect(found({ state: "off" }, COMPLETE)).toEqual([
+    "failed: writer/0 does not encrypt the rows that it writes",
+  ]);
+  expect(found(COMPLETE, { ...COMPLETE, root_key: "secret:bb" })).toEqual([
+    "warning: services wrap new keys by 2 different root keys",
+  ]);
+  expect(found({ ...COMPLETE, state: "converting" })).toEqual([
+    "warning: rows from before the encryption are still plain",
+  ]);
+  expect(found({ ...COMPLETE, bucket_keys_of_other_roots: 2, bucket_keys_damaged: 1 })).toEqual([
+    "failed: 1 bucket key cannot be read: another program changed the store",
+    "warning: 2 bucket keys need a root key other than the first one",
+  ]);
+});
+
+test("`fleet keys encryption` shows whether an old root key is still needed", () => {
+  const shown = (state: EncryptionDiagnosis) => renderEncryption(state, view);
+  expect(shown({ state: "off" })).toContain("are not encrypted");
+  expect(shown(COMPLETE)).toContain("no other root key is needed");
+  expect(shown({ ...COMPLETE, bucket_keys_of_other_roots: 2 })).toContain(
+    "2 bucket keys still need another root key",
+  );
+  expect(shown({ ...COMPLETE, state: "converting", converted_rows: 1_200 })).toMatch(
+    /being encrypted: 1.?200 so far/,
+  );
+  expect(shown({ ...COMPLETE, rotations_pending: 1 })).toContain("A rotation of bucket keys is in progress.");
+});
