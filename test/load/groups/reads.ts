@@ -1,5 +1,8 @@
 // Reads from a store in use: it is loaded before its fleet starts, and searched at several sizes to measure the growth.
 
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { ACCESS_LOG_MODES } from "../../../shared/protocol/access-log.ts";
 import type { Program } from "../jobs.ts";
 import { formatNumber, type Group } from "../measure/table.ts";
 import { type Row, row, TARGETS } from "../measure/targets.ts";
@@ -51,6 +54,7 @@ export async function measureReads(session: Session): Promise<Group> {
     searches.push(await search(setup, agents, size));
     await agents.stop();
     await fleet.stop();
+    if (i === 1) rows.push(...(await logged(session, { store, home, tasks: size / PER_TASK })));
   }
   await store.stop();
   const growth = searches.slice(1).map((after, i) => {
@@ -124,6 +128,36 @@ async function readAll(session: Session, agents: Program<AgentsJobs>, size: numb
       TARGETS.failed,
     ),
   ];
+}
+
+/** The cost of the access log: fleets on the same store, one for each policy. */
+async function logged(
+  session: Session,
+  { store, home, tasks }: { readonly store: FleetStore; readonly home: string; readonly tasks: number },
+): Promise<Row[]> {
+  const rows: Row[] = [];
+  const seconds = session.seconds(4);
+  for (const mode of ACCESS_LOG_MODES) {
+    session.log(`reads: access log ${mode}`);
+    const policy = join(session.folder(), "policy.json");
+    writeFileSync(policy, JSON.stringify({ access_log: mode }));
+    const fleet = await session.fleetOn(store, home, { FLEET_POLICY: policy });
+    const agents = session.program<AgentsJobs>("agents");
+    await agents.run("connect", { url: fleet.busUrl, agents: READERS });
+    await agents.run("loadIds", { tasks: Math.min(tasks, 50), of: tasks });
+    const job = { op: "get", tasks, perTask: PER_TASK, seconds } as const;
+    const one = await agents.run("reads", { ...job, concurrency: 1 });
+    const many = await agents.run("reads", { ...job, concurrency: READERS });
+    // With `strict` each answer waits for a commit.
+    const target = mode === "strict" ? undefined : TARGETS.get;
+    rows.push(
+      row(`get by id, access log ${mode}, one at a time, p99`, one.p99, "ms", target),
+      row(`get by id, access log ${mode}, as fast as ${READERS} readers can`, many.count / seconds, "/s"),
+    );
+    await agents.stop();
+    await fleet.stop();
+  }
+  return rows;
 }
 
 async function search(
