@@ -16,8 +16,10 @@ import type { KeyRing } from "./keys/key-ring.ts";
 import { type KeyPlace, keyPlaceOf } from "./keys/place.ts";
 import { fleetLayout, type Layout } from "./layout.ts";
 
-/** Each has loaded the keys that the one before missed; a key is lost again only when other transactions change it all the time. */
-const RUNS_MAX = 10;
+/** Runs that missed only keys which an earlier run has loaded: they are lost again only when other transactions change them all the time. */
+const REPEATS_MAX = 10;
+/** Places whose keys are loaded for one transaction. */
+const MISSED_MAX = 1_000;
 
 export function encryptedStore(store: Store, ring: KeyRing, layout: Layout = fleetLayout): Store {
   const encryption: Encryption = { ring, layout, isConverted: false };
@@ -46,7 +48,9 @@ async function transactEncrypted<T>(
   body: (tx: Tx) => Promise<T>,
 ): Promise<CommitResult<T>> {
   const endsAt = performance.now() + options.deadlineMs;
-  let missed: readonly KeyPlace[] = [];
+  // A run ends at its first miss, so what earlier runs missed is loaded again for each.
+  const missed = new Map<string, KeyPlace>();
+  let repeats = 0;
   for (let run = 1; ; run += 1) {
     let last: EncryptedTx | undefined;
     try {
@@ -54,7 +58,7 @@ async function transactEncrypted<T>(
       const result = await store.transact({ ...options, deadlineMs }, async (tx) => {
         const attempt = new EncryptedTx(tx, encryption);
         last = attempt;
-        await attempt.begin(missed);
+        await attempt.begin(missed.values());
         const value = await body(attempt);
         await attempt.finish();
         return value;
@@ -62,11 +66,13 @@ async function transactEncrypted<T>(
       last?.committed();
       return result;
     } catch (error) {
-      missed = [...(last?.missing.values() ?? [])];
-      if (missed.length === 0 || run === RUNS_MAX) throw error;
+      const before = missed.size;
+      for (const [id, place] of last?.missing ?? []) missed.set(id, place);
+      if (missed.size === before) repeats += 1;
+      if (!last?.missing.size || repeats === REPEATS_MAX || missed.size > MISSED_MAX) throw error;
     }
     const left = { ...options, deadlineMs: endsAt - performance.now() };
-    await within(left, Promise.all(missed.map((place) => encryption.ring.prepare(place))));
+    await within(left, Promise.all([...missed.values()].map((place) => encryption.ring.prepare(place))));
   }
 }
 

@@ -101,8 +101,12 @@ export class EncryptedTx implements Tx {
       : this.#load(cold).then(() => this.#reader.getMany(keys));
   }
 
-  getRange(range: KeyRange, options: { limit: number; reverse?: boolean }): Promise<RangePage> {
-    return this.#reader.getRange(range, options);
+  async getRange(range: KeyRange, options: { limit: number; reverse?: boolean }): Promise<RangePage> {
+    const page = await this.#reader.getRange(range, options);
+    // The keys of encrypted rows are known by now, those of plain rows are not.
+    const cold = this.#coldTasks(page.rows.map(({ key }) => key));
+    if (cold !== null) await this.#load(cold);
+    return page;
   }
 
   set(key: Bytes, value: Bytes): void {

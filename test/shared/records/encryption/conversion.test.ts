@@ -118,6 +118,33 @@ test("a plain row is read before the end of the conversion, and is damage after 
   await expect(repository.task("default", "t1")).rejects.toMatchObject({ code: "CORRUPT" });
 });
 
+test("one transaction writes the plain rows of many tasks that it has read as a range, or has not read", async () => {
+  const keys = tenantKeys("default");
+  const names = Array.from({ length: 30 }, (_, n) => `old-${n}`);
+  const heads = names.map((name) => keys.task(name)).sort(Buffer.compare);
+  const write = { ...LOOK, onUnknown: "safe" } as const;
+  await openFormat(place.store);
+  await place.store.transact(write, async (tx) => {
+    for (const key of heads) tx.set(key, Buffer.from("plain"));
+  });
+  const { store } = await openEncryption(place.store, [root]);
+  const { attempts } = await store.transact(write, async (tx) => {
+    const { rows } = await tx.getRange(keys.tasks(), { limit: 100 });
+    expect(rows).toHaveLength(heads.length);
+    for (const { key, value } of rows) tx.set(key, Buffer.concat([value, Buffer.from(" 2")]));
+  });
+  expect(attempts).toBe(1);
+  expect(await plainRows(place.store)).toEqual([]);
+  // Another service, which knows no key of these tasks, and new tasks.
+  const second = (await openEncryption(place.store, [root])).store;
+  const fresh = names.map((name) => keys.task(`new-${name}`));
+  await second.transact(write, async (tx) => {
+    for (const key of [...heads, ...fresh]) tx.set(key, Buffer.from("written"));
+  });
+  const values = await store.read(LOOK, (reader) => reader.getMany([...heads, ...fresh]));
+  expect(values.map((value) => Buffer.from(value!).toString())).toEqual(Array(60).fill("written"));
+});
+
 test("the words of the index are blinded from the beginning in a new store", async () => {
   const { store } = await openEncryption((await openTestRecords("memory")).store, [root]);
   const repository = await repositoryOf(store);
