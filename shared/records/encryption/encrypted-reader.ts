@@ -1,7 +1,7 @@
 /** Reads of an encrypted store: rows are decrypted, and others pass. */
 import type { DataKey } from "../../integrity/encryption/encrypted-bytes.ts";
 import type { Bytes, KeyRange, RangePage, Reader } from "../../store/store.ts";
-import { isConverted } from "./encryption-state.ts";
+import { findConversion } from "./encryption-state.ts";
 import type { KeyRing, UnwrappedKeys } from "./keys/key-ring.ts";
 import type { KeyPlace } from "./keys/place.ts";
 import type { Layout, Placed } from "./layout.ts";
@@ -10,7 +10,7 @@ import { keyIdText, openValue, sealedWith, UNREADABLE } from "./sealed-value.ts"
 export interface Encryption {
   readonly ring: KeyRing;
   readonly layout: Layout;
-  /** True once every row was found to be encrypted; it stays so. */
+  /** True once the record said that every row is encrypted; it stays so. */
   isConverted: boolean;
 }
 
@@ -110,7 +110,10 @@ export class EncryptedReader implements Reader {
   /** Plain rows are older than the encryption of the store. When all are encrypted, a plain one was put there by another program. */
   async #isConverted(): Promise<boolean> {
     const encryption = this.#encryption;
-    encryption.isConverted ||= await isConverted(this.#keyReader, encryption.ring);
-    return encryption.isConverted;
+    if (encryption.isConverted) return true;
+    const state = await findConversion(this.#keyReader, encryption.ring);
+    // A record that cannot be read now may be readable later, and say that rows are still plain.
+    if (state === "complete") encryption.isConverted = true;
+    return state !== "converting";
   }
 }

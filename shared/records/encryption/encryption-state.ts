@@ -34,14 +34,14 @@ export function writeEncryptionState(tx: Tx, state: EncryptionState): void {
   tx.set(systemKeys.encryption(), encodeChecked(state));
 }
 
-/** Whether every row must be encrypted. Also true if the record is lost or was changed: then no plain row is believed. */
-export async function isConverted(reader: Reader, ring: KeyRing): Promise<boolean> {
+/** null: the record is lost, was changed, or cannot be decrypted now. Then no plain row is believed. */
+export async function findConversion(reader: Reader, ring: KeyRing): Promise<EncryptionState["state"] | null> {
   const key = systemKeys.encryption();
   const value = await reader.get(key);
   const id = value === undefined ? null : sealedWith(value);
-  if (value === undefined || id === null) return true;
+  if (value === undefined || id === null) return null;
   const keys = ring.known(SYSTEM_PLACE) ?? (await ring.fetch(reader, [SYSTEM_PLACE])).get(SYSTEM_PLACE.id);
   const dataKey = keys?.byId.get(keyIdText(id));
   const plain = dataKey === undefined ? null : openValue(dataKey, value, key);
-  return plain === null || decodeChecked<EncryptionState>(plain).state === "complete";
+  return plain === null ? null : decodeChecked<EncryptionState>(plain).state;
 }

@@ -24,6 +24,10 @@ export const SEALED_STAMPED_BYTES_MORE = STAMPED.length + ENCRYPTED_BYTES_MORE +
 /** What stands for a value that may not be read. No record has this form, so its reader finds it damaged. */
 export const UNREADABLE: Bytes = Buffer.alloc(16, 0xc1);
 
+export function isUnreadable(value: Bytes): boolean {
+  return Buffer.compare(value, UNREADABLE) === 0;
+}
+
 export function sealValue(key: DataKey, value: Bytes, address: Bytes): Buffer {
   return encryptBytes(key, value, address);
 }

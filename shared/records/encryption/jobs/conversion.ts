@@ -4,12 +4,13 @@
  * converted when a walk has found none and the words of the search index are blinded: from then on a plain row counts as damaged.
  */
 import type { Bytes, KeyRange, KeyValue, Store, Tx } from "../../../store/store.ts";
+import { UnreadableValue } from "../../kv/codec.ts";
 import { children } from "../../kv/key-elements.ts";
 import { after, KEYS_ROOT } from "../../kv/keyspace.ts";
 import { requireBlinded } from "../../search/index-state.ts";
 import { type EncryptionState, readEncryptionState, writeEncryptionState } from "../encryption-state.ts";
 import { fleetLayout } from "../layout.ts";
-import { sealedWith } from "../sealed-value.ts";
+import { isUnreadable, sealedWith } from "../sealed-value.ts";
 
 const ALL: KeyRange = children(KEYS_ROOT);
 /** Rows that one step looks at. */
@@ -82,8 +83,11 @@ function isPlain({ key, value }: KeyValue): boolean {
   return fleetLayout(key) !== null && sealedWith(value) === null;
 }
 
+/** Throws UnreadableValue, before it writes, for a row that the store does not believe: what stands for it must not replace it. */
 async function encryptRows(tx: Tx, keys: readonly Bytes[]): Promise<number> {
   const values = await tx.getMany(keys);
+  if (values.some((value) => value !== undefined && isUnreadable(value)))
+    throw new UnreadableValue("a plain row cannot be encrypted, because it counts as damaged");
   let count = 0;
   for (const [i, key] of keys.entries()) {
     const value = values[i];

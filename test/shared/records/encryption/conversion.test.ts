@@ -7,13 +7,15 @@ import {
 } from "../../../../shared/records/encryption/jobs/conversion.ts";
 import { fleetLayout } from "../../../../shared/records/encryption/layout.ts";
 import { openEncryption } from "../../../../shared/records/encryption/open-encryption.ts";
-import { sealedWith } from "../../../../shared/records/encryption/sealed-value.ts";
+import { BUCKET_KEYS_KEPT_MS } from "../../../../shared/records/encryption/keys/bucket-keys.ts";
+import { sealedWith, UNREADABLE } from "../../../../shared/records/encryption/sealed-value.ts";
+import { UnreadableValue } from "../../../../shared/records/kv/codec.ts";
 import { openFormat } from "../../../../shared/records/kv/format.ts";
-import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { CheckpointRepository } from "../../../../shared/records/repository.ts";
 import { stepIndex } from "../../../../shared/records/search/indexer.ts";
 import { KEY_SPACE } from "../../../../shared/store/limits.ts";
-import type { KeyValue, Store } from "../../../../shared/store/store.ts";
+import type { Bytes, KeyValue, Store } from "../../../../shared/store/store.ts";
 import { rootKey } from "../../../harness/encryption/root-key.ts";
 import { create, input, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
 
@@ -143,6 +145,44 @@ test("one transaction writes the plain rows of many tasks that it has read as a 
   });
   const values = await store.read(LOOK, (reader) => reader.getMany([...heads, ...fresh]));
   expect(values.map((value) => Buffer.from(value!).toString())).toEqual(Array(60).fill("written"));
+});
+
+const raw = (key: Bytes) => place.store.read(LOOK, (reader) => reader.get(key));
+const writeRaw = (key: Bytes, value: Bytes) =>
+  place.store.transact({ ...LOOK, onUnknown: "safe" }, async (tx) => tx.set(key, value));
+
+test("while the keys of the system cannot be unwrapped no plain row is believed, and afterwards it is converted", async () => {
+  await create(place.repository, { task: "t1" });
+  const key = tenantKeys("default").task("t1");
+  const head = (await raw(key))!;
+  let now = 0;
+  const { store } = await openEncryption(place.store, [root], { now: () => now });
+  const sound = (await raw(systemKeys.systemDataKeys()))!;
+  await writeRaw(systemKeys.systemDataKeys(), Buffer.from("damaged"));
+  // So that the keys are read again.
+  now += BUCKET_KEYS_KEPT_MS;
+  expect(await store.read(LOOK, (reader) => reader.get(key))).toEqual(UNREADABLE);
+  await expect(step(store)).rejects.toBeInstanceOf(UnreadableValue);
+  await writeRaw(systemKeys.systemDataKeys(), sound);
+  expect(await store.read(LOOK, (reader) => reader.get(key))).toEqual(head);
+  await convertAll(store);
+  expect(await store.read(LOOK, (reader) => reader.get(key))).toEqual(head);
+  expect(await plainRows(place.store)).toEqual([]);
+});
+
+test("the conversion never writes over a plain row that counts as damaged", async () => {
+  await create(place.repository, { task: "t1" });
+  const key = tenantKeys("default").task("t1");
+  const head = (await raw(key))!;
+  const { store } = await openEncryption(place.store, [root]);
+  const converting = (await raw(systemKeys.encryption()))!;
+  await convertAll(store);
+  await writeRaw(key, head);
+  expect(await store.read(LOOK, (reader) => reader.get(key))).toEqual(UNREADABLE);
+  // As if from an older copy: the store has seen the end of the conversion, and no longer believes the row.
+  await writeRaw(systemKeys.encryption(), converting);
+  await expect(convertAll(store)).rejects.toBeInstanceOf(UnreadableValue);
+  expect(await raw(key)).toEqual(head);
 });
 
 test("the words of the index are blinded from the beginning in a new store", async () => {
