@@ -10,7 +10,7 @@ import {
 } from "./key-encryption-key.ts";
 
 const PACKAGE = "@aws-sdk/client-kms";
-const ARN = /^arn:aws[a-z-]*:kms:([a-z0-9-]+):\d{12}:(?:key|alias)\/[A-Za-z0-9/_-]+$/;
+const ARN = /^arn:aws[a-z-]*:kms:([a-z0-9-]+):\d{12}:key\/[A-Za-z0-9-]+$/;
 const CONNECT_MS = 2_000;
 /** For one attempt. */
 const ANSWER_MS = 5_000;
@@ -38,7 +38,10 @@ const REFUSED = new Set([
   "ValidationException",
 ]);
 
-/** A key or an alias, with its region: the client needs no other setting. */
+/**
+ * A key with its region: the client needs no other setting. No alias, which may be moved to another key: what the first key wrapped would then seem
+ * to be damaged.
+ */
 export function isKmsArn(text: string): boolean {
   return ARN.test(text);
 }

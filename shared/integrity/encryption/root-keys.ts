@@ -17,7 +17,7 @@ import { openTransitKey, transitAddress } from "./vault-transit.ts";
 
 const LOCAL_TYPE = "file:/path or env:NAME, or several with commas";
 const TYPE =
-  "file:/path, env:NAME, vault:https://host/v1/transit/keys/NAME or awskms:ARN, or several with commas";
+  "file:/path, env:NAME, vault:https://host/v1/transit/keys/NAME or awskms:KEY_ARN, or several with commas";
 const MAKE_HINT = "make a key with: fleet keys encryption-key --out FILE";
 
 /** The setting of root keys from all sources. Its value may be a key that was pasted by mistake, so it is never shown. */

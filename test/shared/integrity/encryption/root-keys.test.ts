@@ -138,7 +138,7 @@ test.each([
   "vault:http://127.0.0.1:8200/v1/transit/keys/fleet",
   "vault:http://[::1]:8200/v1/transit/keys/fleet",
   `awskms:${ARN}`,
-  "awskms:arn:aws-us-gov:kms:us-gov-west-1:111122223333:alias/fleet/main",
+  "awskms:arn:aws-us-gov:kms:us-gov-west-1:111122223333:key/mrk-1234abcd12ab34cd56ef1234567890ab",
 ])("the setting %s names keys", (text) => {
   expect(field.parse(text)).toEqual(text.split(",").map((one) => one.trim()));
 });
@@ -154,6 +154,7 @@ test.each([
   "vault:https://vault.example/transit/keys/fleet",
   "vault:https://vault.example/v1/transit/keys/fleet?token=hvs.secret",
   "awskms:alias/fleet",
+  "awskms:arn:aws:kms:eu-central-1:111122223333:alias/fleet",
   "awskms:arn:aws:s3:::bucket",
   `file:/key,${LEAKED}`,
 ])("the setting %s names no keys, and is not repeated", (text) => {
