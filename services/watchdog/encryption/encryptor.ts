@@ -44,7 +44,10 @@ export function startEncryptor(context: EncryptorContext): Stop {
     run: async (signal) => {
       const hold = () => leader.hold();
       if ((await hold()) === null) return;
-      await rotate(context, encryption, hold);
+      // Plain rows must not wait for a root key that cannot be used, nor for a damaged key.
+      await rotate(context, encryption, hold).catch((error: unknown) =>
+        log.warn({ error }, "the rotation of keys has stopped, and is tried again"),
+      );
       await convert(context, encryption, { hold, signal });
     },
   });
@@ -65,12 +68,15 @@ async function rotate(context: EncryptorContext, keys: EncryptionKeys, hold: Hol
   const lease = await hold();
   if (lease === null) return;
   const rotating = { ...keys, guard: guardOf(lease) };
+  metrics.encryptionOtherRoots.set(before.bucket_keys_of_other_roots);
   if (before.bucket_keys_of_other_roots > 0) {
     const { root_key: rootKey, bucket_keys_of_other_roots: keys } = before;
-    await recordRewrap(store, { service: "watchdog", rootKey, keys, nowMs: clock.now() });
-    const done = await rewrapBuckets(rotating);
+    const done = await rewrapBuckets(rotating, () =>
+      recordRewrap(store, { service: "watchdog", rootKey, keys, nowMs: clock.now() }),
+    );
     metrics.encryptionKeysRewrappedTotal.inc(done.rewrapped);
-    log.info({ ...done, root_key: before.root_key }, "bucket keys were wrapped by the first root key");
+    if (done.rewrapped > 0)
+      log.info({ ...done, root_key: rootKey }, "bucket keys were wrapped by the first root key");
   }
   const isBegun = await beginRotation(store, rotating);
   if (isBegun || before.tenants_in_rotation > 0) {

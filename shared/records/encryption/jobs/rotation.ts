@@ -34,8 +34,15 @@ export interface Rewrapped {
   readonly damaged: number;
 }
 
-/** Wraps every bucket key that another root key wrapped by the first one. Throws StoreError `unavailable`. */
-export async function rewrapBuckets({ engine, ring, guard }: Rotating): Promise<Rewrapped> {
+/**
+ * Wraps every bucket key that another root key wrapped by the first one. `begin` is called before the first one is written, and not at all while none can
+ * be unwrapped and wrapped. Throws StoreError `unavailable`.
+ */
+export async function rewrapBuckets(
+  { engine, ring, guard }: Rotating,
+  begin: () => Promise<void> = async () => {},
+): Promise<Rewrapped> {
+  let isBegun = false;
   let [rewrapped, damaged] = [0, 0];
   for await (const { key, value } of rowsIn(engine, systemKeys.bucketKeys())) {
     const record = decodeBucket(value);
@@ -48,6 +55,8 @@ export async function rewrapBuckets({ engine, ring, guard }: Rotating): Promise<
     }
     const { created_at } = record;
     const next = encodeBucket({ ...(await ring.buckets.wrapped(owner, record.id, secret)), created_at });
+    if (!isBegun) await begin();
+    isBegun = true;
     if (await replace(engine, guard, { key, before: value, next })) rewrapped += 1;
   }
   return { rewrapped, damaged };

@@ -5,9 +5,9 @@ import {
   type ConversionStep,
   stepConversion,
 } from "../../../../shared/records/encryption/jobs/conversion.ts";
+import { BUCKET_KEYS_KEPT_MS } from "../../../../shared/records/encryption/keys/bucket-keys.ts";
 import { fleetLayout } from "../../../../shared/records/encryption/layout.ts";
 import { openEncryption } from "../../../../shared/records/encryption/open-encryption.ts";
-import { BUCKET_KEYS_KEPT_MS } from "../../../../shared/records/encryption/keys/bucket-keys.ts";
 import { sealedWith, UNREADABLE } from "../../../../shared/records/encryption/sealed-value.ts";
 import { UnreadableValue } from "../../../../shared/records/kv/codec.ts";
 import { openFormat } from "../../../../shared/records/kv/format.ts";

@@ -1,4 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
+import {
+  KeyEncryptionError,
+  type KeyEncryptionKey,
+} from "../../../../shared/integrity/encryption/key-encryption-key.ts";
 import { readEncryptionStatus } from "../../../../shared/records/encryption/encryption-status.ts";
 import {
   addBuckets,
@@ -6,6 +10,7 @@ import {
   rewrapBuckets,
   rewrapDataKeysOfAll,
 } from "../../../../shared/records/encryption/jobs/rotation.ts";
+import { decodeBucket, encodeBucket } from "../../../../shared/records/encryption/keys/key-record.ts";
 import { openEncryption } from "../../../../shared/records/encryption/open-encryption.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../../../../shared/records/kv/codec.ts";
 import { openFormat } from "../../../../shared/records/kv/format.ts";
@@ -35,6 +40,8 @@ const put = (store: Store, tenant: string, task: string, value: unknown) =>
 const read = (store: Store, tenant: string, task: string) =>
   store.read(LOOK, async (reader) => decodeChecked((await reader.get(tenantKeys(tenant).task(task)))!));
 
+const raw = (key: Uint8Array) => engine.read(LOOK, (reader) => reader.get(key));
+
 async function fill(store: Store): Promise<void> {
   for (const tenant of tenants) for (const task of tasks) await put(store, tenant, task, `${tenant}/${task}`);
 }
@@ -55,6 +62,39 @@ test("after a new root key, the first one is no longer needed, while services wi
   await requireAll((await openEncryption(engine, [second])).store);
   await requireAll(before.store);
   await expect(openEncryption(engine, [first])).rejects.toMatchObject({ kind: "unavailable" });
+});
+
+test("no rotation of root keys is begun while none of the keys can be unwrapped", async () => {
+  const before = await openEncryption(engine, [first]);
+  await fill(before.store);
+  let [begun, isDown] = [0, false];
+  const flaky: KeyEncryptionKey = {
+    ...first,
+    unwrap: async (wrapped, context) => {
+      if (isDown) throw new KeyEncryptionError("unavailable", "the server of the key is down");
+      return first.unwrap(wrapped, context);
+    },
+  };
+  const { ring } = await openEncryption(engine, [second, flaky]);
+  const rewrap = () =>
+    rewrapBuckets({ engine, ring, guard }, async () => {
+      begun += 1;
+    });
+  isDown = true;
+  await expect(rewrap()).rejects.toMatchObject({ kind: "unavailable" });
+  expect(begun).toBe(0);
+  isDown = false;
+  expect(await rewrap()).toEqual({ rewrapped: 4, damaged: 0 });
+  expect(begun).toBe(1);
+  // One that was moved to another tenant does not unwrap.
+  const { root, ...moved } = decodeBucket((await raw(systemKeys.bucketKey("clinic", 1)))!)!;
+  const key = systemKeys.bucketKey("lab", 1);
+  await engine.transact({ ...LOOK, onUnknown: "safe" }, async (tx) =>
+    tx.set(key, encodeBucket({ ...moved, root: first.id })),
+  );
+  expect(root).toBe(second.id);
+  expect(await rewrap()).toEqual({ rewrapped: 0, damaged: 1 });
+  expect(begun).toBe(1);
 });
 
 test("a rotation of bucket keys wraps all data keys again while tasks are written, and removes the old ones", async () => {

@@ -1,0 +1,71 @@
+/** The job of the watchdogs that converts rows and rotates keys. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { startEncryptor } from "../../../../services/watchdog/encryption/encryptor.ts";
+import {
+  KeyEncryptionError,
+  type KeyEncryptionKey,
+} from "../../../../shared/integrity/encryption/key-encryption-key.ts";
+import { readEncryptionStatus } from "../../../../shared/records/encryption/encryption-status.ts";
+import { openEncryption } from "../../../../shared/records/encryption/open-encryption.ts";
+import { sealedWith } from "../../../../shared/records/encryption/sealed-value.ts";
+import { openFormat } from "../../../../shared/records/kv/format.ts";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { createLeaderLeases } from "../../../../shared/records/leader/leader-lease.ts";
+import { systemClock } from "../../../../shared/runtime/clock.ts";
+import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
+import type { Store } from "../../../../shared/store/store.ts";
+import { rootKey } from "../../../harness/encryption/root-key.ts";
+import { testLog } from "../../../harness/processes/nats.ts";
+import { create, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
+import { repositoryOn } from "../../../harness/records/signed.ts";
+
+const LIMIT = { timeout: 30_000 };
+let place: TestRecords;
+
+beforeEach(async () => {
+  place = await openTestRecords("lmdb");
+});
+afterEach(() => place.close());
+
+async function acts(store: Store): Promise<string[]> {
+  const repository = repositoryOn(store, { format: await openFormat(store) });
+  const from = { from_seq: 1, limit: 100, signatures: false };
+  const { entries } = await repository.tenantActs.page("default", from);
+  return entries.map(({ entry }) => JSON.parse(entry).action);
+}
+
+test("while an old root key cannot be used, rows are converted and no rotation is recorded", async () => {
+  await create(place.repository, { task: "t1" });
+  const key = tenantKeys("default").task("t1");
+  const row = async () => (await place.store.read({ label: "test", deadlineMs: 20_000 }, (r) => r.get(key)))!;
+  const [first, second] = [rootKey(), rootKey()];
+  await openEncryption(place.store, [first]);
+  let [asked, isDown] = [0, false];
+  const flaky: KeyEncryptionKey = {
+    ...first,
+    unwrap: async (wrapped, context) => {
+      asked += 1;
+      if (isDown) throw new KeyEncryptionError("unavailable", "the server of the key is down");
+      return first.unwrap(wrapped, context);
+    },
+  };
+  const { store, ring } = await openEncryption(place.store, [second, flaky]);
+  expect(sealedWith(await row())).toBeNull();
+  [asked, isDown] = [0, true];
+  const stop = startEncryptor({
+    ...{ store, encryption: { engine: place.store, ring }, clock: systemClock, log: testLog },
+    leases: createLeaderLeases(store, "watchdog", Date.now),
+    metrics: createMetrics(),
+  });
+  try {
+    await expect.poll(async () => sealedWith(await row()), LIMIT).not.toBeNull();
+    await expect.poll(() => asked, LIMIT).toBeGreaterThan(1);
+    expect(await acts(store)).not.toContain("encryption_rewrap");
+    isDown = false;
+    const others = async () => (await readEncryptionStatus(store, { ring })).bucket_keys_of_other_roots;
+    await expect.poll(others, LIMIT).toBe(0);
+    expect((await acts(store)).filter((action) => action === "encryption_rewrap")).toHaveLength(1);
+  } finally {
+    await stop();
+  }
+}, 120_000);
