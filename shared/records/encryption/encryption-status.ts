@@ -1,14 +1,14 @@
 /** What operators see of the encryption of a store. No secret is in it. */
 import { FleetError } from "../../protocol/errors.ts";
-import type { Store } from "../../store/store.ts";
-import { systemKeys } from "../kv/keyspace.ts";
+import type { KeyValue, Reader, Store } from "../../store/store.ts";
+import { after, systemKeys } from "../kv/keyspace.ts";
 import { type EncryptionState, readEncryptionState } from "./encryption-state.ts";
 import { parseBucketKey } from "./keys/encryption-keys.ts";
 import { decodeBucket } from "./keys/key-record.ts";
 import type { KeyRing } from "./keys/key-ring.ts";
 
 const READ = { label: "encryption_status", deadlineMs: 2_000 } as const;
-const BUCKETS_MAX = 10_000;
+const PAGE = 1_000;
 
 export interface EncryptionStatus {
   readonly state: EncryptionState["state"];
@@ -37,7 +37,7 @@ export async function readEncryptionStatus(
   return store.read(READ, async (reader) => {
     const state = await readEncryptionState(reader);
     if (state === null) throw new FleetError("CORRUPT", "the record of the store's encryption is missing");
-    const { rows } = await reader.getRange(systemKeys.bucketKeys(), { limit: BUCKETS_MAX });
+    const rows = await bucketRows(reader);
     const owners = new Map<string | null, number>();
     let others = 0;
     let damaged = 0;
@@ -66,4 +66,16 @@ export async function readEncryptionStatus(
       tenants_in_rotation: [...owners.values()].filter((count) => count > 1).length,
     };
   });
+}
+
+async function bucketRows(reader: Reader): Promise<readonly KeyValue[]> {
+  const { begin, end } = systemKeys.bucketKeys();
+  const all: KeyValue[] = [];
+  for (let from = begin; ; ) {
+    const { rows, more } = await reader.getRange({ begin: from, end }, { limit: PAGE });
+    all.push(...rows);
+    const last = rows.at(-1);
+    if (!more || last === undefined) return all;
+    from = after(last.key);
+  }
 }

@@ -97,6 +97,21 @@ test("no rotation of root keys is begun while none of the keys can be unwrapped"
   expect(begun).toBe(1);
 });
 
+test("the status has all bucket keys of many tenants", async () => {
+  const { store, ring } = await openEncryption(engine, [first]);
+  const sound = (await raw(systemKeys.bucketKey(null, 1)))!;
+  await engine.transact({ ...LOOK, onUnknown: "safe" }, async (tx) => {
+    for (let n = 0; n < 1_500; n += 1) tx.set(systemKeys.bucketKey(`tenant-${n}`, 1), sound);
+    tx.set(systemKeys.bucketKey("tenant-999", 2), Buffer.from("damaged"));
+  });
+  expect(await readEncryptionStatus(store, { ring })).toMatchObject({
+    bucket_keys: 1_502,
+    bucket_keys_damaged: 1,
+    bucket_keys_of_other_roots: 0,
+    tenants_in_rotation: 1,
+  });
+});
+
 test("a rotation of bucket keys wraps all data keys again while tasks are written, and removes the old ones", async () => {
   const { store, ring } = await openEncryption(engine, [first]);
   await fill(store);
