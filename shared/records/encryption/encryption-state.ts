@@ -1,6 +1,7 @@
 /**
- * The record that says how far the rows of a store are encrypted. It is encrypted itself, so a copy of the store without its keys cannot be made to look
- * unfinished. A store without the record is not encrypted.
+ * The record that says how far the rows of a store are encrypted. It is encrypted itself, so a program without the keys cannot make one up. But it can write
+ * an older copy back, from a time when plain rows were believed: services that start then believe them again, and convert them. A store without the record
+ * is not encrypted.
  */
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked } from "../kv/codec.ts";
@@ -35,7 +36,10 @@ export function writeEncryptionState(tx: Tx, state: EncryptionState): void {
 }
 
 /** null: the record is lost, was changed, or cannot be decrypted now. Then no plain row is believed. */
-export async function findConversion(reader: Reader, ring: KeyRing): Promise<EncryptionState["state"] | null> {
+export async function findConversion(
+  reader: Reader,
+  ring: KeyRing,
+): Promise<EncryptionState["state"] | null> {
   const key = systemKeys.encryption();
   const value = await reader.get(key);
   const id = value === undefined ? null : sealedWith(value);
