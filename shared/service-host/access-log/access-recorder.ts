@@ -44,13 +44,17 @@ export class AccessRecorder {
 
   /** A read that its caller repeats all the time, such as of the parts of an artifact: one entry at once, then one with their number. */
   readAgain(tenant: string, entry: AccessEntry): Promise<void> | undefined {
-    if (!this.isOn(tenant) || !this.#repeats.isFirst(tenant, entry)) return undefined;
-    return this.read(tenant, entry);
+    if (!this.isOn(tenant)) return undefined;
+    return this.#repeats.once(tenant, entry, () => this.read(tenant, entry));
   }
 
   /** A request that was refused, or a read of content that failed. Equal ones are counted, so that a flood of them does not fill the store. */
   refused(tenant: string, entry: AccessEntry): void {
-    if (this.isOn(tenant) && this.#repeats.isFirst(tenant, entry)) this.#follow(tenant, entry);
+    if (!this.isOn(tenant)) return;
+    this.#repeats.once(tenant, entry, () => {
+      this.#follow(tenant, entry);
+      return undefined;
+    });
   }
 
   readonly stop: Stop = async () => {

@@ -9,32 +9,49 @@ interface Counted {
   count: number;
   at: string;
   until: string;
+  /** The write of the first one, for which the answers of the others wait too. undefined: none has to wait. */
+  written: Promise<void> | undefined;
 }
 
 export class Repeats {
   readonly #write: (tenant: string, entry: AccessEntry) => void;
-  #counted = new Map<string, Counted>();
+  /** By tenant and outcome: neither the entries of another tenant nor a flood of refusals take the room of reads. */
+  #tables = new Map<string, Map<string, Counted>>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(write: (tenant: string, entry: AccessEntry) => void) {
     this.#write = write;
   }
 
-  /** True: the caller writes the entry. False: it is counted. */
-  isFirst(tenant: string, entry: AccessEntry): boolean {
-    const { count = 1 } = entry;
-    const key = keyOf(tenant, entry);
-    const known = this.#counted.get(key) ?? this.#crowd(tenant, entry);
-    const until = entry.until ?? entry.at;
-    if (known === undefined) {
-      this.#counted.set(key, { tenant, entry, count: 0, at: entry.at, until });
-      this.#timer ??= setTimeout(() => this.#end(), LIMITS.access_log_repeat_ms).unref();
-      return true;
+  /** Calls `write` for the first entry, and counts the others. Returns what the answer waits for. */
+  once(
+    tenant: string,
+    entry: AccessEntry,
+    write: () => Promise<void> | undefined,
+  ): Promise<void> | undefined {
+    const table = this.#tableOf(tenant, entry.outcome);
+    const key = keyOf(entry);
+    const isFull = table.size >= LIMITS.access_log_repeat_count_max;
+    const known = table.get(key) ?? (isFull ? crowdOf(table, tenant, entry) : undefined);
+    if (known !== undefined) {
+      add(known, entry);
+      return known.written;
     }
-    if (known.count === 0) known.at = entry.at;
-    known.count += count;
-    known.until = until;
-    return false;
+    // Content was shown: the log names the caller and the content, however many there are.
+    if (isFull) return write();
+    const made: Counted = { ...emptyOf(tenant, entry), until: entry.until ?? entry.at };
+    table.set(key, made);
+    made.written = write()?.then(
+      () => {
+        made.written = undefined;
+      },
+      (error: unknown) => {
+        // The next one is the first again: this one may never be in the log.
+        if (table.get(key) === made) table.delete(key);
+        throw error;
+      },
+    );
+    return made.written;
   }
 
   stop(): void {
@@ -42,31 +59,51 @@ export class Repeats {
     this.#end();
   }
 
-  /** What an attacker can vary without end is counted together. undefined: there is room for one more. */
-  #crowd(tenant: string, { at, outcome }: AccessEntry): Counted | undefined {
-    if (this.#counted.size < LIMITS.access_log_repeat_count_max) return undefined;
-    const key = `${tenant} ${outcome}`;
-    const known = this.#counted.get(key);
+  #tableOf(tenant: string, outcome: string): Map<string, Counted> {
+    const name = `${tenant} ${outcome}`;
+    const known = this.#tables.get(name);
     if (known !== undefined) return known;
-    const entry: AccessEntry = { at, actor: { id: "*", type: "many" }, op: "*", outcome };
-    const made: Counted = { tenant, entry, count: 0, at, until: at };
-    this.#counted.set(key, made);
+    const made = new Map<string, Counted>();
+    this.#tables.set(name, made);
+    this.#timer ??= setTimeout(() => this.#end(), LIMITS.access_log_repeat_ms).unref();
     return made;
   }
 
   #end(): void {
-    const ended = this.#counted;
-    this.#counted = new Map();
+    const ended = this.#tables;
+    this.#tables = new Map();
     this.#timer = undefined;
-    for (const { tenant, entry, count, at, until } of ended.values())
-      if (count > 0) this.#write(tenant, { ...withoutRequest(entry), at, until, count });
+    for (const table of ended.values())
+      for (const { tenant, entry, count, at, until } of table.values())
+        if (count > 0) this.#write(tenant, { ...withoutRequest(entry), at, until, count });
   }
 }
 
+/** Refusals that an attacker can vary without end are counted together. undefined: the entry is of a read, and not of a refusal. */
+function crowdOf(table: Map<string, Counted>, tenant: string, entry: AccessEntry): Counted | undefined {
+  const { at, outcome } = entry;
+  if (outcome === "ok") return undefined;
+  const known = table.get("*");
+  if (known !== undefined) return known;
+  const made = emptyOf(tenant, { at, actor: { id: "*", type: "many" }, op: "*", outcome });
+  table.set("*", made);
+  return made;
+}
+
+function emptyOf(tenant: string, entry: AccessEntry): Counted {
+  return { tenant, entry, count: 0, at: entry.at, until: entry.at, written: undefined };
+}
+
+function add(known: Counted, { at, until = at, count = 1 }: AccessEntry): void {
+  if (known.count === 0) known.at = at;
+  known.count += count;
+  known.until = until;
+}
+
 /** What is the same for all of them. */
-function keyOf(tenant: string, entry: AccessEntry): string {
-  const { actor, op, outcome, reason, task_id, sha256, agent_type, credential } = entry;
-  return JSON.stringify([tenant, actor.id, op, outcome, reason, task_id, sha256, agent_type, credential]);
+function keyOf(entry: AccessEntry): string {
+  const { actor, op, reason, task_id, sha256, agent_type, credential } = entry;
+  return JSON.stringify([actor.id, op, reason, task_id, sha256, agent_type, credential]);
 }
 
 function withoutRequest({ request_id: _request, trace_id: _trace, ...entry }: AccessEntry): AccessEntry {
