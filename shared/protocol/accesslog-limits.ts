@@ -8,11 +8,13 @@ export const ACCESS_LOG_LIMITS = {
   access_log_block_bytes_max: 48_000,
   /** Entries of one tenant that one process holds in memory while they cannot be written. */
   access_log_held_count_max: 10_000,
+  /** The same, of all tenants of the process. */
+  access_log_held_total_max: 50_000,
   /** A session without an entry for this time ends, so an open one shows that there were reads shortly before. */
   access_log_idle_ms: 60_000,
   /** Equal refusals and repeated reads of one thing within this time are one entry with their number. */
   access_log_repeat_ms: 60_000,
-  /** The different ones that one process counts. Others of the same time are counted together. */
+  /** The different ones of a tenant that one process counts. Other refusals of the same time are counted together. */
   access_log_repeat_count_max: 1_000,
   /** The chain of the tenant states the newest block at most once in this time. */
   access_log_statement_ms: 3_600_000,

@@ -51,7 +51,11 @@ export class TenantLog {
   readonly #stopping = new AbortController();
   #n = 0;
   #held: HeldEntry[] = [];
+  /** Those of {@link #held}, and of the batch that is written. */
+  #count = 0;
   #lost = 0;
+  /** Whether a batch was given up, which the log may lack. */
+  #hasDropped = false;
   /** Whether the log shows that this process may hold entries. */
   #isOpen = false;
   /** Whether the last attempt to write has failed. */
@@ -70,13 +74,16 @@ export class TenantLog {
    */
   add(entry: AccessEntry, mustWait: boolean): Promise<void> | undefined {
     const { held, onLost } = this.#parts;
-    if (held.entries >= LIMITS.access_log_held_count_max) {
+    // A tenant whose log cannot be written must not take the room of the others.
+    const isFull = this.#count >= LIMITS.access_log_held_count_max;
+    if (isFull || held.entries >= LIMITS.access_log_held_total_max) {
       this.#lost += 1;
       onLost();
       if (mustWait) throw new AccessLogFull();
       return undefined;
     }
     held.entries += 1;
+    this.#count += 1;
     if (!mustWait && (this.#isOpen || this.#isFailing)) {
       this.#held.push({ entry, waiting: undefined });
       if (this.#held.length >= LIMITS.access_log_block_count_max) this.#begin();
@@ -97,7 +104,9 @@ export class TenantLog {
     await this.#writing;
     try {
       while (this.#held.length > LIMITS.access_log_block_count_max) await this.#write("open");
-      if (this.#isOpen || this.#held.length > 0) await this.#write("closed");
+      // An open session shows that entries may be lost.
+      if (this.#hasDropped) await this.#write("open");
+      else if (this.#isOpen || this.#held.length > 0) await this.#write("closed");
     } catch {
       // Reported by the attempt. The session stays open in the log, which shows that entries may be lost.
     }
@@ -142,8 +151,12 @@ export class TenantLog {
     const batch: AccessBatch = { session: this.#session, n: this.#n, state, entries, lost };
     try {
       await this.#repeat(batch, taken);
+    } catch (error) {
+      if (taken.length > 0) this.#hasDropped = true;
+      throw error;
     } finally {
       this.#parts.held.entries -= taken.length;
+      this.#count -= taken.length;
     }
     this.#lost -= lost;
     if (state === "open") this.#isOpen = true;

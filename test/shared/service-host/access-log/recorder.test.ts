@@ -1,0 +1,140 @@
+/** What a process keeps of the access log in memory: equal entries, and those that the store does not accept. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { AccessEntry, AccessLogMode } from "../../../../shared/protocol/access-log.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import type { AccessBatch } from "../../../../shared/records/access-log/append.ts";
+import { encode } from "../../../../shared/records/kv/codec.ts";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { systemClock } from "../../../../shared/runtime/clock.ts";
+import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
+import { AccessRecorder } from "../../../../shared/service-host/access-log/access-recorder.ts";
+import { StoreError } from "../../../../shared/store/store.ts";
+import { testLog } from "../../../harness/processes/nats.ts";
+import { openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
+
+const SOON = { timeout: 30_000 };
+const TEST_MS = 120_000;
+
+let bench: TestRecords;
+let recorder: AccessRecorder;
+/** The store does not accept such a batch. */
+let isAway: (batch: AccessBatch) => boolean;
+/** What the store has been asked to append. */
+let asked: AccessBatch[];
+
+beforeEach(async () => {
+  bench = await openTestRecords("memory");
+  isAway = () => false;
+  asked = [];
+});
+afterEach(async () => {
+  await recorder.stop();
+  await bench.close();
+});
+
+function start(access_log: AccessLogMode): void {
+  const { accessLogs } = bench.repository;
+  recorder = new AccessRecorder(
+    { log: testLog, clock: systemClock, metrics: createMetrics({ service: "test" }) },
+    { defaults: {}, access_log, tenants: {} },
+    {
+      append: async (tenant, batch) => {
+        asked.push(batch);
+        if (isAway(batch)) throw new StoreError("unavailable", "the store is away on purpose");
+        return accessLogs.append(tenant, batch);
+      },
+    },
+  );
+}
+
+const entry = (facts: Partial<AccessEntry> = {}): AccessEntry => ({
+  at: new Date().toISOString(),
+  actor: { id: "reader-1", type: "agent" },
+  op: "query.artifact_read",
+  outcome: "ok",
+  ...facts,
+});
+const sha256 = (i: number): string => i.toString(16).padStart(64, "0");
+const denial = (i: number): AccessEntry =>
+  entry({ actor: { id: "evil-1", type: "agent" }, op: "http.getTask", outcome: "denied", task_id: `t-${i}` });
+const states = async (...reads: readonly (Promise<void> | undefined)[]) =>
+  (await Promise.allSettled(reads)).map(({ status }) => status);
+const listed = async (query: object, tenant = "default") =>
+  (await bench.repository.accessLogs.list(tenant, { denied: false, limit: 500, ...query })).entries;
+
+test("a flood of refusals takes no names from reads, nor from another tenant", {
+  timeout: TEST_MS,
+}, async () => {
+  start("strict");
+  for (let i = 0; i < LIMITS.access_log_repeat_count_max + 10; i += 1) recorder.refused("default", denial(i));
+  await recorder.readAgain("default", entry({ sha256: sha256(1) }));
+  recorder.refused("quokka", denial(1));
+  await recorder.stop();
+  expect(await listed({ actor: "reader-1" })).toMatchObject([{ outcome: "ok", sha256: sha256(1) }]);
+  expect(await listed({ actor: "evil-1" }, "quokka")).toMatchObject([{ task_id: "t-1" }]);
+  // Those beyond the limit are counted together.
+  expect(await listed({ actor: "*" })).toMatchObject([{ outcome: "denied", count: 10 }]);
+});
+
+test("reads of more things than are counted are one entry each", { timeout: TEST_MS }, async () => {
+  start("strict");
+  const count = LIMITS.access_log_repeat_count_max + 3;
+  await Promise.all(
+    Array.from({ length: count }, (_, i) => recorder.readAgain("default", entry({ sha256: sha256(i) }))),
+  );
+  const last = await listed({ actor: "reader-1" });
+  expect(last.map((one) => one.sha256)).toContain(sha256(count - 1));
+  expect(await listed({ actor: "*" })).toEqual([]);
+});
+
+test("strict: a repeated read waits for the first entry, and fails with it", {
+  timeout: TEST_MS,
+}, async () => {
+  start("strict");
+  const read = () => recorder.readAgain("default", entry({ sha256: sha256(1) }));
+  isAway = () => true;
+  expect(await states(read(), read())).toEqual(["rejected", "rejected"]);
+  // The first entry is not in the log, so the next read is a first one.
+  expect(await states(read())).toEqual(["rejected"]);
+  isAway = () => false;
+  const answered = async () => (await states(read()))[0];
+  await expect.poll(answered, SOON).toBe("fulfilled");
+  expect((await listed({ actor: "reader-1" })).length).toBeGreaterThanOrEqual(1);
+});
+
+test("strict: the reads of a tenant with a damaged log are refused, and those of others are not", {
+  timeout: TEST_MS,
+}, async () => {
+  start("strict");
+  const options = { label: "test", deadlineMs: 5_000, onUnknown: "unsafe" } as const;
+  await bench.store.transact(options, async (tx) =>
+    tx.set(tenantKeys("damaged").accessBlock(1), encode("a block without a record of the chain")),
+  );
+  const reads = Array.from({ length: LIMITS.access_log_held_count_max + 1 }, () =>
+    recorder.read("damaged", entry()),
+  );
+  expect(new Set(await states(...reads))).toEqual(new Set(["rejected"]));
+  expect(await states(recorder.read("default", entry()))).toEqual(["fulfilled"]);
+});
+
+test("a session whose batch was given up at the stop stays open", { timeout: TEST_MS }, async () => {
+  start("batched");
+  await recorder.read("default", entry());
+  isAway = ({ n }) => n === 2;
+  void recorder.read("default", entry({ op: "query.get" }));
+  await expect.poll(() => asked.some(({ n }) => n === 2), SOON).toBe(true);
+  void recorder.read("default", entry({ op: "query.latest" }));
+  await recorder.stop();
+  const { sessions } = await bench.repository.accessLogs.blocks("default", { from_seq: 1, limit: 100 });
+  expect(sessions).toMatchObject([{ state: "open" }]);
+  expect((await listed({})).map(({ op }) => op)).toEqual(["query.latest", "query.artifact_read"]);
+});
+
+test("a session that has lost nothing is closed at the stop", { timeout: TEST_MS }, async () => {
+  start("batched");
+  await recorder.read("default", entry());
+  void recorder.read("default", entry());
+  await recorder.stop();
+  const { sessions } = await bench.repository.accessLogs.blocks("default", { from_seq: 1, limit: 100 });
+  expect(sessions).toMatchObject([{ state: "closed" }]);
+});
