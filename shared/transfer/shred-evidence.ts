@@ -18,8 +18,15 @@ export interface JudgedShred {
 
 const refused = (problem: string): JudgedShred => ({ problem, statement: null, key_id: null });
 
-/** `keyIds`: of the keys that the verifier trusts. Empty: any, and the caller compares `key_id`. */
-export function judgeShred(value: unknown, keyIds: readonly string[]): JudgedShred {
+/** What the verifier knows about keys. */
+export interface ShredTrust {
+  /** Of trusted keys. Empty: any, and the caller compares `key_id`. */
+  readonly keyIds: readonly string[];
+  /** Of revoked keys: a thief may have one, and can state any time. */
+  readonly revoked: readonly string[];
+}
+
+export function judgeShred(value: unknown, { keyIds, revoked }: ShredTrust): JudgedShred {
   const parsed = shredEvidenceSchema.safeParse(value);
   if (!parsed.success) return refused("it is not a certificate of shredding");
   const { envelope, public_key: key, checkpoints } = parsed.data;
@@ -38,6 +45,7 @@ export function judgeShred(value: unknown, keyIds: readonly string[]): JudgedShr
   const known = { statement, key_id: signature.keyid };
   if (keyIds.length > 0 && !keyIds.includes(signature.keyid))
     return { ...known, problem: "it is signed with another key" };
+  if (revoked.includes(signature.keyid)) return { ...known, problem: "its key was revoked" };
   const digest = createRemovedDigest();
   for (const one of checkpoints) digest.add(one);
   const { count, sha256 } = digest.finish();

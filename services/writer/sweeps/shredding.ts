@@ -2,7 +2,7 @@
  * Removes the content of tasks whose shredding two persons have decided: within seconds of the approval, one instance at a time, under a
  * lease that each of its transactions checks.
  */
-import { type Lease, requireLease } from "../../../shared/records/leader/lease.ts";
+import { LeaseLost, requireLease } from "../../../shared/records/leader/lease.ts";
 import {
   type ShredPlace,
   type ShredStep,
@@ -26,11 +26,16 @@ export function startShredding(context: ShreddingContext): Stop {
   const leader = leases.of("shredding");
   const throttle = createBackgroundThrottle(clock);
   const known = new Set<string>();
-  const sweepUnder = (lease: Lease) => ({
+  const sweep = {
     ...{ store, incarnation: format.incarnation, service: "writer", policies: config.policies },
     now: () => clock.now(),
-    guard: (tx: Parameters<typeof requireLease>[0]) => requireLease(tx, lease),
-  });
+    // Held before each transaction: a step has many, and may take longer than the lease lasts.
+    async guard(tx: Parameters<typeof requireLease>[0]): Promise<void> {
+      const lease = await leader.hold();
+      if (lease === null) throw new LeaseLost("shredding");
+      await requireLease(tx, lease);
+    },
+  };
   const stop = startTicker({
     name: "shredding",
     everyMs: EVERY_MS,
@@ -40,10 +45,9 @@ export function startShredding(context: ShreddingContext): Stop {
     run: async (signal) => {
       const round = { kept: [] as ShredPlace[], failed: 0 };
       for (let from: Bytes | null = null; !signal.aborted; ) {
-        const lease = await leader.hold();
-        if (lease === null) return;
+        if ((await leader.hold()) === null) return;
         const at: Bytes | null = from;
-        const step: ShredStep = await throttle.step(() => stepShredding(sweepUnder(lease), at), signal);
+        const step: ShredStep = await throttle.step(() => stepShredding(sweep, at), signal);
         report(context, step);
         round.kept.push(...step.kept);
         round.failed += step.failed.length;

@@ -69,13 +69,16 @@ function isAlgorithm(value: unknown): value is TokenAlgorithm {
   return typeof value === "string" && Object.hasOwn(ALGORITHMS, value);
 }
 
-/** A JSON object in base64url. Throws for other text. */
+/** Verifiers in other languages read less deep. The parts of a token have a few objects and lists. */
+const BRACKETS_MAX = 100;
+
+/** A JSON object in base64url. Throws for other text, and for one with more brackets than any token has. */
 export function tokenPart(part: string): TokenClaims {
   const bytes = exactBase64Url(part);
-  const value: unknown =
-    bytes === null
-      ? null
-      : JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
+  if (bytes === null) throw new TypeError("a part of a token is base64url");
+  const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  if (text.split(/[[{]/).length - 1 > BRACKETS_MAX) throw new RangeError("a part of a token is not so deep");
+  const value: unknown = JSON.parse(text);
   if (typeof value !== "object" || value === null || Array.isArray(value))
     throw new TypeError("a part of a token is an object");
   return value as TokenClaims;

@@ -25,7 +25,10 @@ export function applyTurnEvent(
   const { decision, change } = decide(known, event);
   const isRepeated = known.last_saved_at === event.at;
   const mark = `${event.event}@${event.at}`;
-  const { activity, isNew } = mergeActivity(known, event, known.recent_events.includes(mark));
+  const isOfOther = event.task_id !== undefined && known.task_id !== null && event.task_id !== known.task_id;
+  // Prompts and commands of one task must not stay in the records of another: the shredding of a task would miss them.
+  const begun = isOfOther ? { activity: NO_ACTIVITY } : known;
+  const { activity, isNew } = mergeActivity(begun, event, known.recent_events.includes(mark));
   const isUnsaved = known.is_unsaved || isNew;
   const save = SAVING.has(event.event) && (isUnsaved || isRepeated);
   const end = endOf(known, event);

@@ -95,7 +95,7 @@ export const ENCRYPTED: Readonly<Record<Subspace, Cover>> = {
   signing_keys: { clear: "public keys and their validity, which auditors receive" },
   log_due: IDS,
   log_behind: IDS,
-  shreds: EMPTY,
+  shreds: "system",
   lease: { clear: "the name of a process, and a time" },
   count: COUNTER,
   bucket_keys: WRAPPED,

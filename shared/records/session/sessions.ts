@@ -3,15 +3,18 @@
  * restart and no event is lost between two services.
  */
 import { createHash } from "node:crypto";
+import { isShredding } from "../../lifecycle/retention/shred-rules.ts";
+import { NO_ACTIVITY } from "../../lifecycle/session/activity.ts";
 import { applyTurnEvent } from "../../lifecycle/session/turn.ts";
 import { invalid } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { AgentSession, TurnEvent, TurnResult } from "../../protocol/turns.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
-import { decodeChecked, encodeChecked } from "../kv/codec.ts";
+import { decodeChecked, encodeChecked, isDamage } from "../kv/codec.ts";
 import { parseSessionExpiry } from "../kv/due-index.ts";
 import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
+import { decodeSoundHead } from "../task/head.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -65,7 +68,9 @@ async function recordTurnEvent(
   const before = value === undefined ? null : decodeChecked<AgentSession>(value);
   const previous =
     event.event === "session_start" ? await previousIn(tx, { tenant, agent }, event, before) : null;
-  const { session: applied, decision, save } = applyTurnEvent(before, agent, event);
+  const turn = applyTurnEvent(before, agent, event);
+  const { decision, save } = turn;
+  const applied = await withoutShredded(tx, tenant, turn.session);
   const session = previous === null ? applied : { ...applied, previous_session: addressOf(previous) };
   if (before === null) await makeRoom(tx, { tenant, agent }, nowMs);
   else if (!isSameFolder(before, session)) await clearFolder(tx, tenant, before);
@@ -73,6 +78,15 @@ async function recordTurnEvent(
   // One entry for each day of a session. The sweep leaves a session with later events to its newest entry.
   tx.set(systemKeys.sessionExpiry(expiryDay(nowMs), tenant, agent, event.session_id), new Uint8Array(0));
   return { decision, save, session, previous };
+}
+
+/** A session that continues after its task was approved for shredding, or a late event, brings no content of the task back. */
+async function withoutShredded(tx: Tx, tenant: string, session: AgentSession): Promise<AgentSession> {
+  if (session.task_id === null) return session;
+  // Its read conflict orders the event before the end of the shredding, which removes the session, or behind it.
+  const value = await tx.get(tenantKeys(tenant).task(session.task_id));
+  const head = value === undefined ? null : decodeSoundHead(value);
+  return head !== null && isShredding(head) ? { ...session, activity: NO_ACTIVITY } : session;
 }
 
 /** An agent has a bounded number of sessions: its oldest one is forgotten for a new one. */
@@ -102,8 +116,20 @@ async function clearFolder(tx: Tx, tenant: string, session: AgentSession): Promi
   const key = folderKey(tenant, session.folder, session.machine);
   const value = await tx.get(key);
   if (value === undefined) return;
-  const newest = decodeChecked<FolderSession>(value);
-  if (newest.agent === session.agent_id && newest.session === session.session_id) tx.clear(key);
+  const newest = folderSessionIn(value);
+  // A damaged entry leads to no session.
+  const isOwn = newest?.agent === session.agent_id && newest.session === session.session_id;
+  if (newest === null || isOwn) tx.clear(key);
+}
+
+/** null: it is damaged. */
+function folderSessionIn(value: Bytes): FolderSession | null {
+  try {
+    return decodeChecked<FolderSession>(value);
+  } catch (error) {
+    if (isDamage(error)) return null;
+    throw error;
+  }
 }
 
 const expiryDay = (nowMs: number): number => Math.ceil((nowMs + LIMITS.session_kept_ms) / DAY_MS);

@@ -223,6 +223,7 @@ P384 = Curve(
 )
 SHA256_INFO = bytes.fromhex("3031300d060960864801650304020105000420")
 RSA_EXPONENT = 65537
+BRACKETS_MAX = 100
 
 
 def rsa_block(modulus, signature):
@@ -298,10 +299,13 @@ TOKENS = {
 
 
 def token_part(part):
-    """None: the part of a token is not a JSON object."""
+    """None: the part of a token is not a JSON object, or has more brackets than any token has."""
     data = exact_base64url(part)
     try:
-        value = None if data is None else json.loads(data.decode("utf-8"), parse_constant=no_constant)
+        text = "" if data is None else data.decode("utf-8")
+        if text.count("[") + text.count("{") > BRACKETS_MAX:
+            return None
+        value = json.loads(text, parse_constant=no_constant)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -5,7 +5,7 @@ import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { ShredState, TaskShred } from "../../../../shared/protocol/shred.ts";
 import { readObject } from "../../input/document.ts";
-import { trustedKeyOption } from "../../input/key-id.ts";
+import { revokedKeyOption, trustedKeyOption } from "../../input/key-id.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
@@ -60,6 +60,7 @@ export function addTaskShred(group: Command, action: ActionFactory): void {
     .description("Verify a certificate on this machine, without a fleet (exit 8: it proves nothing).")
     .argument("<file>", "the certificate")
     .addOption(trustedKeyOption())
+    .addOption(revokedKeyOption())
     .action(action(verifyCertificate));
   withExamples(verify, (fleet) => ({
     "With the key that the fleet has stated": `${fleet} task shred-verify auth-shredded.json --key $KEY`,
@@ -131,14 +132,19 @@ async function showCertificate(
   task: string,
   { out }: { readonly out?: string },
 ): Promise<void> {
-  const { retention } = (await session.client()).admin;
-  const evidence = await retention.shredCertificate(task, session.deadline);
+  const { admin, tenant } = await session.client();
+  const evidence = await admin.retention.shredCertificate(task, session.deadline);
+  const { keys } = await admin.signingKeys(session.deadline);
   if (out !== undefined) {
     const { writePrivateFile } = await import("../../runtime/output.ts");
     await writePrivateFile(out, `${JSON.stringify(evidence, null, 2)}\n`);
   }
   const { judgeShred } = await import("../../../../shared/transfer/shred-evidence.ts");
-  const judged = judgeShred(evidence, []);
+  const revoked = keys.filter(({ revoked_at }) => revoked_at !== null).map(({ key_id }) => key_id);
+  const found = judgeShred(evidence, { keyIds: [], revoked });
+  const { statement } = found;
+  const isOther = statement !== null && (statement.task !== task || statement.tenant !== tenant);
+  const judged = isOther ? { ...found, problem: "it is that of another task" } : found;
   const { renderCertificate } = await import("../../rendering/keys/shred-certificate.ts");
   await session.show({ ...evidence, ...judged }, () => renderCertificate(judged, false, session.view));
   if (judged.problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
@@ -147,10 +153,10 @@ async function showCertificate(
 async function verifyCertificate(
   session: Session,
   file: string,
-  { key = [] }: { readonly key?: readonly string[] },
+  { key = [], revoked = [] }: { readonly key?: readonly string[]; readonly revoked?: readonly string[] },
 ): Promise<void> {
   const { judgeShred } = await import("../../../../shared/transfer/shred-evidence.ts");
-  const judged = judgeShred(await readObject(file, session.context.stdin), key);
+  const judged = judgeShred(await readObject(file, session.context.stdin), { keyIds: key, revoked });
   const isCompared = key.length > 0;
   // Anyone can sign a certificate with a key of their own.
   const ok = judged.problem !== null ? false : isCompared || null;

@@ -18,7 +18,8 @@ export function renderCertificate(
   const { task, tenant, reason, case: reference, request, approval, end, checkpoints } = statement;
   const lines = [
     verdict,
-    `All content of task ${plain(task)} of tenant ${plain(tenant)} was removed at ${short(end.at)}: ${counted(checkpoints.count, "checkpoint")}.`,
+    `The content of task ${plain(task)} of tenant ${plain(tenant)} was removed from the store at ${short(end.at)}: ${counted(checkpoints.count, "checkpoint")}.`,
+    "Mirror, search index and artifacts follow within two days. It says nothing about backups, exports and copies that agents kept.",
     `Reason: ${short(reason)}${reference === null ? "" : `, case ${short(reference)}`}`,
     `Requested by ${principalText(request.by)} at ${short(request.at)} (entry ${request.seq})`,
     `Approved by ${principalText(approval.by)} at ${short(approval.at)} (entry ${approval.seq})`,

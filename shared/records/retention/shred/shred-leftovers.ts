@@ -26,13 +26,17 @@ export async function clearLeftovers(place: LeftoverPlace): Promise<boolean> {
   const { tenant, task } = place;
   const outbox = systemKeys.outboxRange(partitionOf(tenant, task));
   const isCleared = await clearIn(place, outbox, async (tx, { key, value }) => {
-    const entry = outboxEntry(key, value);
-    if (isOffer(entry) && entry.event.tenant === tenant && entry.event.data.taskId === task) tx.clear(key);
+    const entry = entryIn(key, value);
+    if (entry !== null && isOffer(entry) && entry.event.tenant === tenant && entry.event.data.taskId === task)
+      tx.clear(key);
   });
   return (
     isCleared &&
-    clearIn(place, tenantKeys(tenant).sessions(), async (tx, { value }) => {
-      const session = sessionIn(value);
+    clearIn(place, tenantKeys(tenant).sessions(), async (tx, { key, value }) => {
+      if (sessionIn(value)?.task_id !== task) return;
+      // Read again, with a conflict: an event may have moved the session to another task.
+      const now = await tx.get(key);
+      const session = now === undefined ? null : sessionIn(now);
       if (session?.task_id === task) await forgetSession(tx, tenant, session);
     })
   );
@@ -59,6 +63,16 @@ async function clearIn(
     from = value.next;
   }
   return true;
+}
+
+/** null: it is damaged, which the relay reports, and must not keep the tasks of the partition. */
+function entryIn(key: Bytes, value: Bytes): ReturnType<typeof outboxEntry> | null {
+  try {
+    return outboxEntry(key, value);
+  } catch (error) {
+    if (isDamage(error)) return null;
+    throw error;
+  }
 }
 
 /** null: it is damaged, and is forgotten with its time. */

@@ -54,7 +54,7 @@ test("the certificate names both persons and all checkpoints, and an edited or m
   await expect(before).rejects.toMatchObject({ code: "NOT_FOUND" });
   expect(await sweep(bench.store)).toMatchObject({ removed: 27, failed: [], kept: [] });
   const [a, b] = [await evidenceOf("a"), await evidenceOf("b")];
-  const judged = judgeShred(a, [bench.key.id]);
+  const judged = judgeShred(a, { keyIds: [bench.key.id], revoked: [] });
   expect(judged).toMatchObject({ problem: null, key_id: bench.key.id });
   const { audit_seq: seq, audit_hash: hash } = await bench.repository.task("default", "a");
   expect(judged.statement).toMatchObject({
@@ -73,8 +73,11 @@ test("the certificate names both persons and all checkpoints, and an edited or m
     "for another purpose": { ...a, envelope: { ...a.envelope, payloadType: "application/json" } },
   };
   for (const [name, value] of Object.entries(problems))
-    expect(judgeShred(value, []).problem, name).not.toBeNull();
-  expect(judgeShred(a, ["0".repeat(64)]).problem).toBe("it is signed with another key");
+    expect(judgeShred(value, { keyIds: [], revoked: [] }).problem, name).not.toBeNull();
+  expect(judgeShred(a, { keyIds: ["0".repeat(64)], revoked: [] }).problem).toBe(
+    "it is signed with another key",
+  );
+  expect(judgeShred(a, { keyIds: [], revoked: [bench.key.id] }).problem).toBe("its key was revoked");
 });
 
 test("offers behind many others and sessions with prompts go too, and those of other tasks stay", async () => {
@@ -132,4 +135,35 @@ test("a task for which the store has no time does not keep the others, and the n
   });
   expect(await sweep(slow)).toMatchObject({ ended: [{ task: "b" }], failed: [{ task: "a" }] });
   expect(await sweep(slow)).toMatchObject({ ended: [{ task: "a" }], failed: [] });
+});
+
+test("a session of a shredded task, or one that has left it, brings no content of it back", async () => {
+  bench = await openSignedRecords("memory");
+  const { repository, raw } = bench;
+  let n = 0;
+  const turn = (session_id: string, task_id: string, prompt: string) => {
+    n += 1;
+    const at = new Date(Date.now() + n).toISOString();
+    const event = {
+      event: "user_prompt_submit",
+      vendor: "codex",
+      session_id,
+      task_id,
+      at,
+      activity: { prompt },
+    };
+    return repository.sessions.turnEvent(
+      { tenant: "default", agent: "coder-1" },
+      event as Parameters<typeof repository.sessions.turnEvent>[1],
+    );
+  };
+  await turn("moved", "a", CANARY);
+  await turn("moved", "b", "another goal");
+  await turn("stays", "a", CANARY);
+  await approved(repository, "a");
+  await turn("stays", "a", CANARY);
+  expect(await sweep(bench.store)).toMatchObject({ ended: [{ task: "a" }], failed: [] });
+  await turn("late", "a", CANARY);
+  const left = (await dump(raw)).filter(({ value }) => Buffer.from(value).includes(CANARY));
+  expect(left).toEqual([]);
 });
