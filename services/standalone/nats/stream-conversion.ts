@@ -15,13 +15,14 @@ import {
   statfsSync,
   statSync,
 } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { STREAM_FOLDER, streamFiles } from "./stream-folder.ts";
 
 const COPY = `${STREAM_FOLDER}.encrypting`;
 const FORMER = `${STREAM_FOLDER}.plain`;
+const SUMMARY = "index.db";
 const FREE_BYTES_MIN = 64 * 1024 * 1024;
 
 /**
@@ -42,6 +43,9 @@ export async function encryptStreams(
   if (plain.length === 0) return;
   requireRoom(streams);
   cpSync(streams, copy, { recursive: true, preserveTimestamps: true });
+  // A server that was stopped in good order leaves a summary of each stream. With it the next one opens the stream without its blocks, which
+  // then stay plain; without it the server reads all of them, and writes them again.
+  for (const path of filesBelow(copy)) if (basename(path) === SUMMARY) rmSync(path);
   await runServer(copy);
   const left = streamFiles(copy).plain;
   if (left.length > 0) {

@@ -143,7 +143,7 @@ test("a fleet with a plain store encrypts it while it works, and another root ke
   await writeContent(await plain.client("writer"));
   await expect.poll(async () => search(await plain.client("reader")), SOON).toContain("secret");
   expect(storeFiles()).not.toEqual([]);
-  await plain.kill9();
+  await plain.terminate();
   const first = await start(encrypted());
   await expect.poll(() => isComplete(first), SOON).toBe(true);
   await requireWorking(first, await first.client("writer"));
