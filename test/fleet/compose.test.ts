@@ -20,6 +20,7 @@ import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { CLIENT_ROLES } from "../../shared/protocol/roles.ts";
 import { connect } from "../../shared/sdk/sdk.ts";
 import { type ComposeService, readCompose } from "../deploy/compose/compose-file.ts";
 import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
@@ -131,7 +132,7 @@ test("the copied folder has the keys of clients only, and only its user reads th
   const folder = join(host, ".fleet");
   expect(readdirSync(folder).sort()).toEqual(["access", "addresses.json", "api-key", "ca.pem"]);
   expect(statSync(join(folder, "api-key")).mode & 0o077).toBe(0);
-  const roles = ["agent", "observer", "operator", "orchestrator", "runner"];
+  const roles = [...CLIENT_ROLES].sort();
   const keys = readdirSync(join(folder, "access")).sort();
   expect(keys).toEqual(["account.pub", ...roles.map((role) => `role-${role}.nk`)]);
   for (const key of keys) expect(statSync(join(folder, "access", key)).mode & 0o077).toBe(0);
