@@ -2,6 +2,7 @@
  * A store whose rows are encrypted on the disk, over any engine. Everything above it reads and writes plain rows. What it encrypts, and with which key, is
  * in `layout.ts`.
  */
+import { sameBytes } from "../../store/same-bytes.ts";
 import {
   type Bytes,
   type CommitResult,
@@ -115,13 +116,9 @@ async function waitForChange(
     stored: await reader.get(key),
     plain: await new EncryptedReader(reader, encryption).get(key),
   }));
-  if (!isSame(plain, lastSeen)) return;
+  if (!sameBytes(plain, lastSeen)) return;
   await store.changed(key, stored, options).catch((error: unknown) => {
     // It was open when the wait began, and its end ends the wait.
     if (!(error instanceof StoreError) || error.kind !== "closed") throw error;
   });
-}
-
-function isSame(a: Bytes | undefined, b: Bytes | undefined): boolean {
-  return a === undefined || b === undefined ? a === b : Buffer.compare(a, b) === 0;
 }

@@ -6,6 +6,7 @@
  * no row may be encrypted with a key that is gone. The key of a new task is written with its first rows, so a kill leaves neither or both.
  */
 import { checkKey, checkValue, ORDER_BYTES } from "../../store/limits.ts";
+import { sameBytes } from "../../store/same-bytes.ts";
 import {
   type Bytes,
   type KeyRange,
@@ -232,7 +233,7 @@ export class EncryptedTx implements Tx {
     this.#ownBytes += key.length;
     this.#checkLater(place, async () => {
       const row = await this.#tx.get(key);
-      const isSame = row !== undefined && Buffer.compare(row, known.row) === 0;
+      const isSame = sameBytes(row, known.row);
       if (!isSame) this.#encryption.ring.forget(place);
       return isSame;
     });

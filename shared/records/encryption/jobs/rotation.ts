@@ -5,6 +5,7 @@
  * - Of bucket keys: each owner gets a new one, all its data keys are wrapped by it, and the earlier bucket keys are removed. Data keys stay, and so do rows.
  */
 import { DEFAULT_TENANT } from "../../../protocol/ids.ts";
+import { sameBytes } from "../../../store/same-bytes.ts";
 import type { Bytes, KeyRange, RangePage, Store, Tx } from "../../../store/store.ts";
 import { UnreadableValue } from "../../kv/codec.ts";
 import { after, endingName, systemKeys, tenantKeys } from "../../kv/keyspace.ts";
@@ -163,7 +164,7 @@ async function replace(
   const { value } = await engine.transact(WRITE, async (tx) => {
     await guard(tx);
     const now = await tx.get(key);
-    if (now === undefined || Buffer.compare(now, before) !== 0) return false;
+    if (!sameBytes(now, before)) return false;
     tx.set(key, next);
     return true;
   });

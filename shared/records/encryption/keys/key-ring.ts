@@ -1,6 +1,7 @@
 /** The data keys of all places, unwrapped when they are needed and kept as long as the bucket keys that wrapped them. */
 import type { DataKey } from "../../../integrity/encryption/encrypted-bytes.ts";
 import type { KeyEncryptionKeys } from "../../../integrity/encryption/key-encryption-key.ts";
+import { sameBytes } from "../../../store/same-bytes.ts";
 import {
   type Bytes,
   type Reader,
@@ -165,7 +166,7 @@ export class KeyRing {
   /** Kept when they are sound. */
   async #unwrapped(place: KeyPlace, row: Bytes): Promise<UnwrappedKeys | null> {
     const known = this.known(place);
-    if (known !== undefined && Buffer.compare(known.row, row) === 0) return known;
+    if (known !== undefined && sameBytes(known.row, row)) return known;
     const owner = ownerOf(place);
     try {
       let buckets = await this.buckets.load(owner);
