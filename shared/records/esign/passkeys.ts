@@ -10,9 +10,9 @@ import type { StoredEnrolment } from "../../protocol/esign-proof.ts";
 import type { PasskeySummary, SignerId } from "../../protocol/esign-signer.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import { SigningRefused } from "../../protocol/signing-refusal.ts";
-import type { Bytes, Reader, Tx } from "../../store/store.ts";
+import type { Reader, Tx } from "../../store/store.ts";
 import { actOf, appendTenantAudit, type TenantCaller } from "../audit/tenant-audit.ts";
-import { decodeChecked, encodeChecked, isDamage } from "../kv/codec.ts";
+import { decodeChecked, encodeChecked, readable } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 
 /** Of one person, with the revoked ones. */
@@ -104,19 +104,10 @@ export async function readPasskeys(
 ): Promise<readonly PasskeySummary[]> {
   const values = await reader.getMany(ids.map((id) => tenantKeys(tenant).passkey(id)));
   return values.flatMap((value) => {
-    const one = soundPasskey(value);
+    // With a damaged one no one signs, and it must not keep its signer from being shown and revoked.
+    const one = readable(() => decodePasskey(value));
     return one === null ? [] : [summaryOf(one)];
   });
-}
-
-/** null: there is none, or its record is damaged, with which no one signs. It must not keep its signer from being shown and revoked. */
-function soundPasskey(value: Bytes | undefined): StoredPasskey | null {
-  try {
-    return decodePasskey(value);
-  } catch (error) {
-    if (isDamage(error)) return null;
-    throw error;
-  }
 }
 
 function writePasskey(tx: Tx, tenant: string, record: StoredPasskey): void {

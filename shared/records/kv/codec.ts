@@ -110,3 +110,13 @@ export function isDamage(error: unknown): boolean {
   if (error instanceof UnreadableValue || error instanceof TypeError) return true;
   return error instanceof FleetError && error.details.format !== undefined;
 }
+
+/** The result of `read`; null for damaged bytes. */
+export function readable<T>(read: () => T): T | null {
+  try {
+    return read();
+  } catch (error) {
+    if (isDamage(error)) return null;
+    throw error;
+  }
+}

@@ -3,15 +3,16 @@
  * there, so that each has its turn. The bytes are read before the snapshot. Damage is marked in the record of the artifact, so that the
  * passes until its next turn find it too.
  */
+
 import { NO_TASK } from "../../protocol/alerts.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { Reader, Tx } from "../../store/store.ts";
 import { type ArtifactRecord, decodeArtifact, readArtifact, writeArtifact } from "../artifacts/record.ts";
 import { parseArtifactReference } from "../kv/artifact-keys.ts";
+import { readable } from "../kv/codec.ts";
 import { after, endingName, tenantKeys } from "../kv/keyspace.ts";
 import { tenantAfter } from "../kv/tenants.ts";
 import { type ArtifactVerdict, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
-import { readable } from "./task/head.ts";
 
 /** The artifacts whose bytes one pass hashes, and those bytes. A larger artifact may be the last one. */
 const ARTIFACTS_MAX = 200;

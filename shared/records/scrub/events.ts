@@ -5,13 +5,12 @@
  * store that an operator knows to be lost are no findings: those of a task from before its restoration.
  */
 import type { Reader } from "../../store/store.ts";
-import { decode } from "../kv/codec.ts";
+import { decode, readable } from "../kv/codec.ts";
 import type { Format } from "../kv/format.ts";
 import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import { decodeHead } from "../task/head.ts";
 import { type AuditedMessage, readMessage } from "./outbox.ts";
 import { ofTask, type ScrubStep } from "./scrub-reader.ts";
-import { readable } from "./task/head.ts";
 import { isEventOf, readEntry } from "./trail/entries.ts";
 
 /** The number of events in one step. */

@@ -4,7 +4,7 @@
  */
 import type { Bytes } from "../../store/store.ts";
 import { readVersions } from "../checkpoint/versions.ts";
-import { decode } from "../kv/codec.ts";
+import { decode, readable } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import {
   type FeedEntry,
@@ -16,7 +16,6 @@ import {
 import { coverKey, decodeCover, entryKeys } from "../search/index-entries.ts";
 import { type IndexState, indexKey } from "../search/index-state.ts";
 import { ofTask, type ScrubStep } from "./scrub-reader.ts";
-import { readable } from "./task/head.ts";
 
 /** The number of entries in one read. */
 const SLICE = 32;

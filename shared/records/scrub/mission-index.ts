@@ -3,15 +3,16 @@
  * the indexes of locks, by agent and by time, and of messages, whose mission says something else. The walk over the
  * tasks verifies the other direction.
  */
+
 import { type LockTable, lockAgents, lockDueMs, NO_LOCKS } from "../../lifecycle/mission/locks.ts";
 import { EMPTY_MAILBOX, type MailboxRecord, mailboxDueMs } from "../../lifecycle/mission/mailbox.ts";
 import type { Bytes, Reader } from "../../store/store.ts";
+import { readable } from "../kv/codec.ts";
 import { after, parseTask, systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { MISSION_SUBSPACES, parseAgentLock, parseMissionDue } from "../kv/mission-keys.ts";
 import { lostAgent, OF_MISSION } from "../mission/mission-due.ts";
 import { openRecord } from "../mission/sealed-record.ts";
 import { ofTask, type ScrubStep } from "./scrub-reader.ts";
-import { readable } from "./task/head.ts";
 
 /** The number of rows in one read. */
 const SLICE = 64;

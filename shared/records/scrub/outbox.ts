@@ -6,10 +6,9 @@ import { isToken } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { OFFER_TYPE } from "../../protocol/offer.ts";
 import type { Bytes } from "../../store/store.ts";
-import { decode } from "../kv/codec.ts";
+import { decode, readable } from "../kv/codec.ts";
 import { after, feedAtStampOf, systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
-import { readable } from "./task/head.ts";
 import { isEventOf, readEntry } from "./trail/entries.ts";
 
 /** The number of entries in one read. */

@@ -8,12 +8,11 @@ import { NO_TASK } from "../../protocol/alerts.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { REQUIRED } from "../../protocol/signing-keys.ts";
-import { decodeChecked } from "../kv/codec.ts";
+import { decodeChecked, readable } from "../kv/codec.ts";
 import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import { hasChange, KEY_CHANGES, keySubject } from "../signing/key-facts.ts";
 import { decodeSigningKey, type StoredSigningKey, signaturesRequiredKey } from "../signing/key-record.ts";
 import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
-import { readable } from "./task/head.ts";
 import { readEntry } from "./trail/entries.ts";
 
 interface KeyAct {

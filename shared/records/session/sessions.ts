@@ -10,7 +10,7 @@ import { invalid } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { AgentSession, TurnEvent, TurnResult } from "../../protocol/turns.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
-import { decodeChecked, encodeChecked, isDamage } from "../kv/codec.ts";
+import { decodeChecked, encodeChecked, readable } from "../kv/codec.ts";
 import { parseSessionExpiry } from "../kv/due-index.ts";
 import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
@@ -116,20 +116,10 @@ async function clearFolder(tx: Tx, tenant: string, session: AgentSession): Promi
   const key = folderKey(tenant, session.folder, session.machine);
   const value = await tx.get(key);
   if (value === undefined) return;
-  const newest = folderSessionIn(value);
+  const newest = readable(() => decodeChecked<FolderSession>(value));
   // A damaged entry leads to no session.
   const isOwn = newest?.agent === session.agent_id && newest.session === session.session_id;
   if (newest === null || isOwn) tx.clear(key);
-}
-
-/** null: it is damaged. */
-function folderSessionIn(value: Bytes): FolderSession | null {
-  try {
-    return decodeChecked<FolderSession>(value);
-  } catch (error) {
-    if (isDamage(error)) return null;
-    throw error;
-  }
 }
 
 const expiryDay = (nowMs: number): number => Math.ceil((nowMs + LIMITS.session_kept_ms) / DAY_MS);

@@ -5,7 +5,7 @@
 import { isHeld } from "../../../lifecycle/retention/hold-rules.ts";
 import type { AgentSession } from "../../../protocol/turns.ts";
 import type { Bytes, KeyRange, KeyValue, Store, Tx } from "../../../store/store.ts";
-import { decodeChecked, isDamage } from "../../kv/codec.ts";
+import { decodeChecked, readable } from "../../kv/codec.ts";
 import { after, systemKeys, tenantKeys } from "../../kv/keyspace.ts";
 import { isOffer, outboxEntry, partitionOf } from "../../outbox/outbox.ts";
 import { forgetSession } from "../../session/sessions.ts";
@@ -26,7 +26,8 @@ export async function clearLeftovers(place: LeftoverPlace): Promise<boolean> {
   const { tenant, task } = place;
   const outbox = systemKeys.outboxRange(partitionOf(tenant, task));
   const isCleared = await clearIn(place, outbox, async (tx, { key, value }) => {
-    const entry = entryIn(key, value);
+    // A damaged one, which the relay reports, must not keep the tasks of the partition.
+    const entry = readable(() => outboxEntry(key, value));
     if (entry !== null && isOffer(entry) && entry.event.tenant === tenant && entry.event.data.taskId === task)
       tx.clear(key);
   });
@@ -65,22 +66,5 @@ async function clearIn(
   return true;
 }
 
-/** null: it is damaged, which the relay reports, and must not keep the tasks of the partition. */
-function entryIn(key: Bytes, value: Bytes): ReturnType<typeof outboxEntry> | null {
-  try {
-    return outboxEntry(key, value);
-  } catch (error) {
-    if (isDamage(error)) return null;
-    throw error;
-  }
-}
-
 /** null: it is damaged, and is forgotten with its time. */
-function sessionIn(value: Bytes): AgentSession | null {
-  try {
-    return decodeChecked<AgentSession>(value);
-  } catch (error) {
-    if (isDamage(error)) return null;
-    throw error;
-  }
-}
+const sessionIn = (value: Bytes): AgentSession | null => readable(() => decodeChecked<AgentSession>(value));

@@ -2,12 +2,13 @@
  * Verifies the artifacts of a version: each has its record, and the references that keep it. The bytes are compared by their size
  * alone, because hashing them would take the time of the whole scrub; the sample of each pass compares hashes.
  */
+
 import { partsOf } from "../../../protocol/artifacts.ts";
 import type { Checkpoint } from "../../../protocol/checkpoint.ts";
 import { type ArtifactRecord, decodeArtifact } from "../../artifacts/record.ts";
+import { readable } from "../../kv/codec.ts";
 import { damagedText } from "../artifact-sample.ts";
 import type { TaskScrub } from "../scrub-reader.ts";
-import { readable } from "./head.ts";
 
 export async function verifyArtifacts(
   scrub: TaskScrub,

@@ -12,13 +12,12 @@ import { type Expected, openRow } from "../../checkpoint/body.ts";
 import { decodePlace, type Place } from "../../checkpoint/checkpoint-location.ts";
 import { type OrderEntry, readOrder } from "../../checkpoint/order.ts";
 import { isLifted } from "../../corruption/quarantine.ts";
-import { decode } from "../../kv/codec.ts";
+import { decode, readable } from "../../kv/codec.ts";
 import { parseSeq } from "../../kv/keyspace.ts";
 import type { Damage, TaskScrub } from "../scrub-reader.ts";
 import { readEntry } from "../trail/entries.ts";
 import { verifyOrigin } from "../trail/forks.ts";
 import { verifyArtifacts } from "./artifacts.ts";
-import { readable } from "./head.ts";
 import { readTombstones, verifyTombstone } from "./tombstones.ts";
 
 /** The number of order entries in one read. */

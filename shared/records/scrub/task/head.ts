@@ -11,7 +11,7 @@ import { type Task, taskSchema } from "../../../protocol/task.ts";
 import type { Bytes, KeyRange } from "../../../store/store.ts";
 import { decodePlace } from "../../checkpoint/checkpoint-location.ts";
 import { decodeOrder } from "../../checkpoint/order.ts";
-import { isDamage } from "../../kv/codec.ts";
+import { readable } from "../../kv/codec.ts";
 import { parseSeq } from "../../kv/keyspace.ts";
 import { isUnlistedBlock } from "../../recovery/due.ts";
 import { decodeTombstone } from "../../retention/tombstone.ts";
@@ -119,14 +119,4 @@ async function verifyNamed(scrub: TaskScrub, head: Task, newest: string | null |
 async function lastOf(scrub: TaskScrub, range: KeyRange): Promise<{ seq: number; value: Bytes } | null> {
   const { rows } = await scrub.reader.getRange(range, { limit: 1, reverse: true });
   return rows[0] === undefined ? null : { seq: parseSeq(rows[0].key), value: rows[0].value };
-}
-
-/** The result of `read`; null for damaged bytes. */
-export function readable<T>(read: () => T): T | null {
-  try {
-    return read();
-  } catch (error) {
-    if (isDamage(error)) return null;
-    throw error;
-  }
 }

@@ -1,15 +1,16 @@
 /** Verifies the records that link others: from parents to children, and from the task to its handoffs. */
+
 import { openHandoffOf } from "../../../lifecycle/task.ts";
 import { FleetError } from "../../../protocol/errors.ts";
 import { handoffSchema } from "../../../protocol/handoff-record.ts";
 import { isOpenHandoff } from "../../../protocol/handoff-states.ts";
 import type { Bytes, KeyRange } from "../../../store/store.ts";
 import { decodeHandoff } from "../../handoff/record.ts";
+import { readable } from "../../kv/codec.ts";
 import { parseLink } from "../../kv/key-elements.ts";
 import { after, endingId, systemKeys } from "../../kv/keyspace.ts";
 import { decodeHead } from "../../task/head.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
-import { readable } from "./head.ts";
 
 /** The number of entries in one read. */
 const SLICE = 64;

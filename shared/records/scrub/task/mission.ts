@@ -3,12 +3,14 @@
  * found, that the mission is in the index of active missions as long as it has not ended, that its locks are in the
  * indexes by agent and by time, and its messages in that by time.
  */
+
 import { isImporting } from "../../../lifecycle/import/import.ts";
 import { type LockTable, lockAgents, lockDueMs } from "../../../lifecycle/mission/locks.ts";
 import { type MailboxRecord, mailboxDueMs } from "../../../lifecycle/mission/mailbox.ts";
 import { endOfMission, type MissionRecord } from "../../../lifecycle/mission/mission.ts";
 import { statedRecord } from "../../../lifecycle/trail/stated-record.ts";
 import type { Bytes, KeyRange } from "../../../store/store.ts";
+import { readable } from "../../kv/codec.ts";
 import { after, endingName, systemKeys } from "../../kv/keyspace.ts";
 import { OF_MESSAGES, OF_MISSION } from "../../mission/mission-due.ts";
 import {
@@ -22,7 +24,6 @@ import {
 import { decodeHead } from "../../task/head.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import { readEntry } from "../trail/entries.ts";
-import { readable } from "./head.ts";
 import type { LinksAt } from "./links.ts";
 
 /** The number of records in one read. */

@@ -1,8 +1,9 @@
 /** A task whose shredding was approved has lost the records of its mission, or will lose them. */
+
 import { isShredding } from "../../../lifecycle/retention/shred-rules.ts";
+import { readable } from "../../kv/codec.ts";
 import { decodeHead } from "../../task/head.ts";
 import type { TaskScrub } from "../scrub-reader.ts";
-import { readable } from "./head.ts";
 
 /** Reads the head of the same snapshot. */
 export async function isShreddedTask({ reader, keys, task }: TaskScrub): Promise<boolean> {

@@ -2,12 +2,13 @@
  * Verifies tombstones: the checkpoint is gone with all its records, and an entry of the trail records the
  * removal. So a checkpoint that was deleted otherwise is found as lost.
  */
+
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import { decodePlace } from "../../checkpoint/checkpoint-location.ts";
+import { readable } from "../../kv/codec.ts";
 import { decodeTombstone, type Tombstone } from "../../retention/tombstone.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import { readEntry } from "../trail/entries.ts";
-import { readable } from "./head.ts";
 
 /** By position; null: the tombstone is damaged. */
 export async function readTombstones(

@@ -2,13 +2,14 @@
  * Compares the idempotency records with the audit trails, in both directions. A record that was deleted would
  * let its command be applied again; a record that was edited or inserted would give a false answer.
  */
+
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import type { Bytes } from "../../../store/store.ts";
+import { readable } from "../../kv/codec.ts";
 import { after, endingId, tenantKeys } from "../../kv/keyspace.ts";
 import { forgottenKey, isKept } from "../../task/expiry.ts";
 import { isOccasion, openRemembered } from "../../task/idempotency.ts";
 import { ofTask, type ScrubStep, TaskScrub } from "../scrub-reader.ts";
-import { readable } from "../task/head.ts";
 import { readEntry } from "./entries.ts";
 
 /** The number of records in one read. */

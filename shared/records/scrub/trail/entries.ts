@@ -2,8 +2,7 @@
 import { entryHash } from "../../../integrity/chain.ts";
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import type { Bytes } from "../../../store/store.ts";
-import { decode } from "../../kv/codec.ts";
-import { readable } from "../task/head.ts";
+import { decode, readable } from "../../kv/codec.ts";
 
 interface ReadEntry {
   readonly text: string;

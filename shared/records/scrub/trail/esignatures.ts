@@ -1,13 +1,14 @@
 /** Verifies the electronic signatures of people against the entries that record them, in both directions, and against the signed versions. */
+
 import { judgeEsignature } from "../../../integrity/esign/judgement.ts";
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import { ESIGN_PROBLEMS } from "../../../protocol/esign.ts";
 import { isCheckpointId } from "../../../protocol/ids.ts";
 import { findVersion } from "../../checkpoint/lookup.ts";
 import { decodeEsignature, decodeEsigned, ESIGNATURES_OF_TASK } from "../../esign/esign-record.ts";
+import { readable } from "../../kv/codec.ts";
 import { parseSeq } from "../../kv/keyspace.ts";
 import type { TaskScrub } from "../scrub-reader.ts";
-import { readable } from "../task/head.ts";
 import { readEntry } from "./entries.ts";
 
 export async function verifyEsignatures(

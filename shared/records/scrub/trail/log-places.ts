@@ -6,9 +6,8 @@ import { isSameHash, leafHash } from "../../../integrity/merkle/hashes.ts";
 import { DamagedTree, leafAt, rememberedTiles, type TileSource } from "../../../integrity/merkle/tree.ts";
 import type { ScrubFinding } from "../../../protocol/scrub.ts";
 import { lastPlaced, tilesOf } from "../../audit-log/log-records.ts";
-import { decode } from "../../kv/codec.ts";
+import { decode, readable } from "../../kv/codec.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
-import { readable } from "../task/head.ts";
 
 interface ReadEntry {
   readonly seq: number;

@@ -2,16 +2,17 @@
  * Verifies the signatures of entries in a chain. An entry that names no key is unsigned: an earlier version wrote it, or a service without a
  * key. It is counted, and a finding only in a store in which every entry must be signed.
  */
+
 import { entryHash } from "../../../integrity/chain.ts";
 import { judgeEntries, type SignedFacts } from "../../../integrity/commit-signature.ts";
 import { ACCESS_CHAIN } from "../../../protocol/access-log.ts";
 import { SIGNATURE_PROBLEMS, type SignatureProblem } from "../../../protocol/signing-keys.ts";
 import type { Bytes } from "../../../store/store.ts";
+import { readable } from "../../kv/codec.ts";
 import { parseSeq, type TenantKeys } from "../../kv/keyspace.ts";
 import { areSignaturesRequired } from "../../signing/key-record.ts";
 import { KeyLookup, readSignatures } from "../../signing/stored-signatures.ts";
 import { ofTask, type ScrubStep, type TaskScrub } from "../scrub-reader.ts";
-import { readable } from "../task/head.ts";
 import { readEntry } from "./entries.ts";
 
 interface ScrubbedEntry {

@@ -2,11 +2,12 @@
  * Verifies the records of a mission against the entries that state them: each record is there, is not older than
  * the newest entry about it, and has the bytes that this entry states.
  */
+
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import { statedRecordsOf } from "../../../lifecycle/trail/stated-record.ts";
+import { readable } from "../../kv/codec.ts";
 import { openRecord, recordHash, recordKeyOf } from "../../mission/sealed-record.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
-import { readable } from "../task/head.ts";
 import { isShreddedTask } from "../task/shredded.ts";
 
 interface Stated {

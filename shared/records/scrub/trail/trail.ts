@@ -3,15 +3,17 @@
  * against the version that it made. The entries are folded, and the task, its handoffs and its quarantine
  * marks must be what they lead to.
  */
+
 import { CHAIN_START, createChainVerifier } from "../../../integrity/chain.ts";
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import { groupBy } from "../../../protocol/group-by.ts";
 import type { Bytes } from "../../../store/store.ts";
 import { decodePlace, type Place } from "../../checkpoint/checkpoint-location.ts";
 import { decodeOrder } from "../../checkpoint/order.ts";
+import { readable } from "../../kv/codec.ts";
 import { parseSeq } from "../../kv/keyspace.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
-import { type Extent, readable } from "../task/head.ts";
+import type { Extent } from "../task/head.ts";
 import { type AppliedCommand, verifyAppliedCommands } from "./commands.ts";
 import { readEntry } from "./entries.ts";
 import { verifyEsignatures, verifyEsignaturesRecorded } from "./esignatures.ts";
