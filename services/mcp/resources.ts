@@ -1,6 +1,7 @@
 /** The resources of an MCP server: tasks, checkpoints and continuation prompts, to read. */
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import { isToken } from "../../shared/protocol/ids.ts";
+import type { Checkpoint } from "../../shared/sdk/sdk.ts";
 import type { McpSession } from "./session.ts";
 
 const TASKS = "fleet://tasks";
@@ -60,7 +61,7 @@ export async function readResource(session: McpSession, uri: string): Promise<Re
     case undefined:
       return json(existing(await fleet.getTask(task), uri));
     case "latest":
-      return json(existing((await fleet.latest(task)).checkpoint, uri));
+      return json(await withSignatures(session, existing((await fleet.latest(task)).checkpoint, uri)));
     case "prompt": {
       const checkpoint = existing((await fleet.latest(task)).checkpoint, uri);
       return { uri, mimeType: "text/markdown", text: session.promptOf(checkpoint) };
@@ -68,11 +69,21 @@ export async function readResource(session: McpSession, uri: string): Promise<Re
     case "checkpoints": {
       const checkpoint = existing(await fleet.getCheckpoint(id ?? ""), uri);
       if (checkpoint.metadata.task_id !== task) throw missing(uri);
-      return json(checkpoint);
+      return json(await withSignatures(session, checkpoint));
     }
     default:
       throw unknownAddress(uri);
   }
+}
+
+/** A display of a checkpoint has the electronic signatures of its version. */
+async function withSignatures({ fleet }: McpSession, checkpoint: Checkpoint): Promise<object> {
+  const { task_id, checkpoint_id: checkpointId, version } = checkpoint.metadata;
+  const { hash } = checkpoint.compliance;
+  const signatures = await fleet.admin.esign.list(task_id, { checkpointId, version, hash });
+  if (signatures.length === 0) return checkpoint;
+  const blocks = signatures.map(({ signed: _, entry: __, passkey_acts: ___, ...block }) => block);
+  return { ...checkpoint, electronic_signatures: blocks };
 }
 
 function existing<T>(found: T | null, uri: string): T {

@@ -3,7 +3,7 @@
  * over the statement (WebAuthn), with the enrolment, in which a token of the identity provider says that the passkey is the person's.
  */
 import { z } from "zod";
-import { namedSignerSchema, personTimeSchema } from "./esign-signer.ts";
+import { namedSignerSchema, passkeySchema, personTimeSchema, signerIdSchema } from "./esign-signer.ts";
 import { digestSchema, tokenSchema } from "./ids.ts";
 
 export const PASSKEY_PAYLOAD_TYPE = "application/vnd.fleet.esign-passkey.v1+json";
@@ -67,6 +67,14 @@ const storedEnrolmentSchema = z.looseObject({
   jwk: esignKeySchema,
 });
 export type StoredEnrolment = z.infer<typeof storedEnrolmentSchema>;
+
+/** The record of a passkey in the store. */
+export const storedPasskeySchema = passkeySchema.extend({
+  signer: signerIdSchema,
+  enrolment: storedEnrolmentSchema,
+  sign_count: z.int().min(0),
+});
+export type StoredPasskey = z.infer<typeof storedPasskeySchema>;
 
 const passkeyProofSchema = z.looseObject({
   kind: z.literal("webauthn"),

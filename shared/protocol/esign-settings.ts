@@ -9,9 +9,13 @@ const passkeySettingsSchema = z
   .strictObject({
     /** The domain of the pages on which people sign: that of a page of your own, or `localhost` for `fleet sign`. */
     rp_id: domainSchema.default(LOCAL_PAGES),
-    /** The origins of these pages. Absent: `https://` and the domain, or any port of `http://localhost`. */
+    /** The origins of the pages of your own. Absent: `https://` and the domain. `localhost` has none: `fleet sign` uses any port. */
     origins: z.array(z.url()).min(1).exactOptional(),
   })
+  .refine(
+    ({ rp_id, origins }) => rp_id !== LOCAL_PAGES || origins === undefined,
+    "no origins with `localhost`: the page of `fleet sign` has another port each time",
+  )
   .refine(
     ({ rp_id, origins = [] }) => origins.every((origin) => isOriginOf(rp_id, origin)),
     "origins with https of the domain, or of one below it, without a path",

@@ -29,7 +29,7 @@ export type SignerId = z.infer<typeof signerIdSchema>;
 
 export const namedSignerSchema = z.strictObject({ id: signerIdSchema, printed_name: shownText(NAME_CHARS) });
 
-const passkeySchema = z.looseObject({
+export const passkeySchema = z.looseObject({
   /** SHA-256 of the credential id, hex. */
   passkey_id: z.string(),
   credential_id: z.string(),
@@ -39,9 +39,13 @@ const passkeySchema = z.looseObject({
   enrolled_at: z.string(),
   /** The principal that sent the enrolment. */
   enrolled_by: z.string(),
+  /** The entry of the tenant's audit chain that records the enrolment. */
+  audit_seq: z.int(),
   last_used_at: z.string(),
   revoked_at: z.string().nullable(),
   revoked_reason: z.string().nullable(),
+  /** The entry that records the revocation. */
+  revoked_audit_seq: z.int().nullable(),
 });
 export type PasskeySummary = z.infer<typeof passkeySchema>;
 

@@ -21,6 +21,7 @@ import {
 } from "./esign-signer.ts";
 import { checkpointIdSchema, commandIdSchema, digestSchema, tokenSchema } from "./ids.ts";
 import { pageLimit } from "./page-limit.ts";
+import { envelopeSchema } from "./signing-keys.ts";
 
 export const ESIGN_PAYLOAD_TYPE = "application/vnd.fleet.esign.v1+json";
 
@@ -80,6 +81,8 @@ export const ESIGN_PROBLEMS = {
   moved: "it is that of another version, task or tenant",
   content_changed: "the version is lost, or has another hash than the signed one",
   not_recorded: "the audit trail does not record it",
+  passkey_unrecorded: "the audit chain of the tenant does not record its passkey",
+  passkey_revoked: "its passkey was revoked before",
 } as const;
 export type EsignProblem = keyof typeof ESIGN_PROBLEMS;
 
@@ -165,11 +168,27 @@ export const signaturesQuerySchema = z.looseObject({
   limit: pageLimit(PAGE, PAGE),
 });
 
+/** An act of the tenant's audit chain, with the signature of the commit that appended it. */
+export const signedActSchema = z.looseObject({
+  seq: z.int().min(1),
+  /** The hashed text. */
+  entry: z.string(),
+  /** The last entry that the signature covers. */
+  end: z.int().min(1),
+  /** DSSE. null: it is unsigned, or its signature is lost. */
+  signature: envelopeSchema.nullable(),
+});
+export type SignedAct = z.infer<typeof signedActSchema>;
+
+/** Of a signature by a passkey: the act that enrolled the passkey, and the one that revoked it, if any. */
+export const passkeyActsSchema = z.array(signedActSchema).max(2);
+
 /** A signature with all that verifies it. */
 export const listedEsignatureSchema = esignBlockSchema.extend({
   signed: esignedSchema.nullable(),
   /** The audit entry that records it: the hashed text. null: it is lost. */
   entry: z.string().nullable(),
+  passkey_acts: passkeyActsSchema.exactOptional(),
 });
 export type ListedEsignature = z.infer<typeof listedEsignatureSchema>;
 

@@ -4,15 +4,15 @@
  */
 import { z } from "zod";
 import { artifactSizeSchema, partBytesSchema, partSchema } from "./artifacts.ts";
-import { esignedSchema } from "./esign.ts";
+import { esignedSchema, passkeyActsSchema } from "./esign.ts";
 import { handoffSchema } from "./handoff-record.ts";
 import { checkpointIdSchema, digestSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { recordBytesSchema, recordNameSchema } from "./mission-record.ts";
 import { envelopeSchema, signingKeySchema } from "./signing-keys.ts";
 import { taskSchema } from "./task.ts";
 
-/** A reader refuses files of a newer format. 2: with artifacts. 3: with the records of missions. 4: with electronic signatures. 5: by passkeys. */
-export const EXPORT_FORMAT = 5;
+/** A reader refuses files of a newer format. 2: with artifacts. 3: with the records of missions. 4: with electronic signatures. 5: by passkeys. 6: with their acts. */
+export const EXPORT_FORMAT = 6;
 /** Files of earlier formats lack the records of missions. */
 export const RECORDS_FORMAT = 3;
 
@@ -62,6 +62,7 @@ export const auditLineSchema = z.looseObject({
   signing_key: signingKeySchema.exactOptional(),
   /** The electronic signature that the entry records. */
   esignature: esignedSchema.exactOptional(),
+  passkey_acts: passkeyActsSchema.exactOptional(),
   /** The entry is signed, and the reader that answered is of an older version, which answers no signatures. Absent: no. */
   signature_unread: z.literal(true).exactOptional(),
 });

@@ -1,4 +1,5 @@
 /** Verifies the electronic signatures of an exported task, each with the entry that records it and the version before it in the file. */
+import { placedAct } from "../integrity/esign/enrolment-act.ts";
 import { esignBlockOf, judgeEsignature } from "../integrity/esign/judgement.ts";
 import type { AuditEntry } from "../lifecycle/replay.ts";
 import type { EsignBlock } from "../protocol/esign.ts";
@@ -27,14 +28,15 @@ export class EsignatureVerifier {
     this.#hashes.set(`${id}#${version}`, hash);
   }
 
-  add({ seq, esignature }: ExportLineOf<"audit">, facts: AuditEntry): void {
+  add({ seq, esignature, passkey_acts }: ExportLineOf<"audit">, facts: AuditEntry): void {
     if (facts.op !== "signature_add" && esignature === undefined) return;
     const checkpoint_id = String(facts.checkpoint_id);
     const version = Number(facts.version);
     const { tenant, task_id: task } = this.#task;
     // A version that the fleet could not read is reported as lost, and its signature cannot be compared.
     const hash = this.#hashes.get(`${checkpoint_id}#${version}`);
-    const place = { tenant, task, checkpoint_id, version, hash, seq, facts };
+    const acts = passkey_acts?.map(placedAct);
+    const place = { tenant, task, checkpoint_id, version, hash, seq, facts, acts };
     this.blocks.push(esignBlockOf(judgeEsignature(esignature ?? null, place), place));
   }
 }

@@ -11,6 +11,7 @@ import {
 } from "../../protocol/esign.ts";
 import type { EsignProof } from "../../protocol/esign-proof.ts";
 import { exactBase64 } from "../merkle/note.ts";
+import { actsProblem, type PlacedAct } from "./enrolment-act.ts";
 import { proofHash, proofProblem } from "./proof.ts";
 import { statementFrom, statementHash } from "./statement.ts";
 
@@ -25,6 +26,8 @@ export interface EsignPlace {
   readonly seq: number;
   /** Its facts. undefined: it is lost or cannot be read. */
   readonly facts: Readonly<Record<string, unknown>> | undefined;
+  /** Of a signature by a passkey: the acts of the tenant that enrolled the passkey and, if it was revoked, revoked it. */
+  readonly acts?: readonly PlacedAct[] | undefined;
 }
 
 export interface JudgedEsignature {
@@ -51,7 +54,7 @@ function problemAt(
   signed: Esigned,
   { subject, signer, meaning }: EsignStatement,
   payload: Uint8Array,
-  { tenant, task, checkpoint_id, version, hash, seq, facts = {} }: EsignPlace,
+  { tenant, task, checkpoint_id, version, hash, seq, facts = {}, acts = [] }: EsignPlace,
 ): EsignProblem | null {
   const isHere =
     subject.tenant === tenant &&
@@ -66,7 +69,10 @@ function problemAt(
     ...{ statement_hash: statementHash(payload), proof_hash: proofHash(signed.proof) },
   };
   const isRecorded = Object.entries(recorded).every(([name, value]) => facts[name] === value);
-  return isRecorded ? null : "not_recorded";
+  if (!isRecorded) return "not_recorded";
+  return signed.proof.kind === "webauthn"
+    ? actsProblem(signed.proof, { tenant, signer: signer.id, facts }, acts)
+    : null;
 }
 
 /** What displays show. The statement of a signature that is not its person's is not shown. */

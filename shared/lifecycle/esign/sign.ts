@@ -8,9 +8,14 @@ export interface SignedInput {
   readonly statementHash: string;
   /** SHA-256 of the proof, hex. */
   readonly proofHash: string;
+  /** The entry of the tenant's audit chain that records the enrolment of the passkey; null: the person has logged in. */
+  readonly passkeySeq: number | null;
 }
 
-export function sign(decision: Decision, { statement, statementHash, proofHash }: SignedInput): Decision {
+export function sign(
+  decision: Decision,
+  { statement, statementHash, proofHash, passkeySeq }: SignedInput,
+): Decision {
   const { subject, signer, meaning } = statement;
   const { checkpoint_id: id, version, hash } = subject;
   return decision.add("signature_add", {
@@ -18,6 +23,7 @@ export function sign(decision: Decision, { statement, statementHash, proofHash }
     checkpoint: { id, version, oldHash: hash, newHash: null },
     facts: {
       meaning,
+      ...(passkeySeq !== null && { passkey_seq: passkeySeq }),
       proof_hash: proofHash,
       signer_issuer: signer.id.issuer,
       signer_subject: signer.id.subject,

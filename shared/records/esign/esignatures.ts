@@ -12,12 +12,14 @@ import { type RefusedSigning, recordFailedAttempt, requireAttempt } from "./fail
 import { listEsignatures } from "./lists.ts";
 import { findPasskey, revokePasskey } from "./passkeys.ts";
 import { addEsignature, signableVersion, type VerifiedEsignature } from "./sign.ts";
+import { SignerTrails } from "./signer-trail.ts";
 import { listSigners, revokeSigner } from "./signers.ts";
 
 export class Esignatures {
   readonly #transactions: Transactions;
   readonly #commands: CommandRunner;
   readonly #now: () => number;
+  readonly #trails: SignerTrails;
 
   constructor(
     { transactions, now }: { readonly transactions: Transactions; readonly now: () => number },
@@ -26,11 +28,13 @@ export class Esignatures {
     this.#transactions = transactions;
     this.#commands = commands;
     this.#now = now;
+    this.#trails = new SignerTrails(transactions);
   }
 
   /** `verified` null: the command was applied before, and its answer is repeated. */
-  add(by: Caller, verified: VerifiedEsignature | null): Promise<SignatureAnswer> {
-    return this.#commands.run("signature_add", by, (tx, context) => addEsignature(tx, context, verified));
+  async add(by: Caller, verified: VerifiedEsignature | null): Promise<SignatureAnswer> {
+    const trailed = verified && { ...verified, trail: await this.#trails.read(by.actor.tenant) };
+    return this.#commands.run("signature_add", by, (tx, context) => addEsignature(tx, context, trailed));
   }
 
   /** Throws FORBIDDEN after too many failed attempts of the caller. */

@@ -1,11 +1,13 @@
 /** Reads the electronic signatures of a task, each judged. */
+import { placedAct } from "../../integrity/esign/enrolment-act.ts";
 import { esignBlockOf, judgeEsignature } from "../../integrity/esign/judgement.ts";
-import type { ListedEsignature, SignaturePage } from "../../protocol/esign.ts";
+import type { ListedEsignature, SignaturePage, SignedAct } from "../../protocol/esign.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import type { Reader } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { readEntry } from "../scrub/trail/entries.ts";
 import { decodeEsignature, type EsignedVersion, readEsigned } from "./esign-record.ts";
+import { readPasskeyActs } from "./passkey-acts.ts";
 
 export async function listEsignatures(
   reader: Reader,
@@ -22,23 +24,33 @@ export async function listEsignatures(
     reader.getMany(page.map(({ seq }) => keys.esignature(task, seq))),
     reader.getMany(page.map(({ seq }) => keys.audit(task, seq))),
   ]);
-  const signatures = page.map((one, i) => {
-    const signed = decodeEsignature(values[i])?.signed ?? null;
-    return listed({ tenant, task }, one, { signed, entry: readEntry(entries[i]) });
-  });
+  const signatures = await Promise.all(
+    page.map(async (one, i) => {
+      const signed = decodeEsignature(values[i])?.signed ?? null;
+      const entry = readEntry(entries[i]);
+      const isByPasskey = signed?.proof.kind === "webauthn";
+      const acts = isByPasskey ? await readPasskeyActs(reader, tenant, entry?.facts?.passkey_seq) : null;
+      return listed({ tenant, task }, one, { signed, entry, acts });
+    }),
+  );
   const next = wanted[limit];
   return { signatures, ...(next !== undefined && { next_seq: next.seq }) };
+}
+
+interface StoredParts {
+  readonly signed: ListedEsignature["signed"];
+  readonly entry: ReturnType<typeof readEntry>;
+  /** null: the signature is not by a passkey. */
+  readonly acts: readonly SignedAct[] | null;
 }
 
 function listed(
   of: { readonly tenant: string; readonly task: string },
   at: EsignedVersion,
-  {
-    signed,
-    entry,
-  }: { readonly signed: ListedEsignature["signed"]; readonly entry: ReturnType<typeof readEntry> },
+  { signed, entry, acts }: StoredParts,
 ): ListedEsignature {
-  const place = { ...of, ...at, facts: entry?.facts };
+  const place = { ...of, ...at, facts: entry?.facts, acts: acts?.map(placedAct) };
   const block = esignBlockOf(judgeEsignature(signed, place), at);
-  return { ...block, signed, entry: entry?.text ?? null };
+  const listedActs = acts === null ? {} : { passkey_acts: [...acts] };
+  return { ...block, signed, entry: entry?.text ?? null, ...listedActs };
 }

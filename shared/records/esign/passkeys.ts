@@ -2,27 +2,24 @@
  * The registry of passkeys. A record is never deleted and never given to another person, and a revocation is for good. The transaction of a signature reads and
  * writes the record, so none can be committed after the revocation, and the count of an authenticator never goes back.
  */
-import { sha256Hex } from "../../integrity/canonical.ts";
-import { passkeyIdOf } from "../../integrity/esign/passkey.ts";
+import { canonicalText } from "../../integrity/canonical.ts";
+import { enrolmentFacts, enrolmentHash, statesEnrolment } from "../../integrity/esign/enrolment-act.ts";
+import { enrolmentFrom, passkeyIdOf } from "../../integrity/esign/passkey.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { EsignStatement } from "../../protocol/esign.ts";
-import type { StoredEnrolment } from "../../protocol/esign-proof.ts";
+import { type StoredEnrolment, type StoredPasskey, storedPasskeySchema } from "../../protocol/esign-proof.ts";
 import type { PasskeySummary, SignerId } from "../../protocol/esign-signer.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import { SigningRefused } from "../../protocol/signing-refusal.ts";
-import type { Reader, Tx } from "../../store/store.ts";
+import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { actOf, appendTenantAudit, type TenantCaller } from "../audit/tenant-audit.ts";
-import { decodeChecked, encodeChecked, readable } from "../kv/codec.ts";
+import { decodeChecked, encodeChecked, readable, UnreadableValue } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
+import type { PasskeyAct } from "./signer-acts.ts";
+import type { SignerTrail } from "./signer-trail.ts";
 
-/** Of one person, with the revoked ones. */
+/** Of one person, without the revoked ones. */
 export const PASSKEYS_OF_SIGNER = 20;
-
-interface StoredPasskey extends PasskeySummary {
-  readonly signer: SignerId;
-  readonly enrolment: StoredEnrolment;
-  readonly sign_count: number;
-}
 
 /** A verified use of a passkey for a signature. */
 export interface UsedPasskey {
@@ -39,40 +36,85 @@ export async function findPasskey(
   tenant: string,
   credentialId: string,
 ): Promise<StoredPasskey | null> {
-  return decodePasskey(await reader.get(tenantKeys(tenant).passkey(passkeyIdOf(credentialId))));
+  const value = await reader.get(tenantKeys(tenant).passkey(passkeyIdOf(credentialId)));
+  return value === undefined ? null : decodePasskey(value);
 }
 
-/** Enrols the passkey with its first signature. Returns whether it is new. Throws SigningRefused. */
+interface PasskeyUse {
+  readonly used: UsedPasskey;
+  readonly at: string;
+  /** Up to the newest act of the tenant. */
+  readonly trail: SignerTrail;
+}
+
+interface NotedPasskey {
+  readonly isNew: boolean;
+  /** The entry of the tenant's audit chain that records the enrolment. */
+  readonly audit_seq: number;
+}
+
+/** Enrols the passkey with its first signature. Throws SigningRefused. */
 export async function notePasskey(
   tx: Tx,
   by: TenantCaller,
   { id: signer, printed_name }: EsignStatement["signer"],
-  { used, at }: { readonly used: UsedPasskey; readonly at: string },
-): Promise<boolean> {
+  { used, at, trail }: PasskeyUse,
+): Promise<NotedPasskey> {
   const { credentialId, rpId, enrolment, signCount } = used;
   const known = await findPasskey(tx, by.tenant, credentialId);
+  requireRecorded(trail, { credentialId, signer }, known);
   if (known !== null) requireUsable(known, used);
-  const passkey_id = passkeyIdOf(credentialId);
-  const isNew = known === null;
+  const facts = enrolmentFacts(signer, credentialId, enrolment);
+  const act = actOf(by, "passkey_add", Date.parse(at), { ...facts });
+  const audit_seq = known?.audit_seq ?? (await appendTenantAudit(tx, by.tenant, [act]))!.seq;
   writePasskey(tx, by.tenant, {
     ...(known ?? {
-      ...{ passkey_id, credential_id: credentialId, rp_id: rpId, signer, printed_name, enrolment },
-      ...{ enrolled_at: at, enrolled_by: by.caller, revoked_at: null, revoked_reason: null },
+      ...{ passkey_id: facts.passkey_id, credential_id: credentialId, rp_id: rpId },
+      ...{ signer, printed_name, enrolment, audit_seq, enrolled_at: at, enrolled_by: by.caller },
+      ...{ revoked_at: null, revoked_reason: null, revoked_audit_seq: null },
     }),
     last_used_at: at,
     sign_count: signCount,
   });
-  if (isNew) {
-    const { issuer, subject } = signer;
-    const facts = { issuer, subject, passkey_id, enrolment: sha256Hex(enrolment.payload) };
-    await appendTenantAudit(tx, by.tenant, [actOf(by, "passkey_add", Date.parse(at), facts)]);
+  return { isNew: known === null, audit_seq };
+}
+
+/** The record must be what a signed entry states. Throws SigningRefused. */
+function requireRecorded(
+  trail: SignerTrail,
+  { credentialId, signer }: { readonly credentialId: string; readonly signer: SignerId },
+  known: StoredPasskey | null,
+): void {
+  const act = trail.passkeys.get(passkeyIdOf(credentialId));
+  // Also if an older record, or none, stands in the place of the revoked one.
+  if (act?.isRevoked === true) throw new SigningRefused("passkey_revoked");
+  if (known === null) {
+    // The record is lost. Its person may enrol it again, and no other one.
+    const isOther = act !== undefined && (act.issuer !== signer.issuer || act.subject !== signer.subject);
+    if (isOther) throw new SigningRefused("passkey");
+    return;
   }
-  return isNew;
+  const isProved = act !== undefined && act.seq > trail.brokenAt && isRecordedBy(known, act);
+  if (!isProved) throw new SigningRefused("passkey_record");
+}
+
+/** Whether the act states this record. It binds the enrolment, and the enrolment all else that no use and no revocation changes. */
+export function isRecordedBy(record: StoredPasskey, act: PasskeyAct): boolean {
+  const { audit_seq, passkey_id, credential_id, rp_id, signer, printed_name, enrolment } = record;
+  const { passkey, signer: stated } = enrolmentFrom(Buffer.from(enrolment.payload, "base64")) ?? {};
+  return (
+    act.seq === audit_seq &&
+    act.passkey_id === passkey_id &&
+    statesEnrolment(act, enrolmentFacts(signer, credential_id, enrolment)) &&
+    passkey?.credential_id === credential_id &&
+    passkey.rp_id === rp_id &&
+    canonicalText(stated ?? null) === canonicalText({ id: signer, printed_name })
+  );
 }
 
 /** The enrolment that was verified must be the stored one: so the person is that of the record, and its key too. */
 function requireUsable(known: StoredPasskey, { enrolment, signCount }: UsedPasskey): void {
-  if (known.enrolment.payload !== enrolment.payload) throw new SigningRefused("passkey");
+  if (enrolmentHash(known.enrolment) !== enrolmentHash(enrolment)) throw new SigningRefused("passkey");
   if (known.revoked_at !== null) throw new SigningRefused("passkey_revoked");
   const counts = signCount > 0 || known.sign_count > 0;
   if (counts && signCount <= known.sign_count) throw new SigningRefused("counter");
@@ -85,18 +127,21 @@ export async function revokePasskey(
   { passkey_id, reason }: QueryParams<"passkey_revoke">,
   nowMs: number,
 ): Promise<PasskeySummary> {
-  const known = decodePasskey(await tx.get(tenantKeys(by.tenant).passkey(passkey_id)));
-  if (known === null)
+  const value = await tx.get(tenantKeys(by.tenant).passkey(passkey_id));
+  if (value === undefined)
     throw new FleetError("NOT_FOUND", "no passkey with this id is enrolled", { details: { passkey_id } });
+  const known = decodePasskey(value);
   if (known.revoked_at !== null) return summaryOf(known);
-  const revoked = { ...known, revoked_at: new Date(nowMs).toISOString(), revoked_reason: reason };
-  writePasskey(tx, by.tenant, revoked);
   const { issuer, subject } = known.signer;
   const facts = { issuer, subject, passkey_id, reason };
-  await appendTenantAudit(tx, by.tenant, [actOf(by, "passkey_revoke", nowMs, facts)]);
+  const head = await appendTenantAudit(tx, by.tenant, [actOf(by, "passkey_revoke", nowMs, facts)]);
+  const ended = { revoked_at: new Date(nowMs).toISOString(), revoked_reason: reason };
+  const revoked = { ...known, ...ended, revoked_audit_seq: head!.seq };
+  writePasskey(tx, by.tenant, revoked);
   return summaryOf(revoked);
 }
 
+/** The records that can be read. With a damaged one no one signs, and it must not keep its signer from being shown and revoked. */
 export async function readPasskeys(
   reader: Reader,
   tenant: string,
@@ -104,8 +149,7 @@ export async function readPasskeys(
 ): Promise<readonly PasskeySummary[]> {
   const values = await reader.getMany(ids.map((id) => tenantKeys(tenant).passkey(id)));
   return values.flatMap((value) => {
-    // With a damaged one no one signs, and it must not keep its signer from being shown and revoked.
-    const one = readable(() => decodePasskey(value));
+    const one = value === undefined ? null : readable(() => decodePasskey(value));
     return one === null ? [] : [summaryOf(one)];
   });
 }
@@ -114,8 +158,12 @@ function writePasskey(tx: Tx, tenant: string, record: StoredPasskey): void {
   tx.set(tenantKeys(tenant).passkey(record.passkey_id), encodeChecked(record));
 }
 
-const decodePasskey = (value: Parameters<typeof decodeChecked>[0] | undefined): StoredPasskey | null =>
-  value === undefined ? null : decodeChecked<StoredPasskey>(value);
+/** Throws for a damaged record. */
+export function decodePasskey(value: Bytes): StoredPasskey {
+  const { success, data } = storedPasskeySchema.safeParse(decodeChecked<unknown>(value));
+  if (!success) throw new UnreadableValue("the value is no record of a passkey");
+  return data;
+}
 
 const summaryOf = ({
   signer: _,

@@ -14,6 +14,7 @@ import { begin, type CommandContext, complete, decided, type Replay } from "../t
 import type { RememberedEsignature } from "../task/idempotency.ts";
 import { ESIGNATURES_OF_TASK, writeEsignature } from "./esign-record.ts";
 import type { UsedPasskey } from "./passkeys.ts";
+import { continuedTrail, type SignerTrail } from "./signer-trail.ts";
 import { noteSigner } from "./signers.ts";
 
 /** A statement whose proof was verified. */
@@ -24,11 +25,16 @@ export interface VerifiedEsignature {
   readonly passkey?: UsedPasskey;
 }
 
+/** With what the process has read of the acts about signers. */
+interface TrailedEsignature extends VerifiedEsignature {
+  readonly trail: SignerTrail;
+}
+
 /** Throws SigningRefused, NOT_FOUND for an unknown version, CORRUPT for a damaged one. `verified` null: the command was applied before. */
 export async function addEsignature(
   tx: Tx,
   context: CommandContext,
-  verified: VerifiedEsignature | null,
+  verified: TrailedEsignature | null,
 ): Promise<RememberedEsignature | Replay> {
   const begun = await begin(tx, context, () => [], { supersedes: true });
   if ("replay" in begun) return begun;
@@ -41,14 +47,17 @@ export async function addEsignature(
   const hash = statementHash(payload);
   // The head's read conflict covers the records of the task, and every signature writes the head.
   const reader = tx.snapshot;
-  const stated = { statement, statementHash: hash, proofHash: proofHash(signed.proof) };
-  const decision = decided(context, { task: head, handoff: null }, { type: "signature_add", ...stated });
   await requireVersion(reader, tenant, task, subject);
   if ((await reader.get(keys.esigned(task, subject.checkpoint_id, hash))) !== undefined)
     throw new SigningRefused("replayed");
   await requireRoom(reader, keys, task);
   const by = { tenant, caller: context.actor.agent };
-  await noteSigner(tx, by, { statement, passkey: verified.passkey ?? null, at: decision.at });
+  const at = new Date(context.nowMs).toISOString();
+  // Honest changes conflict with the reads of the records. The acts are read for the others.
+  const trail = await continuedTrail(reader, tenant, verified.trail);
+  const passkeySeq = await noteSigner(tx, by, { statement, passkey: verified.passkey ?? null, at, trail });
+  const stated = { statement, statementHash: hash, proofHash: proofHash(signed.proof), passkeySeq };
+  const decision = decided(context, { task: head, handoff: null }, { type: "signature_add", ...stated });
   const seq = decision.task.audit_seq;
   const { checkpoint_id, version } = subject;
   writeEsignature(tx, keys, task, { checkpoint_id, version, signed, seq, statementHash: hash });

@@ -2,7 +2,6 @@
  * The registry of people who have signed. A record is never deleted and never given to another person, and a revocation is for good. The transaction of a
  * signature reads the record, so none can be committed after the revocation.
  */
-import { canonicalText, sha256Hex } from "../../integrity/canonical.ts";
 import { passkeyIdOf } from "../../integrity/esign/passkey.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { EsignStatement } from "../../protocol/esign.ts";
@@ -15,13 +14,15 @@ import { decodeChecked, encodeChecked } from "../kv/codec.ts";
 import { openCursor, sealCursor } from "../kv/cursor.ts";
 import { after, endingName, tenantKeys } from "../kv/keyspace.ts";
 import { notePasskey, PASSKEYS_OF_SIGNER, readPasskeys, type UsedPasskey } from "./passkeys.ts";
+import { signerName } from "./signer-acts.ts";
+import type { SignerTrail } from "./signer-trail.ts";
 
 const CURSOR_KIND = "signers";
 
-/** The name of the record. */
-export function signerName({ issuer, subject }: SignerId): string {
-  return sha256Hex(canonicalText({ issuer, subject }));
-}
+/** The passkeys that are listed with their person; the oldest revoked ones are left out. */
+const PASSKEYS_LISTED = 100;
+/** No page has more, but for those of its last person. */
+const PASSKEYS_OF_PAGE = 250;
 
 /** A record of an earlier version has no `passkey_ids`. */
 type StoredSigner = SignerRecord & { readonly passkey_ids?: readonly string[] };
@@ -45,24 +46,29 @@ interface SignedNow {
   /** null: the person has logged in. */
   readonly passkey: UsedPasskey | null;
   readonly at: string;
+  /** Up to the newest act of the tenant. */
+  readonly trail: SignerTrail;
 }
 
-/** Throws SigningRefused for a person, or a passkey, that was revoked. TOO_LARGE: the person has too many passkeys. */
+/**
+ * Returns the entry that records the enrolment of the passkey; null: the person has logged in. Throws SigningRefused for a person, or a passkey, that was
+ * revoked. TOO_LARGE: the person has too many passkeys.
+ */
 export async function noteSigner(
   tx: Tx,
   by: TenantCaller,
-  { statement: { signer }, passkey, at }: SignedNow,
-): Promise<void> {
+  { statement: { signer }, passkey, at, trail }: SignedNow,
+): Promise<number | null> {
   const { id, printed_name } = signer;
   const { tenant } = by;
   const known = await findSigner(tx, tenant, id);
-  if (known?.revoked_at != null) throw new SigningRefused("revoked");
-  const isNew = passkey !== null && (await notePasskey(tx, by, signer, { used: passkey, at }));
-  const passkey_ids = [...(known?.passkey_ids ?? []), ...(isNew ? [passkeyIdOf(passkey.credentialId)] : [])];
-  if (passkey_ids.length > PASSKEYS_OF_SIGNER)
-    throw new FleetError("TOO_LARGE", "the person has too many passkeys; use one of them", {
-      details: { subject: id.subject, limit: PASSKEYS_OF_SIGNER },
-    });
+  // Also if an older record stands in the place of the revoked one.
+  if (known?.revoked_at != null || trail.revokedSigners.has(signerName(id)))
+    throw new SigningRefused("revoked");
+  const noted = passkey === null ? null : await notePasskey(tx, by, signer, { used: passkey, at, trail });
+  const before = known?.passkey_ids ?? [];
+  const passkey_ids =
+    noted?.isNew === true ? await withNew(tx, tenant, before, passkeyIdOf(passkey!.credentialId)) : before;
   const first = known?.first_signed_at ?? at;
   writeSigner(tx, tenant, {
     ...NEW,
@@ -73,6 +79,25 @@ export async function noteSigner(
     last_signed_at: at,
     ...(passkey_ids.length > 0 && { passkey_ids }),
   });
+  return noted?.audit_seq ?? null;
+}
+
+/** Throws TOO_LARGE. A damaged record counts as one that is in use. */
+async function withNew(
+  reader: Reader,
+  tenant: string,
+  ids: readonly string[],
+  added: string,
+): Promise<readonly string[]> {
+  const known = await readPasskeys(reader, tenant, ids);
+  const revoked = new Set(known.flatMap((one) => (one.revoked_at === null ? [] : [one.passkey_id])));
+  if (ids.length - revoked.size >= PASSKEYS_OF_SIGNER)
+    throw new FleetError("TOO_LARGE", "the person has too many passkeys; use one of them, or revoke one", {
+      details: { limit: PASSKEYS_OF_SIGNER },
+    });
+  const over = ids.length + 1 - PASSKEYS_LISTED;
+  const dropped = new Set([...ids.filter((id) => revoked.has(id))].slice(0, Math.max(0, over)));
+  return [...ids.filter((id) => id !== added && !dropped.has(id)), added];
 }
 
 /** Refuses later signatures. Earlier ones stay valid. A person may be revoked before the first signature. */
@@ -106,13 +131,16 @@ export async function listSigners(
   const { begin, end } = keys.signers();
   const from = cursor === undefined ? begin : after(keys.signer(openCursor(CURSOR_KIND, cursor)));
   const { rows, more } = await reader.getRange({ begin: from, end }, { limit });
-  const last = rows.at(-1);
-  return {
-    signers: await Promise.all(
-      rows.map(({ value }) => withPasskeys(reader, tenant, decodeChecked<StoredSigner>(value))),
-    ),
-    ...(more && last !== undefined && { cursor: sealCursor(CURSOR_KIND, endingName(last.key)) }),
-  };
+  const signers: SignerRecord[] = [];
+  for (let passkeys = 0; signers.length < rows.length && passkeys < PASSKEYS_OF_PAGE; ) {
+    const stored = decodeChecked<StoredSigner>(rows[signers.length]!.value);
+    const signer = await withPasskeys(reader, tenant, stored);
+    signers.push(signer);
+    passkeys += signer.passkeys?.length ?? 0;
+  }
+  const last = rows[signers.length - 1];
+  const isMore = last !== undefined && (more || signers.length < rows.length);
+  return { signers, ...(isMore && { cursor: sealCursor(CURSOR_KIND, endingName(last.key)) }) };
 }
 
 async function withPasskeys(

@@ -50,6 +50,7 @@ export function evidenceKeys(at: (subspace: EvidenceSubspace, ...parts: Buffer[]
     signer: (hash: string): Bytes => at("signers", element(hash)),
     signers: (): KeyRange => children(at("signers")),
     passkey: (id: string): Bytes => at("passkeys", element(id)),
+    passkeys: (): KeyRange => children(at("passkeys")),
     signFailures: (caller: string): Bytes => at("sign_failures", name(caller)),
     log: (): Bytes => at("log"),
     logTile: (level: number, n: number): Bytes => at("log_tiles", number(level), number(n)),

@@ -14,6 +14,7 @@ import { CHAIN_PROBLEMS, ofTask, type ScrubStep, TaskScrub } from "./scrub-reade
 import { verifyKeyAct } from "./signing-keys.ts";
 import { readEntry } from "./trail/entries.ts";
 import { verifyLogged } from "./trail/log-places.ts";
+import { verifySignerAct } from "./trail/passkeys.ts";
 import { verifyNoneAfter, verifySignatures } from "./trail/signatures.ts";
 
 /** The number of entries in one read. */
@@ -52,6 +53,7 @@ export async function verifyTenantAudit(
       readonly subject?: unknown;
     };
     if (action === "access_log") await verifyStatedBlock(scrub, subject);
+    if (entry?.facts !== undefined) await verifySignerAct(scrub, seq, entry.facts);
     if (entry?.facts !== undefined && entry.facts.tenant !== tenant) {
       note(scrub, `entry ${seq} is of another tenant`);
     }

@@ -1,6 +1,6 @@
 /**
  * The walk of a pass: all tenants and, for each, all tasks by name, then the records of its commands, the rows of its
- * missions, its own audit chain and its access log; then the feed, the outbox and the index of missions by time. A task is found by its head, its order or its trail,
+ * missions, its own audit chain, its passkeys and its access log; then the feed, the outbox and the index of missions by time. A task is found by its head, its order or its trail,
  * so that a task with a lost head is not skipped.
  */
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
@@ -21,6 +21,7 @@ import { verifyKeyRecords } from "./signing-keys.ts";
 import { type TaskPlace, verifyTask } from "./task/task.ts";
 import { type TenantChainAt, verifyTenantAudit } from "./tenant-audit.ts";
 import { verifyCommandRecords } from "./trail/commands.ts";
+import { verifyPasskeyRecords } from "./trail/passkeys.ts";
 
 export interface WalkPlace {
   readonly tenant: string;
@@ -34,7 +35,9 @@ export interface WalkPlace {
   readonly missions?: { readonly at: MissionRowsAt };
   /** The missions of the tenant are verified, and its own audit chain up to this entry; null: none of it. */
   readonly chain?: { readonly at: TenantChainAt | null };
-  /** The audit chain of the tenant is verified, and its access log up to this block; null: none of it. */
+  /** The audit chain of the tenant is verified, and the records of its passkeys up to this key; null: none of them. */
+  readonly passkeys?: { readonly after: Bytes | null };
+  /** The passkeys of the tenant are verified, and its access log up to this block; null: none of it. */
   readonly access?: { readonly at: AccessLogAt | null };
   /** All tenants are verified, and then the feed up to this key, the outbox up to this place, or the missions up to this key. */
   readonly system?: SystemPlace;
@@ -62,7 +65,7 @@ export async function walkStore(step: ScrubStep, from: WalkPlace): Promise<WalkP
 
 async function walkTask(
   step: ScrubStep,
-  { tenant, done, within, commands, missions, chain, access, system }: WalkPlace,
+  { tenant, done, within, commands, missions, chain, passkeys, access, system }: WalkPlace,
 ): Promise<WalkPlace | null> {
   if (system !== undefined) {
     const left = await verifySystem(step, system);
@@ -82,6 +85,11 @@ async function walkTask(
     const left = await verifyTenantAudit(step, tenant, chain.at);
     if (left !== null) return { tenant, done, within: null, chain: { at: left } };
     if (tenant === DEFAULT_TENANT) await verifyKeyRecords(step);
+    return { tenant, done, within: null, passkeys: { after: null } };
+  }
+  if (passkeys !== undefined) {
+    const last = await verifyPasskeyRecords(step, tenant, passkeys.after);
+    if (last !== null) return { tenant, done, within: null, passkeys: { after: last } };
     return { tenant, done, within: null, access: { at: null } };
   }
   if (access !== undefined) {

@@ -1,4 +1,5 @@
 /** `fleet.admin.esign`: electronic signatures of people. */
+import { placedAct } from "../../integrity/esign/enrolment-act.ts";
 import { esignBlockOf, judgeEsignature } from "../../integrity/esign/judgement.ts";
 import { enrolmentNonce, enrolmentPayload } from "../../integrity/esign/passkey.ts";
 import { esignNonce, esignPayload } from "../../integrity/esign/statement.ts";
@@ -131,10 +132,13 @@ export class EsignAdmin {
   }
 
   #judged(task: string, listed: ListedEsignature, hash: string | undefined): ListedEsignature {
-    const { signed, entry, checkpoint_id, version, audit_seq: seq } = listed;
+    const { signed, entry, checkpoint_id, version, audit_seq: seq, passkey_acts } = listed;
     const facts = entry === null ? undefined : (JSON.parse(entry) as Record<string, unknown>);
-    const place = { tenant: this.#parts.tenant, task, checkpoint_id, version, hash, seq, facts };
-    return { ...esignBlockOf(judgeEsignature(signed, place), place), signed, entry };
+    const { tenant } = this.#parts;
+    const acts = passkey_acts?.map(placedAct);
+    const place = { tenant, task, checkpoint_id, version, hash, seq, facts, acts };
+    const block = esignBlockOf(judgeEsignature(signed, place), place);
+    return { ...block, signed, entry, ...(passkey_acts !== undefined && { passkey_acts }) };
   }
 
   /** Of the content. Empty: it is lost or damaged. */

@@ -27,6 +27,7 @@ const MODULES = [
   "offline/bundle-lines.ts",
   "offline/bundle-entries.ts",
   "offline/bundle-proofs.ts",
+  "offline/bundle-passkeys.ts",
   "offline/bundle-esignatures.ts",
   "offline/bundle-log.ts",
   "offline/bundle-verifier.ts",

@@ -1056,7 +1056,7 @@ class Lines:
         require(same(line.get("kind"), "header"), "order")
         require(is_count(line.get("format"), 1), "line")
         require(isinstance(line.get("tenant"), str) and isinstance(line.get("exported_at"), str), "line")
-        require(line["format"] <= 5, "format")
+        require(line["format"] <= 6, "format")
         self.header = line
 
     def between(self, line):
@@ -1231,7 +1231,7 @@ class Entries:
     """The signature of each entry, and its place in the log."""
 
     def __init__(self, keys, log, proofs, findings, must_prove, exported_at):
-        self.esignatures = Esignatures(findings)
+        self.esignatures = Esignatures(findings, keys)
         self.keys, self.log, self.proofs, self.exported_at = keys, log, proofs, exported_at
         self.newest = None
         self.findings, self.must_prove = findings, must_prove
@@ -1242,7 +1242,7 @@ class Entries:
     def begin(self, is_required, task):
         if is_required != self.keys.is_required:
             self.findings.add((task, "requirement"))
-        self.esignatures.begin()
+        self.esignatures.begin(is_required)
         self.has_signed = False
         self.open, self.before, self.is_required, self.waiting = [], None, is_required, []
 
@@ -1409,47 +1409,108 @@ def judge_passkey(proof, statement, nonce):
     return None, hashed
 
 
+def passkey_act_at(value, action, tenant):
+    """An act of the tenant's chain about a passkey. None: it is no such act."""
+    text = value.get("entry") if isinstance(value, dict) else None
+    facts = exact_object(text) if isinstance(text, str) else None
+    if facts is None or not is_count(value.get("seq"), 1) or not is_count(value.get("end"), value["seq"]):
+        return None
+    expected = (("seq", value["seq"]), ("action", action), ("tenant", tenant))
+    if "task" in facts or not all(same(facts.get(name), one) for name, one in expected):
+        return None
+    signature = value.get("signature", MISSING)
+    return {"seq": value["seq"], "text": text, "facts": facts, "end": value["end"], "signature": signature}
+
+
+def is_act_signed(act, keys, facts, is_required):
+    """A service that signs the entries of the task signs the acts of the tenant too."""
+    entry = {"tenant": facts["tenant"], "task": None, "before": None}
+    entry.update({name: act[name] for name in ("seq", "text", "facts")})
+    after = None if act["signature"] is None else (act["end"], keys.judge_envelope(act["signature"]))
+    return keys.judge_entry(entry, after, is_required or "signed_by" in facts) in (None, "unsigned")
+
+
+def passkey_fault(line, facts, login, keys, is_required):
+    """None: a signed act of the tenant enrolled exactly this passkey, and none revoked it before the signature."""
+    acts = line.get("passkey_acts")
+    enrolment = exact_object_in(exact_base64(login["payload"]))
+    credential = object_in(enrolment, "passkey").get("credential_id")
+    if not isinstance(acts, list) or not 1 <= len(acts) <= 2 or not isinstance(credential, str):
+        return "esign_passkey"
+    added = passkey_act_at(acts[0], "passkey_add", facts["tenant"])
+    if added is None or not same(added["seq"], facts.get("passkey_seq")):
+        return "esign_passkey"
+    passkey_id, stated = sha256(credential), object_in(added["facts"], "subject")
+    expected = {
+        "issuer": facts["signer_issuer"],
+        "subject": facts["signer_subject"],
+        "passkey_id": passkey_id,
+        "enrolment_hash": sha256(exact_text(login)),
+    }
+    is_enrolled = all(same(stated.get(name), value) for name, value in expected.items())
+    if not is_enrolled or not is_act_signed(added, keys, facts, is_required):
+        return "esign_passkey"
+    if len(acts) == 1:
+        return None
+    revoked = passkey_act_at(acts[1], "passkey_revoke", facts["tenant"])
+    if (
+        revoked is None
+        or revoked["seq"] <= added["seq"]
+        or not same(object_in(revoked["facts"], "subject").get("passkey_id"), passkey_id)
+        or not is_act_signed(revoked, keys, facts, is_required)
+    ):
+        return "esign_passkey"
+    signed_at, revoked_at = exact_time(facts.get("at")), exact_time(revoked["facts"].get("at"))
+    is_before = None not in (signed_at, revoked_at) and signed_at <= revoked_at + CLOCK_SKEW_MS
+    return None if is_before else "esign_revoked"
+
+
 class Esignatures:
     """The electronic signatures of people: the proof is for exactly the signed bytes, and the entry has their hashes."""
 
-    def __init__(self, findings):
-        self.findings, self.valid, self.versions = findings, [], {}
+    def __init__(self, findings, keys):
+        self.findings, self.keys, self.valid, self.versions = findings, keys, [], {}
 
-    def begin(self):
-        self.versions = {}
+    def begin(self, is_required):
+        self.versions, self.is_required = {}, is_required
 
     def add(self, task, seq, facts, line):
         made, version, digest = facts.get("checkpoint_id"), facts.get("version"), facts.get("new_hash")
         is_named = isinstance(made, str) and is_number(version)
         if is_named and isinstance(digest, str):
             self.versions[(made, version)] = digest
-        if not same(facts.get("op"), "signature_add") and "esignature" not in line:
+        if not same(facts.get("op"), "signature_add") and "esignature" not in line and "passkey_acts" not in line:
             return
         known = self.versions.get((made, version)) if is_named else None
-        judged, at = self.judge(line.get("esignature"), facts, known), "%s/%d" % (task.id, seq)
-        if isinstance(judged, str):
-            self.findings.add((at, judged))
+        fault, shown, hashed = self.judge(line.get("esignature"), facts, known)
+        if fault is None and hashed["kind"] == "webauthn":
+            fault = passkey_fault(line, facts, hashed["enrolment"], self.keys, self.is_required)
+        elif fault is None and "passkey_acts" in line:
+            fault = "esign_passkey"
+        at = "%s/%d" % (task.id, seq)
+        if fault is not None:
+            self.findings.add((at, fault))
         else:
-            self.valid.append(dict(judged, at=at))
+            self.valid.append(dict(shown, at=at))
 
     @staticmethod
     def judge(signed, facts, known):
-        """The code of the fault, or what is shown. `known`: the hash of the version, if an entry before states it."""
+        """The fault, what is shown, and the verified proof. `known`: the hash of the version, if an entry before states it."""
         signed = signed if isinstance(signed, dict) else {}
         payload = exact_base64(signed.get("payload"))
         statement = None if payload is None else exact_object_in(payload)
         if not same(signed.get("payload_type"), ESIGN_TYPE) or not is_esign_statement(statement):
-            return "esign_statement"
+            return "esign_statement", None, None
         subject, signer = statement["subject"], statement["signer"]
         issuer, person = signer["id"]["issuer"], signer["id"]["subject"]
         digest = hashlib.sha256(dsse(ESIGN_TYPE, payload)).digest()
         fault, hashed = judge_proof(object_in(signed, "proof"), statement, base64url(digest))
         if fault is not None:
-            return fault
+            return fault, None, None
         if not all(same(subject[name], facts.get(name)) for name in ("tenant", "task", "checkpoint_id", "version")):
-            return "esign_moved"
+            return "esign_moved", None, None
         if known is not None and known != subject["hash"]:
-            return "esign_content"
+            return "esign_content", None, None
         recorded = {
             "op": "signature_add",
             "old_hash": subject["hash"],
@@ -1460,8 +1521,8 @@ class Esignatures:
             "proof_hash": sha256(exact_text(hashed)),
         }
         if not all(same(facts.get(name), value) for name, value in recorded.items()):
-            return "esign_unrecorded"
-        return {
+            return "esign_unrecorded", None, None
+        shown = {
             "checkpoint_id": subject["checkpoint_id"],
             "version": subject["version"],
             "printed_name": signer["printed_name"],
@@ -1472,6 +1533,7 @@ class Esignatures:
             "subject": person,
             "method": hashed["kind"],
         }
+        return None, shown, hashed
 
 
 def is_esign_statement(value):

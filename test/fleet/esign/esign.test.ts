@@ -1,6 +1,8 @@
 /** Electronic signatures of people on a real fleet, with a real identity provider: what is accepted, shown and exported. */
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { readResource } from "../../../services/mcp/resources.ts";
+import type { McpSession } from "../../../services/mcp/session.ts";
 import type { EsignKey } from "../../../shared/protocol/esign-proof.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { nonceOfStatement } from "../../../shared/sdk/sdk.ts";
@@ -77,6 +79,11 @@ test("a person signs on the command line, and everything shows it", { timeout: C
     expect(out, shown.join(" ")).toMatch(
       /Ada Lovelace \(ada of http\S+\), approval, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+ \(\d{4}.*Z\)/,
     );
+  }
+  for (const part of ["latest", `checkpoints/${id}`]) {
+    const of = { fleet: fleet.writer } as McpSession;
+    const { text } = await readResource(of, `fleet://tasks/auth/${part}`);
+    expect(JSON.parse(text)).toMatchObject({ metadata: { version: 1 }, electronic_signatures: [block] });
   }
   expect((await cli(["signers", "list"])).out).toMatch(/Ada Lovelace.*ada.*active/);
   expect(await json("audit", "verify", "auth")).toMatchObject({ ok: true, signatures: { problems: [] } });

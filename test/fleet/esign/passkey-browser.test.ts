@@ -74,12 +74,16 @@ test.skipIf(!hasBrowser)(
     await seat("ada");
     const id = await fleet.written("auth");
     const args = ["auth", "--meaning", "approval", "--reason", "Checked </script><b>twice</b>"];
+    const { seat: login } = fleet.provider;
     const first = await signing("ada", args, async () => {
+      // A login before the person has read would be one of six minutes ago, which is refused.
+      login.loggedInAt = -360;
       await browser.press(CREATE);
       await browser.shows("Ada Lovelace (ada of");
       // What is signed is text, and nothing is loaded from elsewhere.
       await browser.shows("Checked </script><b>twice</b>");
       expect(await browser.evaluate("document.querySelectorAll('b, img, link, iframe').length")).toBe(0);
+      login.loggedInAt = 0;
       await browser.press(SIGN);
       await browser.shows("It is signed.");
     });

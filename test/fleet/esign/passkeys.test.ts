@@ -1,10 +1,16 @@
 /** Signatures with passkeys on a real fleet with a real identity provider, and an authenticator in software. The browser is in `passkey-browser.test.ts`. */
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { enrolmentFrom, enrolmentNonce, enrolmentPayload, passkeyIdOf } from "../../../shared/integrity/esign/passkey.ts";
 import type { EsignStatement } from "../../../shared/protocol/esign.ts";
+import type { StoredPasskey } from "../../../shared/protocol/esign-proof.ts";
+import { decodeChecked, encodeChecked } from "../../../shared/records/kv/codec.ts";
+import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import { type FleetClient, nonceOfStatement } from "../../../shared/sdk/sdk.ts";
+import { openStore } from "../../../shared/store/open.ts";
 import { type EsignFleet, NO_PASSKEYS, startEsignFleet } from "../../harness/esign/esign-fleet.ts";
 import { enrolmentAt, signWithPasskeyAt } from "../../harness/esign/person.ts";
+import { loginOf } from "../../harness/esign/signed-statement.ts";
 import { type Asked, SoftwareAuthenticator } from "../../harness/esign/software-authenticator.ts";
 import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
@@ -17,12 +23,13 @@ beforeAll(async () => {
 }, CALLS_MS);
 afterAll(() => fleet?.stop());
 
+const cliEnv = () => ({
+  ...{ FLEET_URL: fleet.server.url, FLEET_HOME: fleet.server.home, FLEET_PERSON: "ada" },
+  FLEET_SPOOL_DIR: join(fleet.server.home, "spool"),
+});
+
 async function json(...args: string[]) {
-  const env = {
-    ...{ FLEET_URL: fleet.server.url, FLEET_HOME: fleet.server.home, FLEET_PERSON: "ada" },
-    FLEET_SPOOL_DIR: join(fleet.server.home, "spool"),
-  };
-  const { exit, out, err } = await callCli([...args, "--json"], { env });
+  const { exit, out, err } = await callCli([...args, "--json"], { env: cliEnv() });
   expect({ exit, err }).toMatchObject({ exit: 0 });
   return JSON.parse(out);
 }
@@ -274,7 +281,7 @@ test("a revoked passkey signs no more, and its signatures stay valid", { timeout
   await expect(sign(client, "lost", lost)).rejects.toMatchObject(refusal("passkey_revoked"));
   // Also with a new login of the person.
   await expect(signWithPasskeyAt(fleet.provider, client, "lost", lost)).rejects.toMatchObject(
-    refusal("passkey"),
+    refusal("passkey_revoked"),
   );
   await sign(client, "lost", kept);
   const states = (await client.admin.esign.list("lost", { content: true })).map(({ state }) => state);
@@ -284,6 +291,55 @@ test("a revoked passkey signs no more, and its signatures stay valid", { timeout
   );
   const unknown = { passkeyId: "0".repeat(64), reason: "lost" } as const;
   await expect(client.admin.esign.revokePasskey(unknown)).rejects.toMatchObject({ code: "NOT_FOUND" });
+});
+
+test("a record that a program writes to the store is refused, and found by the scrub", {
+  timeout: CALLS_MS,
+}, async () => {
+  await fleet.written("forged");
+  const client = await fleet.newCaller();
+  const honest = new SoftwareAuthenticator();
+  await signWithPasskeyAt(fleet.provider, client, "forged", honest);
+  const forger = new SoftwareAuthenticator();
+  const keys = tenantKeys("default");
+  const store = await openStore(`lmdb:${join(fleet.server.home, "store")}?shared`);
+  await store.transact({ label: "forge", deadlineMs: 5_000, onUnknown: "safe" }, async (tx) => {
+    const record = decodeChecked<StoredPasskey>(
+      (await tx.get(keys.passkey(passkeyIdOf(honest.credentialId))))!,
+    );
+    const enrolment = enrolmentFrom(Buffer.from(record.enrolment.payload, "base64"))!;
+    const passkey = { credential_id: forger.credentialId, jwk: forger.jwk, rp_id: "localhost" };
+    const payload = enrolmentPayload({ ...enrolment, passkey });
+    const login = await loginOf(record.signer, enrolmentNonce(payload));
+    const forged = {
+      ...{ ...record, passkey_id: passkeyIdOf(forger.credentialId), credential_id: forger.credentialId },
+      enrolment: { payload: payload.toString("base64"), ...login },
+    };
+    tx.set(keys.passkey(forged.passkey_id), encodeChecked(forged));
+  });
+  await store.close({ drainMs: 1_000 });
+  const caller = await fleet.newCaller();
+  await expect(sign(caller, "forged", forger, { count: 50 })).rejects.toMatchObject(refusal("passkey_record"));
+  await sign(client, "forged", honest);
+  const { exit, out } = await callCli(["scrub", "start", "--wait"], { env: cliEnv() });
+  expect({ exit, out }).toMatchObject({
+    exit: 8,
+    out: expect.stringContaining("no audit entry records its enrolment") as string,
+  });
+});
+
+test("a command names a provider without passkeys", { timeout: CALLS_MS }, async () => {
+  await writtenInAcme("named");
+  const args = ["sign", "named", "--meaning", "review", "--with", "passkey", "--tenant", "acme"];
+  const of = async (issuer: string) => {
+    const { exit, err } = await callCli([...args, "--issuer", issuer], { env: cliEnv() });
+    expect(exit).toBe(2);
+    return err;
+  };
+  const without = await of(NO_PASSKEYS);
+  expect(without).toContain(`the fleet accepts no passkeys of the people of ${NO_PASSKEYS}`);
+  expect(without).toContain("--with login");
+  expect(await of("https://unknown.example")).toContain("the fleet does not accept https://unknown.example");
 });
 
 test("a repeated command is answered again, and the same answer signs nothing else", {

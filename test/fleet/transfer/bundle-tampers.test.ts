@@ -132,6 +132,7 @@ test("both verifiers find each of a thousand tampers, with the same codes", { ti
     "esign_mismatch",
     "esign_moved",
     "esign_unrecorded",
+    "esign_passkey",
   ];
   expect(expected.filter((code) => !found.has(code))).toEqual([]);
 });

@@ -104,7 +104,7 @@ describe("fleet export", { timeout: CALLS_MS }, () => {
     const lines = linesOf("two.jsonl");
     expect(lines[0]).toMatchObject({
       kind: "header",
-      format: 5,
+      format: 6,
       fleet: client.fleetId,
       scope: { tasks: ["alpha", "beta"] },
     });
@@ -272,14 +272,14 @@ describe("fleet export", { timeout: CALLS_MS }, () => {
       expect([name, exit, report.ok]).toEqual([name, 8, false]);
       if (line !== null) expect([name, report.line]).toEqual([name, line]);
     }
-    const [, newer] = edit("header", (line) => Object.assign(line, { format: 6, tool: "9.1.0" }));
+    const [, newer] = edit("header", (line) => Object.assign(line, { format: 7, tool: "9.1.0" }));
     writeFileSync(file("newer.jsonl"), `${newer.join("\n")}\n`);
     for (const args of [["export", "verify"], ["import"]]) {
       const { exit, err } = await fleet(...args, file("newer.jsonl"), "--json");
       expect([args, exit]).toEqual([args, 10]);
       expect(JSON.parse(err).error).toMatchObject({
         code: "UNSUPPORTED_VERSION",
-        fields: [{ path: "format", expected: "at most 5", got: "6" }],
+        fields: [{ path: "format", expected: "at most 6", got: "7" }],
         hint: expect.stringContaining("Fleet 9.1.0"),
       });
     }

@@ -4,11 +4,38 @@ import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { esignNonce, esignPayload } from "../../../shared/integrity/esign/statement.ts";
 import type { EsignStatement } from "../../../shared/protocol/esign.ts";
 import type { EsignKey, EsignProof } from "../../../shared/protocol/esign-proof.ts";
+import type { SignerId } from "../../../shared/protocol/esign-signer.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 
 export const PROVIDER = "https://login.example";
-const keys = await generateKeyPair("ES256", { extractable: true });
-const jwk = { ...(await exportJWK(keys.publicKey)), kid: "1" } as EsignKey;
+
+interface TestProvider {
+  readonly privateKey: CryptoKey;
+  readonly jwk: EsignKey;
+}
+
+export async function newProvider(): Promise<TestProvider> {
+  const { privateKey, publicKey } = await generateKeyPair("ES256", { extractable: true });
+  return { privateKey, jwk: { ...(await exportJWK(publicKey)), kid: "1" } as EsignKey };
+}
+
+const known = await newProvider();
+
+/** A login of the person for this nonce, with the key of its provider. */
+export async function loginOf(
+  { issuer, subject }: SignerId,
+  nonce: string,
+  { privateKey, jwk }: TestProvider = known,
+): Promise<{ id_token: string; jwk: EsignKey }> {
+  const id_token = await new SignJWT({ nonce })
+    .setProtectedHeader({ alg: "ES256", kid: "1" })
+    .setIssuer(issuer)
+    .setSubject(subject)
+    .setIssuedAt()
+    .setExpirationTime("5m")
+    .sign(privateKey);
+  return { id_token, jwk };
+}
 
 interface Wanted {
   readonly tenant?: string;
@@ -38,14 +65,8 @@ export async function statementOf(repository: CheckpointRepository, wanted: Want
 /** The members of the command, with a token of the provider over the statement. */
 export async function signedBody(statement: EsignStatement): Promise<{ payload: string; proof: EsignProof }> {
   const payload = esignPayload(statement);
-  const id_token = await new SignJWT({ nonce: esignNonce(payload) })
-    .setProtectedHeader({ alg: "ES256", kid: "1" })
-    .setIssuer(statement.signer.id.issuer)
-    .setSubject(statement.signer.id.subject)
-    .setIssuedAt()
-    .setExpirationTime("5m")
-    .sign(keys.privateKey);
-  return { payload: payload.toString("base64"), proof: { kind: "oidc", id_token, jwk } };
+  const login = await loginOf(statement.signer.id, esignNonce(payload));
+  return { payload: payload.toString("base64"), proof: { kind: "oidc", ...login } };
 }
 
 export async function esignBody(repository: CheckpointRepository, wanted: Wanted) {

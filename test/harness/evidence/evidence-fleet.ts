@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, vi } from "vitest";
 import { signingKeyFrom } from "../../../shared/integrity/dsse.ts";
+import { passkeyIdOf } from "../../../shared/integrity/esign/passkey.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { callCli } from "../../services/cli/call.ts";
 import { CLIENT, startIdentityProvider } from "../esign/identity-provider.ts";
@@ -68,7 +69,9 @@ export async function startEvidenceFleet(): Promise<EvidenceFleet> {
   const third = await keyAfter(second);
   await writeVersions(client, "billing", 1);
   await signAt(provider, person, "billing");
-  await signWithPasskeyAt(provider, person, "billing", new SoftwareAuthenticator());
+  const authenticator = new SoftwareAuthenticator();
+  await signWithPasskeyAt(provider, person, "billing", authenticator);
+  await ok("signers", "revoke-passkey", passkeyIdOf(authenticator.credentialId), "--reason", "lost");
   await ok("mission", "start", "msn-1", "--title", "ship it");
   await ok("checkpoint", "remove", oldest, "--task", "auth");
   await writeBatch(client);

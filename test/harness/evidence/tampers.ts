@@ -191,6 +191,20 @@ function forgeToken(proof: Any): void {
   Object.assign(login, { id_token: `${signed}.${signature}`, jwk });
 }
 
+/** The acts of the tenant about a passkey: left out, exchanged, or without their signatures. */
+const passkeyActs: Maker = (parts, random) => {
+  const lines = linesOf(parts, "export.jsonl");
+  const one = lines.find(({ passkey_acts }) => passkey_acts !== undefined);
+  const [added, revoked] = one.passkey_acts;
+  const what = random(5);
+  if (what === 0) delete one.passkey_acts;
+  else if (what === 1) one.passkey_acts = [revoked, added];
+  else if (what === 2) one.passkey_acts = [added, added];
+  else if (what === 3) added.signature = null;
+  else added.signature = revoked.signature;
+  return made(`acts of a passkey ${what}`, rehashed(withLines(parts, lines)));
+};
+
 /** Removes the newest entries of a task, and makes its head fit. */
 const tail: Maker = (parts, random) => {
   const lines = linesOf(parts, "export.jsonl");
@@ -355,6 +369,7 @@ export function* tampers(
     [batch, 10],
     [move, 6],
     [person, 8],
+    [passkeyActs, 3],
     [tail, 5],
     [content, 5],
     [ownKey(own), 3],

@@ -37,6 +37,8 @@ async function show(session: Session, id: string, flags: Flags): Promise<void> {
       const checkpoint = await copies.checkpoint(id);
       const isWanted = flags.version === undefined || checkpoint?.metadata.version === flags.version;
       if (checkpoint === null || !isWanted) return false;
+      const text = "the files of the mirror have no electronic signatures";
+      session.warn({ code: "SIGNATURES_UNREAD", text, details: { checkpoint_id: id } });
       await print(session, checkpoint);
       return true;
     },
@@ -72,7 +74,8 @@ async function print(
   signatures: readonly EsignBlock[] = [],
 ): Promise<void> {
   const { renderCheckpoint } = await import("../../rendering/checkpoints/checkpoint.ts");
-  const electronic_signatures = signatures.map(({ signed: _, entry: __, ...block }) => block);
+  const { shownBlocks } = await import("../esign/shown-signatures.ts");
+  const electronic_signatures = shownBlocks(signatures);
   const shown = signatures.length === 0 ? checkpoint : { ...checkpoint, electronic_signatures };
   await session.show(shown, () => renderCheckpoint(checkpoint, session.view, signatures));
 }

@@ -1,7 +1,7 @@
 // The electronic signatures beside what a command shows. A failure to read them is never silent, also of a fleet of an older version, which does not know the query.
 
 import { FleetError } from "../../../../shared/protocol/errors.ts";
-import type { ListedEsignature } from "../../../../shared/protocol/esign.ts";
+import type { EsignBlock, ListedEsignature } from "../../../../shared/protocol/esign.ts";
 import type { ListEsignaturesOptions } from "../../../../shared/sdk/sdk.ts";
 import type { Session } from "../../runtime/session.ts";
 
@@ -20,3 +20,7 @@ export async function shownSignatures(
     return [];
   }
 }
+
+/** What a display shows, without all that verifies the signatures. */
+export const shownBlocks = (signatures: readonly EsignBlock[]): readonly EsignBlock[] =>
+  signatures.map(({ signed: _, entry: __, passkey_acts: ___, ...block }) => block);

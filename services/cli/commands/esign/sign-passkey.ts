@@ -1,7 +1,8 @@
-// Signs with a passkey in the browser. A person without one enrols it first: a login, the new passkey, and a second login over its public key. The enrolment goes
-// to the fleet with the first signature, so a process that dies before leaves nothing there.
+// Signs with a passkey in the browser. A person without one enrols it: a login, the new passkey, its signature, and a second login over its public key. That one
+// is the last step, so that it is fresh, however long the person reads. The enrolment goes to the fleet with the first signature, so a process that dies before
+// leaves nothing there.
 
-import { createHash, createPublicKey, randomBytes } from "node:crypto";
+import { createPublicKey, randomBytes } from "node:crypto";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { EsignStatement } from "../../../../shared/protocol/esign.ts";
 import type { PasskeyEnrolment } from "../../../../shared/protocol/esign-proof.ts";
@@ -9,13 +10,14 @@ import type { PasskeySummary, SignerRecord } from "../../../../shared/protocol/e
 import { LOCAL_PAGES } from "../../../../shared/protocol/passkey-origin.ts";
 import { nonceOfEnrolment, nonceOfStatement, type PasskeyAnswer } from "../../../../shared/sdk/sdk.ts";
 import { enrolmentPage, pageBytes, signingPage } from "../../rendering/esign/passkey-pages.ts";
-import { statementLines } from "../../rendering/esign/statement.ts";
+import { donePage, statementLines } from "../../rendering/esign/statement.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 import { allSigners } from "./all-signers.ts";
 import { type Login, openLogin } from "./browser-login.ts";
-import { LocalPage } from "./local-page.ts";
+import { LocalPage, type PageReply } from "./local-page.ts";
 import { openBrowser } from "./open-browser.ts";
+import { passkeyUser } from "./passkey-user.ts";
 import { addStatement, type SigningCall, statementOf } from "./statement.ts";
 
 /** ES256, EdDSA and RS256, in the registry of COSE. */
@@ -46,7 +48,8 @@ export async function signWithPasskey(session: Session, signing: SigningCall): P
         session.notice(page.url);
         if (signing.flags.open === true) openBrowser(page.url);
       };
-      await signOn(page, session, signing, { ...usable, begin });
+      const signed = await signedOn(page, session, signing, { ...usable, begin });
+      await send(session, signed, (text) => signed.reply({ text }));
     }
   } finally {
     await page.close();
@@ -95,17 +98,24 @@ function usablePasskeys({ issuer, subject, passkeys = [] }: SignerRecord, enroll
 interface SigningPassage {
   readonly signer: EsignStatement["signer"];
   readonly passkeys: readonly Pick<PasskeySummary, "credential_id">[];
-  readonly enrolment?: PasskeyAnswer["enrolment"];
   /** Leads the browser to the page. */
   readonly begin: () => void;
 }
 
-async function signOn(
+interface SignedPage {
+  readonly statement: EsignStatement;
+  readonly answer: PasskeyAnswer;
+  /** Answers the page. */
+  readonly reply: (reply: PageReply) => void;
+}
+
+/** Shows the statement, and resolves when the passkey has signed it. */
+async function signedOn(
   page: LocalPage,
   session: Session,
   signing: SigningCall,
-  { signer, passkeys, enrolment, begin }: SigningPassage,
-): Promise<void> {
+  { signer, passkeys, begin }: SigningPassage,
+): Promise<SignedPage> {
   const statement = statementOf(session, signing, signer);
   for (const line of statementLines(statement)) session.notice(line);
   const publicKey = {
@@ -121,17 +131,26 @@ async function signOn(
   const { values, reply } = await answered;
   const answer = {
     ...{ credentialId: values.credential_id, authenticatorData: values.authenticator_data },
-    ...{ clientData: values.client_data, signature: values.signature, enrolment },
+    ...{ clientData: values.client_data, signature: values.signature },
   };
+  return { statement, answer, reply };
+}
+
+/** Sends the signature, and tells the person in the browser. */
+async function send(
+  session: Session,
+  { statement, answer }: Pick<SignedPage, "statement" | "answer">,
+  show: (text: string) => void,
+): Promise<void> {
   try {
     await addStatement(session, statement, ({ admin }) =>
       admin.esign.addWithPasskey(statement, answer, session.deadline),
     );
   } catch (error) {
-    reply({ text: "It is not signed. The terminal says why." });
+    show("It is not signed. The terminal says why.");
     throw error;
   }
-  reply({ text: "It is signed. You may close this window." });
+  show("It is signed. You may close this window.");
 }
 
 const descriptorOf = ({ credential_id }: Pick<PasskeySummary, "credential_id">) => ({
@@ -146,54 +165,82 @@ async function enrolAndSign(session: Session, signing: SigningCall, page: LocalP
   try {
     const { subject, name } = await login.identify();
     const signer = { id: { issuer: issuer.issuer, subject }, printed_name: name };
-    const enrolment = await enrolled(session, signing, { login, page, signer });
-    const { credential_id } = enrolment.statement.passkey;
-    const begin = () => login.redirect(page.url);
-    await signOn(page, session, signing, { signer, passkeys: [{ credential_id }], enrolment, begin });
+    const { passkey, reply: answerPage } = await createdOn(page, session, { login, signer });
+    const { credential_id } = passkey;
+    const begin = () => answerPage({ next: page.url });
+    const signed = await signedOn(page, session, signing, { signer, passkeys: [{ credential_id }], begin });
+    const enrolment = await proved(session, signing, { login, signer, passkey, reply: signed.reply });
+    const answer = { ...signed.answer, enrolment };
+    await send(session, { ...signed, answer }, (text) => login.answer(donePage(text)));
+  } catch (error) {
+    login.answer(donePage("It is not signed. The terminal says why."));
+    throw error;
   } finally {
     await login.close();
   }
 }
 
+type NewPasskey = PasskeyEnrolment["passkey"];
+
+interface CreatedPasskey {
+  readonly passkey: NewPasskey;
+  readonly reply: (reply: PageReply) => void;
+}
+
 interface Enrolling {
   readonly login: Login;
-  readonly page: LocalPage;
   readonly signer: EsignStatement["signer"];
 }
 
-async function enrolled(
+/** The page on which the person creates the passkey. */
+async function createdOn(
+  page: LocalPage,
   session: Session,
-  { request, issuer }: SigningCall,
-  { login, page, signer }: Enrolling,
-): Promise<NonNullable<PasskeyAnswer["enrolment"]>> {
+  { login, signer }: Enrolling,
+): Promise<CreatedPasskey> {
+  const { fleetId, tenant } = await session.client();
   const known = (await allSigners(session)).find(
     (one) => one.issuer === signer.id.issuer && one.subject === signer.id.subject,
   );
-  page.show(enrolmentPage(signer, { publicKey: creationOf(signer, known?.passkeys ?? []) }));
+  const user = passkeyUser({ fleet: fleetId, tenant }, signer.id);
+  const publicKey = creationOf(signer, user, known?.passkeys ?? []);
+  page.show(enrolmentPage(signer, { publicKey }));
   const answered = page.next(["credential_id", "public_key"]);
   login.redirect(page.url);
   const { values, reply } = await answered;
-  const statement: PasskeyEnrolment = {
-    v: 1,
-    tenant: request.subject.tenant,
+  const { credential_id, public_key } = values;
+  return { passkey: { credential_id, jwk: publicJwk(public_key), rp_id: LOCAL_PAGES }, reply };
+}
+
+/** The login of the person over the passkey, to which the page with the signature leads. */
+async function proved(
+  session: Session,
+  { request, issuer }: SigningCall,
+  {
+    login,
     signer,
-    passkey: {
-      credential_id: values.credential_id,
-      jwk: publicJwk(values.public_key),
-      rp_id: LOCAL_PAGES,
-    },
+    passkey,
+    reply,
+  }: Enrolling & { readonly passkey: NewPasskey; readonly reply: SignedPage["reply"] },
+): Promise<NonNullable<PasskeyAnswer["enrolment"]>> {
+  const statement: PasskeyEnrolment = {
+    ...{ v: 1, tenant: request.subject.tenant, signer, passkey },
     enrolled_at: new Date(session.context.now()).toISOString(),
     policy: issuer.policy,
   };
-  const idToken = await login.stepUp(nonceOfEnrolment(statement), (url) => reply({ next: url }));
+  const idToken = await login.stepUp(nonceOfEnrolment(statement), (url) => {
+    session.notice("To prove that the passkey is yours, log in again at:");
+    session.notice(url);
+    reply({ next: url });
+  });
   return { statement, idToken };
 }
 
 function creationOf(
   { id, printed_name }: EsignStatement["signer"],
+  user: string,
   known: readonly PasskeySummary[],
 ): object {
-  const user = createHash("sha256").update(`${id.issuer}\n${id.subject}`).digest("base64url");
   return {
     challenge: pageBytes(randomBytes(CHALLENGE_BYTES).toString("base64url")),
     rp: { id: LOCAL_PAGES, name: "Fleet" },

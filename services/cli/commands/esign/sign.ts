@@ -23,7 +23,10 @@ export async function signAsPerson(
   const isWithPasskey = flags.with === "passkey";
   if (!isWithPasskey && (flags.newPasskey === true || flags.signer !== undefined))
     throw new UsageError("--signer and --new-passkey are for passkeys", "Add --with passkey.");
-  const issuer = chosen(isWithPasskey ? acceptingPasskeys(request) : request.issuers, flags.issuer);
+  const issuer = chosen(
+    isWithPasskey ? acceptingPasskeys(request, flags.issuer) : request.issuers,
+    flags.issuer,
+  );
   const signing = { request, issuer, flags };
   if (!isWithPasskey) return signWithLogin(session, signing);
   const { signWithPasskey } = await import("./sign-passkey.ts");
@@ -57,13 +60,14 @@ async function signWithLogin(session: Session, signing: SigningCall): Promise<vo
   }
 }
 
-function acceptingPasskeys({ issuers }: SigningRequest): readonly Issuer[] {
+function acceptingPasskeys({ issuers }: SigningRequest, wanted: string | undefined): readonly Issuer[] {
   const accepting = issuers.filter(({ passkeys }) => passkeys !== undefined);
-  if (accepting.length === 0)
-    throw new UsageError(
-      "the fleet accepts no passkeys",
-      "Sign with a login (--with login), or add `passkeys` to the identity provider in the file of FLEET_ESIGN_ISSUERS.",
-    );
+  const isWanted = ({ issuer }: Issuer) => issuer === wanted;
+  const hint =
+    "Sign with a login (--with login), or add `passkeys` to the identity provider in the file of FLEET_ESIGN_ISSUERS.";
+  if (accepting.length === 0) throw new UsageError("the fleet accepts no passkeys", hint);
+  if (issuers.some(isWanted) && !accepting.some(isWanted))
+    throw new UsageError(`the fleet accepts no passkeys of the people of ${wanted}`, hint);
   return accepting;
 }
 

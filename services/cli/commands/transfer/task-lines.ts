@@ -132,11 +132,12 @@ class EsignatureMembers {
     this.#read = () => client.admin.esign.list(taskId, call);
   }
 
-  async of(seq: number): Promise<Pick<ExportLineOf<"audit">, "esignature">> {
-    const found = () => this.#all.find((one) => one.audit_seq === seq)?.signed ?? null;
-    if (found() === null) this.#all = await this.#read();
-    const signed = found();
-    return signed === null ? {} : { esignature: signed };
+  async of(seq: number): Promise<Pick<ExportLineOf<"audit">, "esignature" | "passkey_acts">> {
+    const found = () => this.#all.find((one) => one.audit_seq === seq);
+    if (found() === undefined) this.#all = await this.#read();
+    const { signed = null, passkey_acts } = found() ?? {};
+    if (signed === null) return {};
+    return { esignature: signed, ...(passkey_acts !== undefined && { passkey_acts }) };
   }
 }
 

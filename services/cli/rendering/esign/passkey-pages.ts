@@ -34,7 +34,7 @@ export function enrolmentPage(
       ["Name", printed_name],
       ["Person", `${id.subject} of ${id.issuer}`],
     ]) +
-    "<p>Afterwards you log in once more, so that the passkey is proved to be yours. Then you see what you sign.</p>";
+    "<p>Then you see what you sign. After you have signed, you log in once more, so that the passkey is proved to be yours.</p>";
   return (nonce) =>
     pageHtml(
       "Enrol a passkey for signatures",

@@ -1,11 +1,13 @@
 /** Verifies the electronic signatures of people against the entries that record them, in both directions, and against the signed versions. */
 
+import { placedAct } from "../../../integrity/esign/enrolment-act.ts";
 import { judgeEsignature } from "../../../integrity/esign/judgement.ts";
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import { ESIGN_PROBLEMS } from "../../../protocol/esign.ts";
 import { isCheckpointId } from "../../../protocol/ids.ts";
 import { findVersion } from "../../checkpoint/lookup.ts";
 import { decodeEsignature, decodeEsigned, ESIGNATURES_OF_TASK } from "../../esign/esign-record.ts";
+import { readPasskeyActs } from "../../esign/passkey-acts.ts";
 import { readable } from "../../kv/codec.ts";
 import { parseSeq } from "../../kv/keyspace.ts";
 import type { TaskScrub } from "../scrub-reader.ts";
@@ -33,7 +35,9 @@ async function verifyEsignature(scrub: TaskScrub, facts: AuditEntry): Promise<vo
     listed?.checkpoint_id === checkpoint_id && listed.version === version && listed.seq === seq;
   const signed = decodeEsignature(value)?.signed ?? null;
   const hash = await hashOfVersion(scrub, checkpoint_id, version);
-  const { problem } = judgeEsignature(signed, { tenant, task, checkpoint_id, version, hash, seq, facts });
+  const acts = (await readPasskeyActs(reader, tenant, facts.passkey_seq)).map(placedAct);
+  const place = { tenant, task, checkpoint_id, version, hash, seq, facts, acts };
+  const { problem } = judgeEsignature(signed, place);
   const details =
     value === undefined
       ? `entry ${seq} records an electronic signature that is lost`

@@ -1,12 +1,13 @@
 /**
- * Verifies the electronic signatures of people in a bundle: the proof is for exactly these bytes, and the audit entry has
- * the hashes of the statement and the proof.
+ * Verifies the electronic signatures of people in a bundle: the proof is for exactly these bytes, the audit entry has
+ * the hashes of the statement and the proof, and the chain of the tenant has the passkey.
  */
 import { createHash } from "node:crypto";
 import { signedBytes } from "../../../integrity/dsse.ts";
 import { exactBase64 } from "../../../integrity/merkle/note.ts";
-import { textHash } from "./bundle-keys.ts";
+import { type BundleKeys, textHash } from "./bundle-keys.ts";
 import type { LineEntry } from "./bundle-lines.ts";
+import { passkeyFault } from "./bundle-passkeys.ts";
 import { judgeProof } from "./bundle-proofs.ts";
 import {
   type ExactObject,
@@ -42,37 +43,57 @@ export interface ProvedEsignature {
 export class BundleEsignatures {
   readonly valid: ProvedEsignature[] = [];
   readonly #findings: BundleFindings;
+  readonly #keys: BundleKeys;
   /** The hash of each version of the task, as its entry states it. */
   #versions = new Map<string, string>();
+  #isRequired = false;
 
-  constructor(findings: BundleFindings) {
+  constructor(findings: BundleFindings, keys: BundleKeys) {
     this.#findings = findings;
+    this.#keys = keys;
   }
 
-  begin(): void {
+  begin(isRequired: boolean): void {
     this.#versions = new Map();
+    this.#isRequired = isRequired;
   }
 
-  add({ task, seq, facts, line }: LineEntry): void {
+  add(entry: LineEntry): void {
+    const { task, seq, facts, line } = entry;
     const { checkpoint_id: id, version, new_hash: hash } = facts;
     if (typeof id === "string" && typeof version === "number" && typeof hash === "string")
       this.#versions.set(versionName(id, version), hash);
-    if (facts.op !== "signature_add" && line.esignature === undefined) return;
+    const isOfPerson = line.esignature !== undefined || line.passkey_acts !== undefined;
+    if (facts.op !== "signature_add" && !isOfPerson) return;
     const known = this.#versions.get(versionName(String(id), Number(version)));
     const judged = judge(line.esignature, facts, known);
-    if (typeof judged === "string") this.#findings.add(judged, `${task}/${seq}`);
-    else this.valid.push({ at: `${task}/${seq}`, ...judged });
+    const at = `${task}/${seq}`;
+    const fault = typeof judged === "string" ? judged : this.#passkeyFault(entry, judged.hashed);
+    if (typeof judged === "string" || fault !== null) this.#findings.add(String(fault), at);
+    else this.valid.push({ at, ...judged.shown });
+  }
+
+  #passkeyFault(entry: LineEntry, hashed: ExactObject): string | null {
+    if (hashed.kind === "webauthn")
+      return passkeyFault(entry, hashed, { keys: this.#keys, isRequired: this.#isRequired });
+    return entry.line.passkey_acts === undefined ? null : "esign_passkey";
   }
 }
 
 const versionName = (id: string, version: number): string => `${id}#${version}`;
+
+interface JudgedEsignatureLine {
+  readonly shown: Omit<ProvedEsignature, "at">;
+  /** The verified proof. */
+  readonly hashed: ExactObject;
+}
 
 /** The code of the fault, or what is shown. `known`: the hash of the version; undefined: no entry before states it. */
 function judge(
   signed: LineEntry["line"][string] | undefined,
   facts: ExactObject,
   known: string | undefined,
-): string | Omit<ProvedEsignature, "at"> {
+): string | JudgedEsignatureLine {
   const signature = isExactObject(signed) ? signed : {};
   const proof = objectIn(signature, "proof");
   const payload = typeof signature.payload === "string" ? exactBase64(signature.payload) : null;
@@ -102,15 +123,10 @@ function judge(
   if (Object.entries(recorded).some(([name, value]) => facts[name] !== value)) return "esign_unrecorded";
   const { method } = proved;
   const shown = {
-    printed_name: signer.printed_name,
-    meaning,
-    signed_at,
-    zone,
-    issuer,
-    subject: person,
-    method,
+    ...{ checkpoint_id: subject.checkpoint_id, version: subject.version },
+    ...{ printed_name: signer.printed_name, meaning, signed_at, zone, issuer, subject: person, method },
   };
-  return { checkpoint_id: subject.checkpoint_id, version: subject.version, ...shown } as ProvedEsignature;
+  return { shown: shown as JudgedEsignatureLine["shown"], hashed: proved.hashed };
 }
 
 function isPersonStatement(value: ExactObject | null): value is ExactObject {

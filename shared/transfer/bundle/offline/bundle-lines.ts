@@ -17,7 +17,7 @@ import {
   objectIn,
 } from "./exact-json.ts";
 
-const FORMAT_MAX = 5;
+const FORMAT_MAX = 6;
 const FORMAT_WITH_RECORDS = 3;
 const CHAIN_BEGIN = "0".repeat(64);
 const ENTRY_VERSION = 2;

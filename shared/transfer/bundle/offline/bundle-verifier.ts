@@ -160,11 +160,11 @@ class OpenBundle {
     const proofs = memberLines(this.#file, this.members.get("proofs.jsonl")!);
     const exportedAt = exactTime(this.manifest.exported_at)!;
     const entries = new BundleEntries({ keys, log, proofs, findings, mustProve, exportedAt });
-    const esignatures = new BundleEsignatures(findings);
+    const esignatures = new BundleEsignatures(findings, keys);
     const lines = new BundleLines({
       onTask: (isRequired, task) => {
         entries.begin(isRequired, task);
-        esignatures.begin();
+        esignatures.begin(isRequired);
       },
       onEntry: (entry) => {
         entries.add(entry);

@@ -2,6 +2,7 @@
 import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
 import { describe, expect, test } from "vitest";
 import { canonicalText } from "../../../../shared/integrity/canonical.ts";
+import { enrolmentFacts } from "../../../../shared/integrity/esign/enrolment-act.ts";
 import { type EsignPlace, judgeEsignature } from "../../../../shared/integrity/esign/judgement.ts";
 import {
   enrolmentNonce,
@@ -153,24 +154,76 @@ describe("a signature with a passkey", async () => {
     return { payload_type: ESIGN_PAYLOAD_TYPE, payload: payload.toString("base64"), proof };
   };
   const signed = signedFor(esignNonce(payload));
+  const stored = { payload: enrolment.toString("base64"), id_token, jwk: login.jwk as EsignKey };
+  const subject = { ...enrolmentFacts(statement.signer.id, credential_id, stored) };
+  const act = (seq: number, action: string, changes: object = {}) => ({
+    seq,
+    facts: { action, tenant: "default", seq, at: statement.signed_at, subject, ...changes },
+  });
+  const added = act(5, "passkey_add");
+  const enrolledPlace = (of: Esigned, changes: Partial<EsignPlace> = {}): EsignPlace => {
+    const place = placeOf(of);
+    const facts = { ...place.facts, at: statement.signed_at, passkey_seq: 5 };
+    return { ...place, acts: [added], facts, ...changes };
+  };
 
   test("is valid at its place, and none at another one", () => {
-    expect(judgeEsignature(signed, placeOf(signed))).toEqual({
+    expect(judgeEsignature(signed, enrolledPlace(signed))).toEqual({
       ...{ problem: null, statement, method: "webauthn" },
     });
     for (const place of [{ version: 3 }, { task: "other" }, { tenant: "acme" }]) {
-      const facts = { ...placeOf(signed).facts, ...place };
-      expect(problemOf(signed, placeOf(signed, { ...place, facts }))).toBe("moved");
+      const facts = { ...enrolledPlace(signed).facts, ...place };
+      expect(problemOf(signed, enrolledPlace(signed, { ...place, facts }))).toBe("moved");
     }
-    expect(problemOf(signed, placeOf(signed, { hash: "d".repeat(64) }))).toBe("content_changed");
+    expect(problemOf(signed, enrolledPlace(signed, { hash: "d".repeat(64) }))).toBe("content_changed");
+  });
+
+  test("has a passkey that the chain of the tenant records, whole and at its place", () => {
+    const judged = (...acts: NonNullable<EsignPlace["acts"]>) =>
+      problemOf(signed, enrolledPlace(signed, { acts }));
+    expect(judged()).toBe("passkey_unrecorded");
+    expect(problemOf(signed, enrolledPlace(signed, { acts: undefined }))).toBe("passkey_unrecorded");
+    for (const name of Object.keys(subject))
+      expect(judged(act(5, "passkey_add", { subject: { ...subject, [name]: "other" } })), name).toBe(
+        "passkey_unrecorded",
+      );
+    for (const other of [
+      act(6, "passkey_add"),
+      act(5, "passkey_revoke"),
+      act(5, "passkey_add", { tenant: "acme" }),
+      act(5, "passkey_add", { seq: 4 }),
+      { seq: 5, facts: undefined },
+    ])
+      expect(judged(other)).toBe("passkey_unrecorded");
+    // The stored token, or the key of the provider, is another one than that of the enrolment.
+    expect(enrolmentFacts(statement.signer.id, credential_id, { ...stored, id_token: "a.b.c" })).not.toEqual(
+      subject,
+    );
+  });
+
+  test("is valid before the revocation of its passkey, and none after it", () => {
+    const revokedAt = (seconds: number, changes: object = {}) => {
+      const at = new Date(Date.parse(statement.signed_at) + seconds * 1_000).toISOString();
+      return problemOf(
+        signed,
+        enrolledPlace(signed, { acts: [added, act(6, "passkey_revoke", { at, ...changes })] }),
+      );
+    };
+    expect(revokedAt(3_600)).toBeNull();
+    // The clocks of two services differ a little.
+    expect(revokedAt(-20)).toBeNull();
+    expect(revokedAt(-40)).toBe("passkey_revoked");
+    expect(revokedAt(3_600, { at: "no time" })).toBe("passkey_revoked");
+    expect(revokedAt(3_600, { subject: { passkey_id: "other" } })).toBe("passkey_unrecorded");
+    expect(revokedAt(3_600, { action: "signer_revoke" })).toBe("passkey_unrecorded");
   });
 
   test("is for one statement, and each part of its proof is recorded", () => {
     const other = signedFor(esignNonce(Buffer.from("other")));
-    expect(problemOf(other, placeOf(other))).toBe("proof_mismatch");
-    expect(problemOf(signedFor(esignNonce(payload)), placeOf(signed))).toBe("not_recorded");
+    expect(problemOf(other, enrolledPlace(other))).toBe("proof_mismatch");
+    expect(problemOf(signedFor(esignNonce(payload)), enrolledPlace(signed))).toBe("not_recorded");
     const edited = (changes: object) =>
-      problemOf({ ...signed, proof: { ...signed.proof, ...changes } as EsignProof }, placeOf(signed));
+      problemOf({ ...signed, proof: { ...signed.proof, ...changes } as EsignProof }, enrolledPlace(signed));
     expect(edited({ signature: "AAAA" })).toBe("proof_invalid");
     expect(edited({ enrolment: { payload: "e30=", id_token, jwk: login.jwk } })).toBe("proof_invalid");
     expect(edited({ enrolment: { payload: enrolment.toString("base64"), id_token: "a.b.c", jwk } })).toBe(

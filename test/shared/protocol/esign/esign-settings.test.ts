@@ -44,6 +44,8 @@ test("passkeys are for the page of `fleet sign`, or for pages of one domain", ()
     { rp_id: "Example.org" },
     { rp_id: "https://example.org" },
     { rp: "example.org" },
+    { origins: ["http://localhost:4000"] },
+    { rp_id: "localhost", origins: ["https://localhost"] },
   ])
     expect(parsed(passkeys).success, JSON.stringify(passkeys)).toBe(false);
 });

@@ -1,80 +1,108 @@
 /** The registry of passkeys in the store: its limit, the counts of authenticators, and an end that is for good. */
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { passkeyIdOf } from "../../../../shared/integrity/esign/passkey.ts";
 import type { SignerRevocation } from "../../../../shared/protocol/esign-signer.ts";
-import { PASSKEYS_OF_SIGNER, type UsedPasskey } from "../../../../shared/records/esign/passkeys.ts";
-import { signedBody, statementOf } from "../../../harness/esign/signed-statement.ts";
+import { PASSKEYS_OF_SIGNER } from "../../../../shared/records/esign/passkeys.ts";
+import { type EnrolledKey, enrolledKey, signWithKey } from "../../../harness/esign/passkey-person.ts";
 import { create, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
 
 const BY = { tenant: "default", caller: "human=ada" };
 let records: TestRecords;
-let statements: number;
 
 beforeEach(async () => {
   records = await openTestRecords("lmdb");
-  statements = 0;
   await create(records.repository);
 });
 afterEach(() => records.close());
 
-/** A verified signature of the person, as the writer adds it. */
-async function sign(credentialId: string, signCount: number, subject = "ada") {
-  const { esignatures } = records.repository;
-  statements += 1;
-  const reason = `statement ${statements}`;
-  const statement = await statementOf(records.repository, { task: "task-1", subject, changes: { reason } });
-  const { payload, proof } = await signedBody(statement);
-  const enrolment = { payload: `${credentialId}-${subject}`, id_token: "a.b.c", jwk: { kty: "EC" } };
-  const passkey: UsedPasskey = { credentialId, rpId: "localhost", enrolment, signCount };
-  const caller = {
-    actor: { tenant: BY.tenant, agent: BY.caller, task: "task-1" },
-    commandId: `019bef72-3d00-7a31-b5c4-${String(statements).padStart(12, "0")}`,
-    fence: undefined,
-    requestHash: reason,
-    traceparent: undefined,
-  };
-  const signed = { payload_type: "application/vnd.fleet.esign.v1+json", payload, proof };
-  return esignatures.add(caller, { statement, signed, passkey });
+const sign = (key: EnrolledKey, count?: number) => signWithKey(records.repository, key, count);
+const signers = async (limit = 50) => records.repository.esignatures.signers("default", { limit });
+const refused = (reason: string) => ({ code: "FORBIDDEN", details: { reason } });
+const idOf = ({ authenticator }: EnrolledKey) => passkeyIdOf(authenticator.credentialId);
+const revoke = (key: EnrolledKey, reason: SignerRevocation = "lost") =>
+  records.repository.esignatures.revokePasskey(BY, { passkey_id: idOf(key), reason });
+
+async function signedKeys(count: number): Promise<EnrolledKey[]> {
+  const keys = await Promise.all(Array.from({ length: count }, () => enrolledKey()));
+  for (const key of keys) await sign(key);
+  return keys;
 }
 
-const signers = async () => (await records.repository.esignatures.signers("default", { limit: 50 })).signers;
-const refused = (reason: string) => ({ code: "FORBIDDEN", details: { reason } });
-
-test("a person has a limited number of passkeys, and the refused one is not kept", async () => {
-  for (let n = 0; n < PASSKEYS_OF_SIGNER; n += 1) await sign(`key-${n}`, 0);
-  await expect(sign("one-more", 0)).rejects.toMatchObject({ code: "TOO_LARGE" });
-  await sign("key-0", 0);
-  const [ada] = await signers();
-  expect(ada?.passkeys?.map(({ credential_id }) => credential_id)).toEqual(
-    Array.from({ length: PASSKEYS_OF_SIGNER }, (_, n) => `key-${n}`),
-  );
-  expect(await records.repository.esignatures.enrolmentOf("default", "one-more")).toBeNull();
+test("a person has a limited number of passkeys, without the revoked ones", async () => {
+  const keys = await signedKeys(PASSKEYS_OF_SIGNER);
+  const more = await enrolledKey();
+  await expect(sign(more)).rejects.toMatchObject({ code: "TOO_LARGE" });
+  await sign(keys[0]!);
+  const listed = async () => (await signers()).signers[0]?.passkeys?.map(({ passkey_id }) => passkey_id);
+  expect(await listed()).toEqual(keys.map(idOf));
+  const { esignatures } = records.repository;
+  expect(await esignatures.enrolmentOf("default", more.authenticator.credentialId)).toBeNull();
+  await revoke(keys[3]!);
+  await sign(more);
+  expect(await listed()).toEqual([...keys.map(idOf), idOf(more)]);
+  await expect(sign(await enrolledKey())).rejects.toMatchObject({ code: "TOO_LARGE" });
 });
 
+test("the list of a person leaves out the oldest revoked passkeys, and never one in use", async () => {
+  const kept = await enrolledKey();
+  await sign(kept);
+  const revoked: EnrolledKey[] = [];
+  for (let n = 0; n < 105; n += 1) {
+    const key = await enrolledKey();
+    await sign(key);
+    await revoke(key);
+    revoked.push(key);
+  }
+  const last = await enrolledKey();
+  await sign(last);
+  const [ada] = (await signers()).signers;
+  const ids = ada?.passkeys?.map(({ passkey_id }) => passkey_id) ?? [];
+  expect(ids).toHaveLength(100);
+  expect(ids).toEqual([idOf(kept), ...revoked.slice(-98).map(idOf), idOf(last)]);
+  // One that is not listed is revoked for good too.
+  await expect(sign(revoked[0]!)).rejects.toMatchObject(refused("passkey_revoked"));
+});
+
+test("a page of people with many passkeys is shorter, and the pages have all of them", async () => {
+  const people = Array.from({ length: 14 }, (_, n) => `person-${n}`);
+  for (const subject of people)
+    for (let n = 0; n < PASSKEYS_OF_SIGNER; n += 1) await sign(await enrolledKey(subject));
+  const seen: string[] = [];
+  const sizes: number[] = [];
+  for (let cursor: string | undefined, isFirst = true; isFirst || cursor !== undefined; isFirst = false) {
+    const page = await records.repository.esignatures.signers("default", { limit: 50, cursor });
+    seen.push(...page.signers.map(({ subject }) => subject));
+    sizes.push(page.signers.length);
+    cursor = page.cursor;
+  }
+  expect(seen.toSorted()).toEqual(people.toSorted());
+  expect(sizes).toEqual([13, 1]);
+}, 120_000);
+
 test("a count rises, unless the authenticator has never counted", async () => {
-  await sign("silent", 0);
-  await sign("silent", 0);
-  await sign("counting", 5);
-  await sign("counting", 6);
-  for (const count of [6, 5, 0])
-    await expect(sign("counting", count)).rejects.toMatchObject(refused("counter"));
-  await sign("counting", 7);
+  const [silent, counting] = [await enrolledKey(), await enrolledKey()];
+  await sign(silent, 0);
+  await sign(silent, 0);
+  await sign(counting, 5);
+  await sign(counting, 6);
+  for (const count of [6, 5, 0]) await expect(sign(counting, count)).rejects.toMatchObject(refused("counter"));
+  await sign(counting, 7);
 });
 
 test("a passkey is of one person and of one tenant, and a revocation is for good", async () => {
   const { esignatures } = records.repository;
-  await sign("mine", 0);
-  await expect(sign("mine", 0, "grace")).rejects.toMatchObject(refused("passkey"));
-  expect(await esignatures.enrolmentOf("acme", "mine")).toBeNull();
-  const [ada] = await signers();
-  const { passkey_id } = ada!.passkeys![0]!;
-  const revoke = (reason: SignerRevocation) => esignatures.revokePasskey(BY, { passkey_id, reason });
-  const { passkey } = await revoke("lost");
-  expect(passkey).toMatchObject({ revoked_reason: "lost" });
+  const mine = await enrolledKey();
+  await sign(mine);
+  const taken = await enrolledKey("grace", mine.authenticator);
+  await expect(sign(taken)).rejects.toMatchObject(refused("passkey"));
+  expect(await esignatures.enrolmentOf("acme", mine.authenticator.credentialId)).toBeNull();
+  const { passkey } = await revoke(mine);
+  expect(passkey).toMatchObject({ revoked_reason: "lost", audit_seq: 1, revoked_audit_seq: 2 });
   // A second revocation changes nothing, and has no second entry.
-  expect((await revoke("other")).passkey).toEqual(passkey);
-  await expect(sign("mine", 0)).rejects.toMatchObject(refused("passkey_revoked"));
+  expect((await revoke(mine, "other")).passkey).toEqual(passkey);
+  await expect(sign(mine)).rejects.toMatchObject(refused("passkey_revoked"));
   await expect(
-    esignatures.revokePasskey({ ...BY, tenant: "acme" }, { passkey_id, reason: "lost" }),
+    esignatures.revokePasskey({ ...BY, tenant: "acme" }, { passkey_id: idOf(mine), reason: "lost" }),
   ).rejects.toMatchObject({ code: "NOT_FOUND" });
   const { entries } = await records.repository.tenantActs.page("default", {
     ...{ from_seq: 1, limit: 50, signatures: false },

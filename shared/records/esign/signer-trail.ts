@@ -1,0 +1,181 @@
+/**
+ * What the audit chain of a tenant says about its signers and their passkeys. A program that can write to a store without encryption can make or change their
+ * records, and can make no entry that a service has signed. So each signature of a person is compared with the entries. A process reads each of them once.
+ */
+import { sha256Hex } from "../../integrity/canonical.ts";
+import { CHAIN_START, createChainVerifier, entryHash } from "../../integrity/chain.ts";
+import { judgeEntries } from "../../integrity/commit-signature.ts";
+import { FleetError } from "../../protocol/errors.ts";
+import type { Reader } from "../../store/store.ts";
+import type { ChainHead } from "../audit/audit.ts";
+import { decodeChecked, readable } from "../kv/codec.ts";
+import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
+import type { Transactions } from "../kv/transactions.ts";
+import { readEntry } from "../scrub/trail/entries.ts";
+import { areSignaturesRequired, listSigningKeys } from "../signing/key-record.ts";
+import { KeyLookup, readSignatures } from "../signing/stored-signatures.ts";
+import { type PasskeyAct, type SignerAct, signerActIn, signerName } from "./signer-acts.ts";
+
+/** The entries of one read. */
+const PAGE = 200;
+
+interface TrailedPasskey extends PasskeyAct {
+  readonly isRevoked: boolean;
+}
+
+export interface SignerTrail {
+  /** The registry of signing keys with which the entries were judged: a key may be revoked for a time that has passed. */
+  readonly judgedWith: string;
+  /** The newest entry that was read, with its time. */
+  readonly seq: number;
+  readonly hash: string;
+  readonly at: unknown;
+  /** The last entry that is not proved: it may hide a revocation of everything before it. 0: there is none. */
+  readonly brokenAt: number;
+  /** By their ids, each as its newest enrolment states it. */
+  readonly passkeys: ReadonlyMap<string, TrailedPasskey>;
+  readonly revokedSigners: ReadonlySet<string>;
+}
+
+const TRAIL_START: SignerTrail = {
+  ...{ judgedWith: "", seq: 0, hash: CHAIN_START, at: undefined, brokenAt: 0 },
+  passkeys: new Map(),
+  revokedSigners: new Set(),
+};
+
+/** The trails of a process. */
+export class SignerTrails {
+  readonly #transactions: Transactions;
+  readonly #known = new Map<string, SignerTrail>();
+
+  constructor(transactions: Transactions) {
+    this.#transactions = transactions;
+  }
+
+  /** In one snapshot for each page: a chain may be too long for one. Throws CORRUPT if entries that this process has read were exchanged. */
+  async read(tenant: string): Promise<SignerTrail> {
+    for (let trail = this.#known.get(tenant) ?? TRAIL_START; ; ) {
+      const before = trail;
+      const page = await this.#transactions.read("signer_trail", (reader) => readPage(reader, tenant, before));
+      trail = page.trail;
+      // A concurrent call may have read more, which the next one reads again.
+      this.#known.set(tenant, trail);
+      if (!page.more) return trail;
+    }
+  }
+}
+
+/** With the entries that were appended since, in the snapshot of the reader. */
+export async function continuedTrail(
+  reader: Reader,
+  tenant: string,
+  known: SignerTrail,
+): Promise<SignerTrail> {
+  for (let trail = known; ; ) {
+    const page = await readPage(reader, tenant, trail);
+    trail = page.trail;
+    if (page.more) continue;
+    return (await endsInHead(reader, tenant, trail)) ? trail : { ...trail, brokenAt: trail.seq };
+  }
+}
+
+/** False: the end of the chain was cut off. */
+async function endsInHead(reader: Reader, tenant: string, { seq, hash }: SignerTrail): Promise<boolean> {
+  const value = await reader.get(tenantKeys(tenant).tenantChain());
+  if (value === undefined) return seq === 0;
+  const head = readable(() => decodeChecked<ChainHead>(value));
+  return head?.seq === seq && head.hash === hash;
+}
+
+interface TrailPage {
+  readonly trail: SignerTrail;
+  readonly more: boolean;
+}
+
+async function readPage(reader: Reader, tenant: string, known: SignerTrail): Promise<TrailPage> {
+  const keys = tenantKeys(tenant);
+  const [registered, isRequired] = await Promise.all([listSigningKeys(reader), areSignaturesRequired(reader)]);
+  const judgedWith = sha256Hex(JSON.stringify([isRequired, registered]));
+  const before = judgedWith === known.judgedWith ? known : { ...TRAIL_START, judgedWith };
+  await requireSameEntry(reader, tenant, before);
+  const range = { begin: keys.tenantAudit(before.seq + 1), end: keys.tenantAudits().end };
+  const { rows, more } = await reader.getRange(range, { limit: PAGE });
+  if (rows.length === 0) return { trail: before, more };
+  const part = { task: null, from: before.seq + 1, count: rows.length };
+  const signatures = await readSignatures(reader, keys, new KeyLookup(reader), part);
+  const entries = rows.map(({ key, value }) => ({ seq: parseSeq(key), read: readEntry(value) }));
+  const whole = entries.flatMap(({ seq, read }) =>
+    read?.facts === undefined ? [] : [{ seq, hash: entryHash(read.text), facts: read.facts }],
+  );
+  const of = { tenant, task: null };
+  const judged = judgeEntries({ of, entries: whole, signatures, before: before.at, isRequired });
+  const problems = new Map([...judged].map(({ seq, problem }) => [seq, problem]));
+  // Without any key, nothing in the store is proved by signatures.
+  const isProvedUnsigned = registered.length === 0;
+  return { trail: folded(before, tenant, entries, { problems, isProvedUnsigned }), more };
+}
+
+/** Throws CORRUPT if the chain was written again, up to what was read of it. */
+async function requireSameEntry(reader: Reader, tenant: string, { seq, hash }: SignerTrail): Promise<void> {
+  if (seq === 0) return;
+  const value = await reader.get(tenantKeys(tenant).tenantAudit(seq));
+  if (entryHash(readEntry(value)?.text ?? "") === hash) return;
+  throw new FleetError(
+    "CORRUPT",
+    "the audit chain of the tenant has another entry than before; scrub the store, and restart the service",
+    { details: { tenant, entry: seq } },
+  );
+}
+
+interface Verdicts {
+  readonly problems: ReadonlyMap<number, string | null>;
+  readonly isProvedUnsigned: boolean;
+}
+
+function folded(
+  before: SignerTrail,
+  tenant: string,
+  entries: readonly { readonly seq: number; readonly read: ReturnType<typeof readEntry> }[],
+  { problems, isProvedUnsigned }: Verdicts,
+): SignerTrail {
+  const passkeys = new Map(before.passkeys);
+  const revokedSigners = new Set(before.revokedSigners);
+  const verifier = createChainVerifier(before);
+  let { at, brokenAt } = before;
+  let faults = 0;
+  for (const { seq, read } of entries) {
+    verifier.add({ seq, entry: read?.text ?? "" });
+    const problem = problems.get(seq);
+    const isLinked = verifier.reached().problems.length === faults;
+    faults = verifier.reached().problems.length;
+    const isSound = isLinked && (problem === null || problem === "unsigned");
+    if (!isSound) brokenAt = seq;
+    at = read?.facts?.at;
+    const isProved = isSound && (problem === null || isProvedUnsigned);
+    note({ passkeys, revokedSigners }, signerActIn(tenant, seq, read?.facts), isProved);
+  }
+  const { seq, hash } = verifier.reached();
+  return { judgedWith: before.judgedWith, seq, hash, at, brokenAt, passkeys, revokedSigners };
+}
+
+/** A revocation counts in any case. */
+function note(
+  {
+    passkeys,
+    revokedSigners,
+  }: { readonly passkeys: Map<string, TrailedPasskey>; readonly revokedSigners: Set<string> },
+  act: SignerAct | null,
+  isProved: boolean,
+): void {
+  if (act === null) return;
+  if (act.action === "signer_revoke") {
+    revokedSigners.add(signerName(act));
+    return;
+  }
+  const known = passkeys.get(act.passkey_id);
+  if (act.action === "passkey_revoke") {
+    if (known !== undefined) passkeys.set(act.passkey_id, { ...known, isRevoked: true });
+    return;
+  }
+  if (isProved) passkeys.set(act.passkey_id, { ...act, isRevoked: known?.isRevoked === true });
+}
