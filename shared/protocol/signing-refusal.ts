@@ -23,7 +23,8 @@ export const SIGNING_REFUSALS = {
   enrolment: "the enrolment of the passkey is for another person, tenant, name, key or domain",
   passkey: "the passkey is not enrolled for this person",
   passkey_revoked: "the passkey was revoked",
-  passkey_record: "the audit chain does not prove the record of the passkey; revoke it, and enrol another one",
+  passkey_record:
+    "the audit chain does not prove the record of the passkey; revoke it, and enrol another one",
   assertion: "the answer of the passkey does not verify",
   origin: "the answer of the passkey is for another page",
   counter: "the authenticator has counted fewer signatures than before: it may be a copy",

@@ -68,9 +68,10 @@ export function actsProblem(
   const credentialId = enrolmentFrom(Buffer.from(enrolment.payload, "base64"))?.passkey.credential_id;
   const expected = enrolmentFacts(signer, String(credentialId), enrolment);
   const isAdded =
-    added?.seq === facts.passkey_seq &&
+    added !== undefined &&
+    added.seq === facts.passkey_seq &&
     isAct(added, "passkey_add", tenant) &&
-    statesEnrolment(added?.facts?.subject, expected);
+    statesEnrolment(added.facts?.subject, expected);
   if (!isAdded) return "passkey_unrecorded";
   if (revoked === undefined) return null;
   const { passkey_id } = (revoked.facts?.subject ?? {}) as { readonly passkey_id?: unknown };

@@ -56,7 +56,9 @@ export class SignerTrails {
   async read(tenant: string): Promise<SignerTrail> {
     for (let trail = this.#known.get(tenant) ?? TRAIL_START; ; ) {
       const before = trail;
-      const page = await this.#transactions.read("signer_trail", (reader) => readPage(reader, tenant, before));
+      const page = await this.#transactions.read("signer_trail", (reader) =>
+        readPage(reader, tenant, before),
+      );
       trail = page.trail;
       // A concurrent call may have read more, which the next one reads again.
       this.#known.set(tenant, trail);
@@ -94,7 +96,10 @@ interface TrailPage {
 
 async function readPage(reader: Reader, tenant: string, known: SignerTrail): Promise<TrailPage> {
   const keys = tenantKeys(tenant);
-  const [registered, isRequired] = await Promise.all([listSigningKeys(reader), areSignaturesRequired(reader)]);
+  const [registered, isRequired] = await Promise.all([
+    listSigningKeys(reader),
+    areSignaturesRequired(reader),
+  ]);
   const judgedWith = sha256Hex(JSON.stringify([isRequired, registered]));
   const before = judgedWith === known.judgedWith ? known : { ...TRAIL_START, judgedWith };
   await requireSameEntry(reader, tenant, before);

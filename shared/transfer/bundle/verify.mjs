@@ -1026,7 +1026,7 @@ class BundleArtifacts {
  * version against its entry, the counts and the digests. The first fault ends the reading.
  */
 
-const FORMAT_MAX = 5;
+const FORMAT_MAX = 6;
 const FORMAT_WITH_RECORDS = 3;
 const CHAIN_BEGIN = "0".repeat(64);
 const ENTRY_VERSION = 2;
@@ -1495,8 +1495,68 @@ function isOfSigner(enrolment, signer, subject) {
 }
 
 /**
- * Verifies the electronic signatures of people in a bundle: the proof is for exactly these bytes, and the audit entry has
- * the hashes of the statement and the proof.
+ * Verifies that the chain of the tenant records the passkey of an electronic signature: a signed act enrolled exactly this one, and none revoked it before
+ * the signature.
+ */
+
+/** A clock may be ahead of another by so much. */
+const REVOKE_SKEW_MS = 30_000;
+
+/** `proof`: verified, of a passkey. null: the passkey was enrolled, and not revoked before. */
+function passkeyFault({ tenant, facts, line }, proof, parts) {
+  const { passkey_acts: acts } = line;
+  const [first, second, ...others] = Array.isArray(acts) ? acts : [];
+  const added = passkeyActAt(first, "passkey_add", tenant);
+  const expected = enrolmentIn(facts, objectIn(proof, "enrolment"));
+  if (added === null || expected === null || others.length > 0) return "esign_passkey";
+  const stated = objectIn(added.facts, "subject");
+  const isEnrolled =
+    added.seq === facts.passkey_seq &&
+    Object.entries(expected).every(([name, value]) => stated[name] === value);
+  if (!isEnrolled || !isActSigned(added, { tenant, facts }, parts)) return "esign_passkey";
+  if (second === undefined) return null;
+  const revoked = passkeyActAt(second, "passkey_revoke", tenant);
+  const isOfPasskey =
+    revoked !== null &&
+    revoked.seq > added.seq &&
+    objectIn(revoked.facts, "subject").passkey_id === expected.passkey_id &&
+    isActSigned(revoked, { tenant, facts }, parts);
+  if (!isOfPasskey) return "esign_passkey";
+  const [signedAt, revokedAt] = [exactTime(facts.at), exactTime(revoked.facts.at)];
+  const isBefore = signedAt !== null && revokedAt !== null && signedAt <= revokedAt + REVOKE_SKEW_MS;
+  return isBefore ? null : "esign_revoked";
+}
+
+/** What the act of the enrolment must state. null: the enrolment names no passkey. */
+function enrolmentIn({ signer_issuer: issuer, signer_subject: subject }, login) {
+  const payload = typeof login.payload === "string" ? exactBase64(login.payload) : null;
+  const enrolment = payload === null ? null : exactObjectIn(payload);
+  const credential = enrolment === null ? null : objectIn(enrolment, "passkey").credential_id;
+  if (typeof credential !== "string") return null;
+  return { issuer, subject, passkey_id: textHash(credential), enrolment_hash: textHash(exactText(login)) };
+}
+
+function passkeyActAt(value, action, tenant) {
+  if (value === undefined || !isExactObject(value)) return null;
+  const { seq, entry: text, end, signature } = value;
+  const facts = typeof text === "string" ? exactObject(text) : null;
+  if (facts === null || typeof text !== "string" || !isCountFrom(1, seq) || !isCountFrom(seq, end))
+    return null;
+  const isAct = facts.seq === seq && facts.action === action && facts.tenant === tenant && !("task" in facts);
+  return isAct ? { seq, text, facts, end, signature } : null;
+}
+
+/** A service that signs the entries of the task signs the acts of the tenant too. */
+function isActSigned({ seq, text, facts, end, signature }, of, { keys, isRequired }) {
+  const entry = { tenant: of.tenant, task: null, seq, text, facts, before: undefined };
+  const after = signature === null ? null : { seq: end, judged: keys.judgeEnvelope(signature) };
+  const problem = keys.judgeEntry(entry, after, isRequired || of.facts.signed_by !== undefined);
+  return problem === null || problem === "unsigned";
+}
+
+/**
+ * Verifies the electronic signatures of people in a bundle: the proof is for exactly these bytes, the audit entry has
+ * the hashes of the statement and the proof, and the chain of the tenant has the passkey.
  */
 
 const STATEMENT_TYPE = "application/vnd.fleet.esign.v1+json";
@@ -1507,26 +1567,40 @@ const STATEMENT_VERSION = 1;
 class BundleEsignatures {
   valid = [];
   #findings;
+  #keys;
   /** The hash of each version of the task, as its entry states it. */
   #versions = new Map();
+  #isRequired = false;
 
-  constructor(findings) {
+  constructor(findings, keys) {
     this.#findings = findings;
+    this.#keys = keys;
   }
 
-  begin() {
+  begin(isRequired) {
     this.#versions = new Map();
+    this.#isRequired = isRequired;
   }
 
-  add({ task, seq, facts, line }) {
+  add(entry) {
+    const { task, seq, facts, line } = entry;
     const { checkpoint_id: id, version, new_hash: hash } = facts;
     if (typeof id === "string" && typeof version === "number" && typeof hash === "string")
       this.#versions.set(versionName(id, version), hash);
-    if (facts.op !== "signature_add" && line.esignature === undefined) return;
+    const isOfPerson = line.esignature !== undefined || line.passkey_acts !== undefined;
+    if (facts.op !== "signature_add" && !isOfPerson) return;
     const known = this.#versions.get(versionName(String(id), Number(version)));
     const judged = judge(line.esignature, facts, known);
-    if (typeof judged === "string") this.#findings.add(judged, `${task}/${seq}`);
-    else this.valid.push({ at: `${task}/${seq}`, ...judged });
+    const at = `${task}/${seq}`;
+    const fault = typeof judged === "string" ? judged : this.#passkeyFault(entry, judged.hashed);
+    if (typeof judged === "string" || fault !== null) this.#findings.add(String(fault), at);
+    else this.valid.push({ at, ...judged.shown });
+  }
+
+  #passkeyFault(entry, hashed) {
+    if (hashed.kind === "webauthn")
+      return passkeyFault(entry, hashed, { keys: this.#keys, isRequired: this.#isRequired });
+    return entry.line.passkey_acts === undefined ? null : "esign_passkey";
   }
 }
 
@@ -1563,15 +1637,10 @@ function judge(signed, facts, known) {
   if (Object.entries(recorded).some(([name, value]) => facts[name] !== value)) return "esign_unrecorded";
   const { method } = proved;
   const shown = {
-    printed_name: signer.printed_name,
-    meaning,
-    signed_at,
-    zone,
-    issuer,
-    subject: person,
-    method,
+    ...{ checkpoint_id: subject.checkpoint_id, version: subject.version },
+    ...{ printed_name: signer.printed_name, meaning, signed_at, zone, issuer, subject: person, method },
   };
-  return { checkpoint_id: subject.checkpoint_id, version: subject.version, ...shown };
+  return { shown: shown, hashed: proved.hashed };
 }
 
 function isPersonStatement(value) {
@@ -1730,11 +1799,11 @@ class OpenBundle {
     const proofs = memberLines(this.#file, this.members.get("proofs.jsonl"));
     const exportedAt = exactTime(this.manifest.exported_at);
     const entries = new BundleEntries({ keys, log, proofs, findings, mustProve, exportedAt });
-    const esignatures = new BundleEsignatures(findings);
+    const esignatures = new BundleEsignatures(findings, keys);
     const lines = new BundleLines({
       onTask: (isRequired, task) => {
         entries.begin(isRequired, task);
-        esignatures.begin();
+        esignatures.begin(isRequired);
       },
       onEntry: (entry) => {
         entries.add(entry);

@@ -1,7 +1,12 @@
 /** Signatures with passkeys on a real fleet with a real identity provider, and an authenticator in software. The browser is in `passkey-browser.test.ts`. */
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { enrolmentFrom, enrolmentNonce, enrolmentPayload, passkeyIdOf } from "../../../shared/integrity/esign/passkey.ts";
+import {
+  enrolmentFrom,
+  enrolmentNonce,
+  enrolmentPayload,
+  passkeyIdOf,
+} from "../../../shared/integrity/esign/passkey.ts";
 import type { EsignStatement } from "../../../shared/protocol/esign.ts";
 import type { StoredPasskey } from "../../../shared/protocol/esign-proof.ts";
 import { decodeChecked, encodeChecked } from "../../../shared/records/kv/codec.ts";
@@ -319,7 +324,9 @@ test("a record that a program writes to the store is refused, and found by the s
   });
   await store.close({ drainMs: 1_000 });
   const caller = await fleet.newCaller();
-  await expect(sign(caller, "forged", forger, { count: 50 })).rejects.toMatchObject(refusal("passkey_record"));
+  await expect(sign(caller, "forged", forger, { count: 50 })).rejects.toMatchObject(
+    refusal("passkey_record"),
+  );
   await sign(client, "forged", honest);
   const { exit, out } = await callCli(["scrub", "start", "--wait"], { env: cliEnv() });
   expect({ exit, out }).toMatchObject({
@@ -333,7 +340,7 @@ test("a command names a provider without passkeys", { timeout: CALLS_MS }, async
   const args = ["sign", "named", "--meaning", "review", "--with", "passkey", "--tenant", "acme"];
   const of = async (issuer: string) => {
     const { exit, err } = await callCli([...args, "--issuer", issuer], { env: cliEnv() });
-    expect(exit).toBe(2);
+    expect(exit).toBe(64);
     return err;
   };
   const without = await of(NO_PASSKEYS);

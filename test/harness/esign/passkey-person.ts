@@ -7,7 +7,11 @@ import {
   signCountOf,
 } from "../../../shared/integrity/esign/passkey.ts";
 import { esignNonce, esignPayload } from "../../../shared/integrity/esign/statement.ts";
-import { ESIGN_PAYLOAD_TYPE, type EsignStatement, type SignatureAnswer } from "../../../shared/protocol/esign.ts";
+import {
+  ESIGN_PAYLOAD_TYPE,
+  type EsignStatement,
+  type SignatureAnswer,
+} from "../../../shared/protocol/esign.ts";
 import type { EsignProof, StoredEnrolment } from "../../../shared/protocol/esign-proof.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { loginOf, type newProvider, PROVIDER, statementOf } from "./signed-statement.ts";

@@ -10,7 +10,7 @@ import type { CheckpointRepository } from "../../../shared/records/repository.ts
 export const PROVIDER = "https://login.example";
 
 interface TestProvider {
-  readonly privateKey: CryptoKey;
+  readonly privateKey: Awaited<ReturnType<typeof generateKeyPair>>["privateKey"];
   readonly jwk: EsignKey;
 }
 

@@ -59,7 +59,14 @@ function act(
 ): Act {
   const facts = {
     ...{ action: "passkey_add", actor: { id: "human=ada", type: "human" }, at: AT, prev: "0".repeat(64) },
-    ...{ seq, subject, tenant: "default", v: 1, ...(signer !== null && { signed_by: signer.id }), ...changes },
+    ...{
+      seq,
+      subject,
+      tenant: "default",
+      v: 1,
+      ...(signer !== null && { signed_by: signer.id }),
+      ...changes,
+    },
   };
   const entry = canonicalText(facts);
   const statement = { at: facts.at, checkpoints: [], entries: [sha256Hex(entry)], first: seq, task: null };
@@ -121,7 +128,9 @@ const UNRECORDED: Readonly<Record<string, Case>> = {
     acts: [act(5, { subject: enrolmentFacts(id, other.authenticator.credentialId, other.enrolment) })],
   },
   "the act of another person": { acts: [act(5, { subject: { ...subject, subject: "grace" } })] },
-  "the act of another provider": { acts: [act(5, { subject: { ...subject, issuer: "https://other.example" } })] },
+  "the act of another provider": {
+    acts: [act(5, { subject: { ...subject, issuer: "https://other.example" } })],
+  },
   "another login in the proof": { acts: [added], login: forgedLogin },
   "another passkey in the proof": { acts: [added], login: other.enrolment },
   "another place than the signature states": { acts: [act(6, {})] },

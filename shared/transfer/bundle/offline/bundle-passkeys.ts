@@ -81,8 +81,7 @@ function passkeyActAt(value: ExactJson | undefined, action: string, tenant: stri
   const facts = typeof text === "string" ? exactObject(text) : null;
   if (facts === null || typeof text !== "string" || !isCountFrom(1, seq) || !isCountFrom(seq, end))
     return null;
-  const isAct =
-    facts.seq === seq && facts.action === action && facts.tenant === tenant && !("task" in facts);
+  const isAct = facts.seq === seq && facts.action === action && facts.tenant === tenant && !("task" in facts);
   return isAct ? { seq, text, facts, end, signature } : null;
 }
 

@@ -9,9 +9,9 @@ import { enrolmentFacts } from "../../../../shared/integrity/esign/enrolment-act
 import { passkeyIdOf } from "../../../../shared/integrity/esign/passkey.ts";
 import type { StoredPasskey } from "../../../../shared/protocol/esign-proof.ts";
 import { signerName } from "../../../../shared/records/esign/signer-acts.ts";
-import { revokeSigningKey, serviceActor } from "../../../../shared/records/signing/key-registry.ts";
 import { decode, decodeChecked, encode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { revokeSigningKey, serviceActor } from "../../../../shared/records/signing/key-registry.ts";
 import type { Bytes } from "../../../../shared/store/store.ts";
 import { type EnrolledKey, enrolledKey, signWithKey } from "../../../harness/esign/passkey-person.ts";
 import { newProvider, PROVIDER } from "../../../harness/esign/signed-statement.ts";
@@ -116,9 +116,10 @@ test("a record with another key, provider, person or name", async () => {
   for (const [key, changes] of cases) {
     await write([keys.passkey(idOf(ada)), encodeChecked({ ...record, sign_count: 0, ...changes })]);
     await expectRefused(key, "passkey_record");
-    expect((await found()).filter((one) => one.startsWith("esignature: passkey ")), Object.keys(changes)[0]).not.toEqual(
-      [],
-    );
+    expect(
+      (await found()).filter((one) => one.startsWith("esignature: passkey ")),
+      Object.keys(changes)[0],
+    ).not.toEqual([]);
   }
   await write([keys.passkey(idOf(ada)), encodeChecked({ ...record, sign_count: 0 })]);
   await signWithKey(records.repository, ada);

@@ -85,7 +85,8 @@ test("a count rises, unless the authenticator has never counted", async () => {
   await sign(silent, 0);
   await sign(counting, 5);
   await sign(counting, 6);
-  for (const count of [6, 5, 0]) await expect(sign(counting, count)).rejects.toMatchObject(refused("counter"));
+  for (const count of [6, 5, 0])
+    await expect(sign(counting, count)).rejects.toMatchObject(refused("counter"));
   await sign(counting, 7);
 });
 
