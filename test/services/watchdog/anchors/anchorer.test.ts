@@ -169,7 +169,7 @@ test("an authority that fails is asked again, and none of its wrong answers is k
   const stop = start(stamped(), { clock });
   await pass(clock, 30);
   authority.status = null;
-  // The last byte of the signature, changed whatever it was: a constant would leave one answer in 256 as it is.
+  // The last byte of the signature, changed to another value: a constant would leave one answer in 256 as it is.
   authority.onReply = (reply) => Buffer.concat([reply.subarray(0, -1), Buffer.from([reply.at(-1)! ^ 1])]);
   await pass(clock, 120);
   const failed = await metricOf("auditAnchorsTotal", { target: "timestamp", outcome: "failed" });
