@@ -80,11 +80,6 @@ test("a person signs on the command line, and everything shows it", { timeout: C
       /Ada Lovelace \(ada of http\S+\), approval, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+ \(\d{4}.*Z\)/,
     );
   }
-  for (const part of ["latest", `checkpoints/${id}`]) {
-    const of = { fleet: fleet.writer } as McpSession;
-    const { text } = await readResource(of, `fleet://tasks/auth/${part}`);
-    expect(JSON.parse(text)).toMatchObject({ metadata: { version: 1 }, electronic_signatures: [block] });
-  }
   expect((await cli(["signers", "list"])).out).toMatch(/Ada Lovelace.*ada.*active/);
   expect(await json("audit", "verify", "auth")).toMatchObject({ ok: true, signatures: { problems: [] } });
   const { entries } = await fleet.writer.getAudit("auth");
@@ -107,6 +102,19 @@ test("a person signs on the command line, and everything shows it", { timeout: C
   const kept = await cli(["checkpoint", "remove", id, "--json"]);
   expect(kept.exit).toBe(5);
   expect(kept.err).toContain('"signed"');
+});
+
+test("a program that reads a checkpoint over MCP sees its signatures", { timeout: CALLS_MS }, async () => {
+  const id = await fleet.written("mcp");
+  const of = { fleet: fleet.writer } as McpSession;
+  const read = async (part: string) => JSON.parse((await readResource(of, `fleet://tasks/mcp/${part}`)).text);
+  expect(await read("latest")).not.toHaveProperty("electronic_signatures");
+  await fleet.signedBy(await fleet.newCaller(), "mcp");
+  for (const part of ["latest", `checkpoints/${id}`])
+    expect(await read(part)).toMatchObject({
+      metadata: { version: 1 },
+      electronic_signatures: [{ state: "valid", printed_name: "Ada Lovelace", meaning: "approval" }],
+    });
 });
 
 test("a version that is superseded is signed, and the signature stays with it", {
