@@ -77,11 +77,15 @@ export function decryptBytes(key: DataKey, encrypted: Uint8Array, address: Uint8
   }
 }
 
+/** Used again by each call: a cipher copies its associated data. */
+let scratch = Buffer.alloc(1_024);
+
 /** The key's id has a fixed length, so no two pairs of id and address give the same bytes. */
 function associated(id: Uint8Array, address: Uint8Array): Buffer {
-  const bytes = Buffer.allocUnsafe(ASSOCIATED_FROM + address.length);
-  bytes.set(MARKER);
-  bytes.set(id, MARKER.length);
-  bytes.set(address, ASSOCIATED_FROM);
-  return bytes;
+  const length = ASSOCIATED_FROM + address.length;
+  if (scratch.length < length) scratch = Buffer.alloc(length);
+  scratch.set(MARKER);
+  scratch.set(id, MARKER.length);
+  scratch.set(address, ASSOCIATED_FROM);
+  return scratch.subarray(0, length);
 }

@@ -4,7 +4,7 @@
  *
  * The key follows from the oldest key of the tenant, which stays for the oldest rows.
  */
-import { createHmac, hkdfSync } from "node:crypto";
+import { createHmac, createSecretKey, hkdfSync, type KeyObject } from "node:crypto";
 import { type Reader, StoreError } from "../../store/store.ts";
 import { EncryptedReader } from "./encrypted-reader.ts";
 import { EncryptedTx } from "./encrypted-tx.ts";
@@ -18,6 +18,8 @@ export type TermOf = (word: string) => string;
 export type TermUse = "search" | "write";
 
 const BYTES = 16;
+/** Of each key. A few megabytes. */
+const WORDS_KEPT_MAX = 20_000;
 const INFO = "fleet/search-words/v1";
 
 /** Whether an index that begins in this store has blinded words. */
@@ -50,6 +52,26 @@ async function blindTerms(ring: KeyRing, tenant: string, use: TermUse): Promise<
   const keys = await ring.find(place);
   if (keys === null) return (word) => word;
   const oldest = [...keys.byId.values()].at(-1) ?? keys.newest;
-  const key = Buffer.from(hkdfSync("sha256", oldest.secret.export(), Buffer.alloc(0), INFO, 32));
-  return (word) => createHmac("sha256", key).update(word).digest().toString("base64url", 0, BYTES);
+  return termsUnder(oldest.secret);
+}
+
+/** The words of one key. They repeat so much that an index with a memory of them costs a third. */
+const known = new WeakMap<KeyObject, TermOf>();
+
+function termsUnder(secret: KeyObject): TermOf {
+  const found = known.get(secret);
+  if (found !== undefined) return found;
+  // Node needs seven times as long with the bytes of a key.
+  const key = createSecretKey(Buffer.from(hkdfSync("sha256", secret.export(), Buffer.alloc(0), INFO, 32)));
+  const terms = new Map<string, string>();
+  const termOf = (word: string): string => {
+    const known = terms.get(word);
+    if (known !== undefined) return known;
+    const term = createHmac("sha256", key).update(word).digest().toString("base64url", 0, BYTES);
+    if (terms.size >= WORDS_KEPT_MAX) terms.clear();
+    terms.set(word, term);
+    return term;
+  };
+  known.set(secret, termOf);
+  return termOf;
 }

@@ -14,8 +14,15 @@ export interface Encryption {
   isConverted: boolean;
 }
 
-/** Keys that only the transaction has. */
-export type OwnKeys = (place: KeyPlace) => UnwrappedKeys | undefined;
+/** What a transaction adds to its reads. */
+export interface OfTransaction {
+  /** Reads of wrapped keys are no reason for a conflict. */
+  readonly keyReader: Reader;
+  /** Keys that only the transaction has. */
+  readonly ownKeys: (place: KeyPlace) => UnwrappedKeys | undefined;
+  /** Called with the key of each row that is decrypted. */
+  readonly onOpened?: (place: KeyPlace, keyId: string) => void;
+}
 
 interface SealedRow {
   readonly at: Placed;
@@ -24,57 +31,70 @@ interface SealedRow {
   key: DataKey | undefined;
 }
 
-interface Row {
-  readonly key: Bytes;
-  readonly value: Bytes | undefined;
-}
-
 export class EncryptedReader implements Reader {
   readonly #reader: Reader;
-  /** Reads of wrapped keys are no reason for a conflict. */
-  readonly #keyReader: Reader;
   readonly #encryption: Encryption;
-  readonly #ownKeys: OwnKeys;
+  readonly #own: OfTransaction | null;
 
-  constructor(
-    reader: Reader,
-    encryption: Encryption,
-    { keyReader = reader, ownKeys = () => undefined }: { keyReader?: Reader; ownKeys?: OwnKeys } = {},
-  ) {
+  constructor(reader: Reader, encryption: Encryption, own: OfTransaction | null = null) {
     this.#reader = reader;
-    this.#keyReader = keyReader;
     this.#encryption = encryption;
-    this.#ownKeys = ownKeys;
+    this.#own = own;
   }
 
   get ring(): KeyRing {
     return this.#encryption.ring;
   }
 
-  async get(key: Bytes): Promise<Bytes | undefined> {
-    const value = await this.#reader.get(key);
-    const one = this.#sealedAt({ key, value });
-    if (one === null || value === undefined) return value;
-    // Most reads are of one row whose key is known.
-    const known = one.id === null ? undefined : this.#knownKey(one.at.place, one.id);
-    if (known !== undefined) return openValue(known, value, one.at.address) ?? UNREADABLE;
-    const [opened] = await this.#open([{ key, value }]);
-    return opened;
+  get(key: Bytes): Promise<Bytes | undefined> {
+    return this.getAt(key, this.#encryption.layout(key));
   }
 
-  async getMany(keys: readonly Bytes[]): Promise<(Bytes | undefined)[]> {
+  getMany(keys: readonly Bytes[]): Promise<(Bytes | undefined)[]> {
+    return this.getManyAt(keys, keys.map(this.#encryption.layout));
+  }
+
+  /** For a caller that has looked the key up in the layout, as it does for each read of a transaction. */
+  getAt(key: Bytes, at: Placed | null): Promise<Bytes | undefined> {
+    return at === null ? this.#reader.get(key) : this.#getSealed(key, at);
+  }
+
+  /** As {@link getAt}. */
+  async getManyAt(
+    keys: readonly Bytes[],
+    places: readonly (Placed | null)[],
+  ): Promise<(Bytes | undefined)[]> {
     const values = await this.#reader.getMany(keys);
-    return this.#open(values.map((value, i) => ({ key: keys[i]!, value })));
+    return this.#openAll(values, places);
   }
 
   async getRange(range: KeyRange, options: { limit: number; reverse?: boolean }): Promise<RangePage> {
     const { rows, more } = await this.#reader.getRange(range, options);
-    const values = await this.#open(rows);
+    const values = await this.#openAll(
+      rows.map(({ value }) => value),
+      rows.map(({ key }) => this.#encryption.layout(key)),
+    );
     return { rows: rows.map(({ key }, i) => ({ key, value: values[i]! })), more };
   }
 
-  async #open(rows: readonly Row[]): Promise<(Bytes | undefined)[]> {
-    const sealed = rows.map((row) => this.#sealedAt(row));
+  async #getSealed(key: Bytes, at: Placed): Promise<Bytes | undefined> {
+    const value = await this.#reader.get(key);
+    if (value === undefined) return value;
+    // Most reads are of one row whose key is known.
+    const one = sealedRow(value, at);
+    const known = one.id === null ? undefined : this.#knownKey(at.place, one.id);
+    if (known === undefined) return (await this.#openAll([value], [at]))[0];
+    return this.#opened(known, value, one);
+  }
+
+  async #openAll(
+    values: readonly (Bytes | undefined)[],
+    places: readonly (Placed | null)[],
+  ): Promise<(Bytes | undefined)[]> {
+    const sealed = values.map((value, i) => {
+      const at = places[i] ?? null;
+      return value === undefined || at === null ? null : sealedRow(value, at);
+    });
     const missing = new Map<string, KeyPlace>();
     for (const one of sealed) {
       if (one === null || one.id === null) continue;
@@ -87,24 +107,28 @@ export class EncryptedReader implements Reader {
     const hasPlain = sealed.some((one) => one?.id === null);
     const mayBePlain = hasPlain && !(await this.#isConverted());
     return sealed.map((one, i) => {
-      const { value } = rows[i]!;
+      const value = values[i];
       if (one === null || value === undefined) return value;
       if (one.id === null) return mayBePlain ? value : UNREADABLE;
       const key = one.key ?? fetched?.get(one.at.place.id)?.byId.get(one.id);
-      // Its reader finds a record of no form, thus damaged.
-      return (key === undefined ? null : openValue(key, value, one.at.address)) ?? UNREADABLE;
+      return key === undefined ? UNREADABLE : this.#opened(key, value, one);
     });
   }
 
-  #sealedAt({ key, value }: Row): SealedRow | null {
-    const at = value === undefined ? null : this.#encryption.layout(key);
-    if (at === null || value === undefined) return null;
-    const id = sealedWith(value);
-    return { at, id: id === null ? null : keyIdText(id), key: undefined };
+  /** The reader of what cannot be decrypted finds a record of no form, thus damaged. */
+  #opened(key: DataKey, value: Bytes, { at, id }: SealedRow): Bytes {
+    const plain = openValue(key, value, at.address);
+    if (plain === null) return UNREADABLE;
+    if (id !== null) this.#own?.onOpened?.(at.place, id);
+    return plain;
+  }
+
+  get #keyReader(): Reader {
+    return this.#own?.keyReader ?? this.#reader;
   }
 
   #knownKey(place: KeyPlace, id: string): DataKey | undefined {
-    return this.#ownKeys(place)?.byId.get(id) ?? this.#encryption.ring.known(place)?.byId.get(id);
+    return this.#own?.ownKeys(place)?.byId.get(id) ?? this.#encryption.ring.known(place)?.byId.get(id);
   }
 
   /** Plain rows are older than the encryption of the store. When all are encrypted, a plain one was put there by another program. */
@@ -116,4 +140,9 @@ export class EncryptedReader implements Reader {
     if (state === "complete") encryption.isConverted = true;
     return state !== "converting";
   }
+}
+
+function sealedRow(value: Bytes, at: Placed): SealedRow {
+  const id = sealedWith(value);
+  return { at, id: id === null ? null : keyIdText(id), key: undefined };
 }

@@ -2,8 +2,9 @@
  * One attempt of a transaction of an encrypted store. Writes are synchronous, so a key that is not known yet ends the attempt. The store then loads the
  * key and runs the body again.
  *
- * The keys of a task are read in each transaction that writes its rows, and the commit conflicts with a change of them: shredding destroys the key, and
- * no row may be encrypted with a key that is gone. The key of a new task is written with its first rows, so a kill leaves neither or both.
+ * No row may be encrypted with a key that is gone: shredding destroys the keys of a task in the transaction that removes its last rows under them. So a
+ * transaction that has read one of these rows conflicts with the shredding. Any other that writes rows of the task reads the keys instead. The key of a
+ * new task is written with its first rows, so a kill leaves neither or both.
  */
 import { checkKey, checkValue, ORDER_BYTES } from "../../store/limits.ts";
 import { sameBytes } from "../../store/same-bytes.ts";
@@ -23,7 +24,13 @@ import { dataKeysKey } from "./keys/key-record.ts";
 import { isNewestBucket, type KeyRing, type UnwrappedKeys } from "./keys/key-ring.ts";
 import { type KeyPlace, ownerOf } from "./keys/place.ts";
 import type { Placed } from "./layout.ts";
-import { SEALED_BYTES_MORE, SEALED_STAMPED_BYTES_MORE, sealStamped, sealValue } from "./sealed-value.ts";
+import {
+  keyIdText,
+  SEALED_BYTES_MORE,
+  SEALED_STAMPED_BYTES_MORE,
+  sealStamped,
+  sealValue,
+} from "./sealed-value.ts";
 
 const NOTHING = new Uint8Array(0);
 
@@ -41,10 +48,12 @@ export class EncryptedTx implements Tx {
   readonly missing = new Map<string, KeyPlace>();
   readonly #tx: Tx;
   readonly #encryption: Encryption;
-  readonly #reader: Reader;
+  readonly #reader: EncryptedReader;
   /** The keys with which this attempt writes. `none`: the task has none yet. `damaged`: they cannot be unwrapped. */
   readonly #keys = new Map<string, UnwrappedKeys | "none" | "damaged">();
   readonly #fresh = new Map<string, { readonly place: KeyPlace; readonly keys: UnwrappedKeys }>();
+  /** By the place's id: the id of the key of a row that the attempt has read, and whose change its commit conflicts with. */
+  readonly #readWith = new Map<string, string>();
   /** The tasks with whose keys it has written. */
   readonly #written = new Set<string>();
   /** Compare the keys of tasks with their rows. */
@@ -56,7 +65,8 @@ export class EncryptedTx implements Tx {
     this.#tx = tx;
     this.#encryption = encryption;
     const own = { keyReader: tx.snapshot, ownKeys: (place: KeyPlace) => this.#fresh.get(place.id)?.keys };
-    this.#reader = new EncryptedReader(tx, encryption, own);
+    const onOpened = ({ id }: KeyPlace, keyId: string) => void this.#readWith.set(id, keyId);
+    this.#reader = new EncryptedReader(tx, encryption, { ...own, onOpened });
     this.snapshot = new EncryptedReader(tx.snapshot, encryption, own);
   }
 
@@ -91,21 +101,25 @@ export class EncryptedTx implements Tx {
   }
 
   get(key: Bytes): Promise<Bytes | undefined> {
-    const cold = this.#coldTasks([key]);
-    return cold === null ? this.#reader.get(key) : this.#load(cold).then(() => this.#reader.get(key));
+    const at = this.#encryption.layout(key);
+    const cold = this.#coldTasks([at]);
+    return cold === null
+      ? this.#reader.getAt(key, at)
+      : this.#load(cold).then(() => this.#reader.getAt(key, at));
   }
 
   getMany(keys: readonly Bytes[]): Promise<(Bytes | undefined)[]> {
-    const cold = this.#coldTasks(keys);
+    const places = keys.map(this.#encryption.layout);
+    const cold = this.#coldTasks(places);
     return cold === null
-      ? this.#reader.getMany(keys)
-      : this.#load(cold).then(() => this.#reader.getMany(keys));
+      ? this.#reader.getManyAt(keys, places)
+      : this.#load(cold).then(() => this.#reader.getManyAt(keys, places));
   }
 
   async getRange(range: KeyRange, options: { limit: number; reverse?: boolean }): Promise<RangePage> {
     const page = await this.#reader.getRange(range, options);
     // The keys of encrypted rows are known by now, those of plain rows are not.
-    const cold = this.#coldTasks(page.rows.map(({ key }) => key));
+    const cold = this.#coldTasks(page.rows.map(({ key }) => this.#encryption.layout(key)));
     if (cold !== null) await this.#load(cold);
     return page;
   }
@@ -176,11 +190,11 @@ export class EncryptedTx implements Tx {
   }
 
   /** A task of which a row is read is about to be written, so keys that are not known are loaded here. */
-  #coldTasks(keys: readonly Bytes[]): ReadonlyMap<string, KeyPlace> | null {
-    const { layout, ring } = this.#encryption;
+  #coldTasks(places: readonly (Placed | null)[]): ReadonlyMap<string, KeyPlace> | null {
+    const { ring } = this.#encryption;
     let cold: Map<string, KeyPlace> | null = null;
-    for (const key of keys) {
-      const place = layout(key)?.place;
+    for (const at of places) {
+      const place = at?.place;
       if (place === undefined || place.task === null || this.#keys.has(place.id)) continue;
       if (ring.known(place) !== undefined) continue;
       cold ??= new Map();
@@ -203,7 +217,8 @@ export class EncryptedTx implements Tx {
     if (found !== undefined) return found;
     const known = this.#encryption.ring.known(place);
     if (known === undefined) throw this.#miss(place);
-    if (place.task !== null) this.#check(place, known);
+    if (place.task !== null && this.#readWith.get(place.id) !== keyIdText(known.newest.id))
+      this.#check(place, known);
     this.#keys.set(place.id, known);
     return known;
   }

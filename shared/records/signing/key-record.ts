@@ -1,7 +1,9 @@
 /** Reads the records of signing keys. */
+import type { SigningKey } from "../../integrity/dsse.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { keyStateOf, type SigningKeyRecord } from "../../protocol/signing-keys.ts";
-import type { Bytes, Reader } from "../../store/store.ts";
+import { sameBytes } from "../../store/same-bytes.ts";
+import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decodeChecked } from "../kv/codec.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 
@@ -25,6 +27,18 @@ export function decodeSigningKey(value: Bytes): StoredSigningKey {
 /** null: it is not registered, or its record is damaged, which the scrub reports. */
 export async function findSigningKey(reader: Reader, id: string): Promise<StoredSigningKey | null> {
   return readable(await reader.get(systemKeys.signingKey(id)));
+}
+
+/** The records with which keys were found in use. Each commit reads that of its key, which rarely changes. */
+const inUse = new WeakMap<SigningKey, Bytes>();
+
+/** Whether new signatures may be made with the key, at the commit of the transaction. */
+export async function isInUse(tx: Tx, key: SigningKey): Promise<boolean> {
+  const value = await tx.get(systemKeys.signingKey(key.id));
+  if (value !== undefined && sameBytes(value, inUse.get(key))) return true;
+  if (value === undefined || !isKeyInUse(readable(value))) return false;
+  inUse.set(key, Uint8Array.from(value));
+  return true;
 }
 
 /** Whether new signatures may be made with the key. */

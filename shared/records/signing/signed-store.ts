@@ -5,10 +5,9 @@
  */
 import type { SigningKey } from "../../integrity/dsse.ts";
 import { FleetError } from "../../protocol/errors.ts";
-import { keyStateOf } from "../../protocol/signing-keys.ts";
 import type { CommitResult, Store, TransactOptions, Tx } from "../../store/store.ts";
 import { beginSigning, needsKey, writeSignatures } from "./commit-signing.ts";
-import { areSignaturesRequired, findSigningKey } from "./key-record.ts";
+import { areSignaturesRequired, isInUse } from "./key-record.ts";
 
 /** The key is not registered, or no longer in use. Nothing was committed. */
 export class KeyOutOfUse extends Error {
@@ -127,7 +126,6 @@ export function transactAsLast<T>(
 }
 
 /** A lost or damaged record is no reason to stop: the signer goes over to the next key, and the scrub reports it. */
-async function requireInUse(tx: Tx, { id }: SigningKey): Promise<void> {
-  const record = await findSigningKey(tx, id);
-  if (record === null || keyStateOf(record) !== "active") throw new KeyOutOfUse(id);
+async function requireInUse(tx: Tx, key: SigningKey): Promise<void> {
+  if (!(await isInUse(tx, key))) throw new KeyOutOfUse(key.id);
 }
