@@ -210,6 +210,35 @@ test("rows that were written before the keys of a task were destroyed cannot be 
   expect(await record(fresh, content)).toBe("damaged");
 });
 
+const READS: Readonly<Record<string, (tx: Tx, key: Bytes) => Promise<unknown>>> = {
+  "reads a row of the task": (tx, key) => tx.get(key),
+  "reads rows of the task": (tx, key) => tx.getMany([key]),
+  "reads a row of the task in the snapshot": (tx, key) => tx.snapshot.get(key),
+  "reads no row of the task": async () => {},
+};
+test.each(Object.entries(READS))(
+  "a transaction that %s commits with none of the keys that another one destroys",
+  async (_, read) => {
+    const [content, head] = [keys.checkpoint("t1", ID), keys.task("t1")];
+    await put(store, head, "before");
+    let runs = 0;
+    await write(store, async (tx) => {
+      runs += 1;
+      await read(tx, head);
+      tx.set(content, encodeChecked("new"));
+      if (runs > 1) return;
+      await write(store, (other) => {
+        destroyDataKeys(other, "default", "t1");
+        other.set(head, encodeChecked("after"));
+      });
+    });
+    expect(runs).toBeGreaterThan(1);
+    const fresh = (await openEncryption(engine, [root])).store;
+    expect(await record(fresh, content)).toBe("new");
+    expect(await record(fresh, head)).toBe("after");
+  },
+);
+
 test("a transaction that wrote with the keys of a task cannot destroy them", async () => {
   await put(store, keys.task("t1"), "head");
   const both = write(store, async (tx) => {
