@@ -82,8 +82,6 @@ const HOMES: Record<string, readonly string[]> = {
   "p-limit": ["services/coordinator/", "shared/runtime/"],
   canonicalize: ["shared/integrity/"],
   "@secretlint/*": ["shared/integrity/"],
-  pkijs: ["shared/integrity/"],
-  asn1js: ["shared/integrity/"],
   "@aws-sdk/client-kms": ["shared/integrity/encryption/"],
   aws4fetch: ["services/watchdog/anchors/"],
   hono: ["services/gateway/"],

@@ -22,16 +22,16 @@ export function timestampAnchor(
     everyMs,
     async keep({ checkpoint }, signal): Promise<MadeAnchor> {
       const content = Buffer.from(checkpoint);
-      const { bytes, nonce } = await timestampRequest(content);
+      const { bytes, nonce } = timestampRequest(content);
       const token = await ask(url, bytes, signal);
-      const { problem, at } = await judgeTimestamp(token, content, { authorities, nonce });
+      const { problem, at } = judgeTimestamp(token, content, { authorities, nonce });
       if (problem !== null || at === null) throw new AnchorFailure(`the response was refused: ${problem}`);
       const differenceMs = Math.abs(Date.parse(at) - now());
       if (differenceMs > CLOCK_DIFFERENCE_MS_MAX)
         throw new AnchorFailure(
           `the clocks of the authority and of the fleet differ by ${Math.round(differenceMs / 1_000)} s`,
         );
-      return { at, checkpoint, token };
+      return { at, checkpoint, token, verified: authorities.length > 0 };
     },
   };
 }

@@ -1,5 +1,5 @@
 /** The request for a time-stamp (RFC 3161) of the SHA-256 of some bytes. */
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 
 export interface TimestampRequest {
   /** DER. */
@@ -9,21 +9,17 @@ export interface TimestampRequest {
 }
 
 const NONCE_BYTES = 8;
+/** A sequence of 67 bytes with version 1 and an imprint, which is a sequence with SHA-256 and a hash of 32 bytes. */
+const BEFORE_HASH = Buffer.from("30430201013031300d060960864801650304020105000420", "hex");
+/** The nonce is a number of eight bytes. */
+const BEFORE_NONCE = Buffer.from("0208", "hex");
+/** With its certificates in the response, a verifier has them also after years. */
+const CERTIFICATES_WANTED = Buffer.from("0101ff", "hex");
 
-export async function timestampRequest(content: Uint8Array): Promise<TimestampRequest> {
-  const [{ MessageImprint, TimeStampReq }, { Integer }] = await Promise.all([
-    import("pkijs"),
-    import("asn1js"),
-  ]);
+export function timestampRequest(content: Uint8Array): TimestampRequest {
   const nonce = randomBytes(NONCE_BYTES);
   // A positive number of full length, which has one encoding only.
   nonce[0] = (nonce[0]! & 0x7f) | 0x40;
-  const request = new TimeStampReq({
-    version: 1,
-    messageImprint: await MessageImprint.create("SHA-256", new Uint8Array(content)),
-    nonce: new Integer({ valueHex: new Uint8Array(nonce).buffer }),
-    // A verifier has the certificate of the authority then, also after years.
-    certReq: true,
-  });
-  return { bytes: new Uint8Array(request.toSchema().toBER(false)), nonce };
+  const hash = createHash("sha256").update(content).digest();
+  return { bytes: Buffer.concat([BEFORE_HASH, hash, BEFORE_NONCE, nonce, CERTIFICATES_WANTED]), nonce };
 }

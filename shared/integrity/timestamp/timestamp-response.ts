@@ -1,14 +1,35 @@
 /**
- * Verifies the response of a time-stamp authority (RFC 3161, section 2.4.2). It comes from outside, so each fault is an
- * answer. The library verifies the signature, the imprint and the certificates; what RFC 3161 demands beyond CMS is here.
+ * Verifies the response of a time-stamp authority (RFC 3161, section 2.4.2), which is signed CMS (RFC 5652). It comes from
+ * outside, so each fault is an answer. The verifiers of bundles use it too: what the fleet has accepted, they can verify.
  */
-import { createHash, X509Certificate } from "node:crypto";
-import type { Certificate, SignedData, TSTInfo } from "pkijs";
+import { createHash } from "node:crypto";
+import {
+  type Certificate,
+  certificateOf,
+  certificatesIn,
+  isCertifiedSignature,
+  isTimestampCertificate,
+  leadsToTrusted,
+} from "./certificates.ts";
+import {
+  DER,
+  type DerValue,
+  derAlgorithm,
+  derContent,
+  derMembers,
+  derOid,
+  derOnly,
+  derTime,
+  derValue,
+  NotDer,
+} from "./der.ts";
 
 /** The response to one request. */
 export interface JudgedTimestamp {
   /** null: the time-stamp is that of the content, and its signature is valid. */
   readonly problem: string | null;
+  /** Whether all is valid but the authority, which is none of the trusted ones. */
+  readonly isUntrusted: boolean;
   /** The time of the authority, ISO 8601. null: it could not be read. */
   readonly at: string | null;
 }
@@ -20,134 +41,175 @@ export interface TimestampTrust {
   readonly nonce: Uint8Array | null;
 }
 
-const SIGNED_DATA = "1.2.840.113549.1.7.2";
-const TST_INFO = "1.2.840.113549.1.9.16.1.4";
-const CONTENT_TYPE = "1.2.840.113549.1.9.3";
-const SIGNING_CERTIFICATE_V2 = "1.2.840.113549.1.9.16.2.47";
-const SIGNING_CERTIFICATE = "1.2.840.113549.1.9.16.2.12";
-const SHA_256 = "2.16.840.1.101.3.4.2.1";
+const SIGNED_DATA = "2a864886f70d010702";
+const TST_INFO = "2a864886f70d0109100104";
+const CONTENT_TYPE = "2a864886f70d010903";
+const MESSAGE_DIGEST = "2a864886f70d010904";
+const SIGNING_CERTIFICATE = "2a864886f70d010910020c";
+const SIGNING_CERTIFICATE_V2 = "2a864886f70d010910022f";
+const SHA_256 = "608648016503040201";
 const DIGESTS: Readonly<Record<string, string>> = {
   [SHA_256]: "sha256",
-  "2.16.840.1.101.3.4.2.2": "sha384",
-  "2.16.840.1.101.3.4.2.3": "sha512",
+  "608648016503040202": "sha384",
+  "608648016503040203": "sha512",
 };
-const EXTENDED_KEY_USAGE = "2.5.29.37";
-const TIME_STAMPING = "1.3.6.1.5.5.7.3.8";
-/** The tag of ASN.1. */
-const SEQUENCE = 16;
 /** Granted, and granted with changes of the request. */
 const GRANTED_MAX = 1;
+const CERTIFICATES_MAX = 16;
 
-class Refused extends Error {}
-
-function refuse(problem: string): never {
-  throw new Refused(problem);
+class RefusedTimestamp extends Error {
+  override readonly name = "RefusedTimestamp";
 }
 
-export async function judgeTimestamp(
+function refuse(problem: string): never {
+  throw new RefusedTimestamp(problem);
+}
+
+export function judgeTimestamp(
   response: Uint8Array,
   content: Uint8Array,
-  trust: TimestampTrust,
-): Promise<JudgedTimestamp> {
+  { authorities, nonce }: TimestampTrust,
+): JudgedTimestamp {
   let at: string | null = null;
   try {
-    const token = await tokenIn(response);
-    const info = await infoIn(token);
-    at = info.genTime.toISOString();
-    requireRequested(info, content, trust.nonce);
-    await requireSigned(token, content, trust.authorities);
-    return { problem: null, at };
+    const token = tokenIn(Buffer.from(response));
+    const info = infoIn(token.content);
+    at = new Date(info.atMs).toISOString();
+    requireRequested(info, content, nonce);
+    const signer = signerOf(token);
+    if (!isTimestampCertificate(signer, info.atMs))
+      refuse("its certificate is not one of a time-stamp authority");
+    const trusted = authorities.flatMap(certificatesIn);
+    const others = token.certificates;
+    if (authorities.length === 0 || leadsToTrusted(signer, { trusted, others }, info.atMs))
+      return { problem: null, isUntrusted: false, at };
+    const problem = "its signature is not valid: its certificate does not lead to a trusted one";
+    return { problem, isUntrusted: true, at };
   } catch (error) {
-    return { problem: error instanceof Refused ? error.message : "it is not a time-stamp response", at };
+    if (!(error instanceof RefusedTimestamp || error instanceof NotDer)) throw error;
+    const problem = error instanceof NotDer ? "it is not a time-stamp response" : error.message;
+    return { problem, isUntrusted: false, at };
   }
 }
 
-async function tokenIn(response: Uint8Array): Promise<SignedData> {
-  const { SignedData, TimeStampResp } = await import("pkijs");
-  const parsed = TimeStampResp.fromBER(new Uint8Array(response));
-  const { status } = parsed.status;
-  if (status > GRANTED_MAX) refuse(`the authority has refused it with the status ${status}`);
-  const { contentType, content } = parsed.timeStampToken ?? refuse("it has no time-stamp");
-  if (contentType !== SIGNED_DATA) refuse("its time-stamp is not signed");
-  return new SignedData({ schema: content });
+/** The signed parts of a response. */
+interface SignedToken {
+  /** The time-stamp itself. */
+  readonly content: Buffer;
+  readonly certificates: readonly Certificate[];
+  readonly digest: string;
+  /** By their types. */
+  readonly attributes: ReadonlyMap<string, DerValue>;
+  /** As they were signed. */
+  readonly signedText: Buffer;
+  readonly algorithm: string;
+  readonly signature: Buffer;
 }
 
-async function infoIn({ encapContentInfo }: SignedData): Promise<TSTInfo> {
-  const { TSTInfo } = await import("pkijs");
-  const { eContentType, eContent } = encapContentInfo;
-  if (eContentType !== TST_INFO || eContent === undefined) refuse("its content is not a time-stamp");
-  return TSTInfo.fromBER(eContent.getValue());
+function tokenIn(response: Buffer): SignedToken {
+  const [state, token] = derMembers(derValue(response));
+  const status = derContent(derMembers(state)[0], DER.integer);
+  if (status.length !== 1) throw new NotDer();
+  if (status[0]! > GRANTED_MAX) refuse(`the authority has refused it with the status ${status[0]}`);
+  const [type, wrapped] = derMembers(token);
+  if (derOid(type) !== SIGNED_DATA) refuse("its time-stamp is not signed");
+  const [, , encapsulated, ...rest] = derMembers(derOnly(wrapped, DER.part0));
+  const signers = derMembers(rest.pop(), DER.set);
+  // An authority has one signature (section 2.4.2).
+  const [signer, ...others] = signers;
+  if (others.length > 0) refuse("it does not have one signature");
+  const [kind, content] = derMembers(encapsulated);
+  if (derOid(kind) !== TST_INFO) refuse("its content is not a time-stamp");
+  const certificates = rest
+    .filter(({ tag }) => tag === DER.part0)
+    .flatMap((set) => derMembers(set, DER.part0))
+    .filter(({ tag }) => tag === DER.sequence);
+  if (certificates.length > CERTIFICATES_MAX) refuse("it has too many certificates");
+  return {
+    content: derContent(derOnly(content, DER.part0), DER.octetString),
+    certificates: certificates.map(certificateOf),
+    ...signatureIn(signer),
+  };
+}
+
+function signatureIn(signer: DerValue | undefined): Omit<SignedToken, "content" | "certificates"> {
+  const [, , digest, attributes, algorithm, signature] = derMembers(signer);
+  const found = new Map<string, DerValue>();
+  for (const attribute of derMembers(attributes, DER.part0)) {
+    const [type, values] = derMembers(attribute);
+    const id = derOid(type);
+    if (found.has(id)) throw new NotDer();
+    found.set(id, derOnly(values, DER.set));
+  }
+  const signedText = Buffer.from(attributes!.whole);
+  // They are signed as a set (RFC 5652, section 5.4).
+  signedText[0] = DER.set;
+  return {
+    digest: DIGESTS[derAlgorithm(digest)] ?? refuse("it names an unknown digest"),
+    attributes: found,
+    signedText,
+    algorithm: derAlgorithm(algorithm),
+    signature: derContent(signature, DER.octetString),
+  };
+}
+
+interface StampedInfo {
+  readonly hashAlgorithm: string;
+  readonly hash: Buffer;
+  readonly atMs: number;
+  readonly nonce: Buffer | null;
+}
+
+function infoIn(content: Buffer): StampedInfo {
+  const [version, , imprint, , time, ...rest] = derMembers(derValue(content));
+  if (derContent(version, DER.integer).toString("hex") !== "01") throw new NotDer();
+  const [algorithm, hash] = derMembers(imprint);
+  if (time?.tag !== DER.generalizedTime) throw new NotDer();
+  return {
+    hashAlgorithm: derAlgorithm(algorithm),
+    hash: derContent(hash, DER.octetString),
+    atMs: derTime(time),
+    nonce: rest.find(({ tag }) => tag === DER.integer)?.content ?? null,
+  };
 }
 
 function requireRequested(
-  { messageImprint, nonce: answered }: TSTInfo,
+  { hashAlgorithm, hash, nonce: answered }: StampedInfo,
   content: Uint8Array,
   nonce: Uint8Array | null,
 ): void {
-  const { hashAlgorithm, hashedMessage } = messageImprint;
-  const hash = createHash("sha256").update(content).digest();
-  if (hashAlgorithm.algorithmId !== SHA_256 || !hash.equals(hashedMessage.valueBlock.valueHexView))
+  if (hashAlgorithm !== SHA_256 || !createHash("sha256").update(content).digest().equals(hash))
     refuse("it is of another content");
-  if (nonce === null) return;
-  if (answered === undefined || !Buffer.from(nonce).equals(answered.valueBlock.valueHexView))
-    refuse("it is the response to another request");
+  if (nonce !== null && !answered?.equals(nonce)) refuse("it is the response to another request");
 }
 
-async function requireSigned(
-  token: SignedData,
-  content: Uint8Array,
-  authorities: readonly string[],
-): Promise<void> {
-  const { Certificate } = await import("pkijs");
-  const trustedCerts = authorities.map((pem) =>
-    Certificate.fromBER(new Uint8Array(new X509Certificate(pem).raw)),
-  );
-  // An authority has one signature (section 2.4.2).
-  if (token.signerInfos.length !== 1) refuse("it does not have one signature");
-  const { signatureVerified, signerCertificate } = await token
-    .verify({
-      signer: 0,
-      data: new Uint8Array(content).buffer,
-      trustedCerts,
-      checkChain: trustedCerts.length > 0,
-      // Whether the certificate is revoked is not looked up.
-      passedWhenNotRevValues: true,
-      extendedMode: true,
-    })
-    .catch((error: unknown) => refuse(`its signature is not valid: ${(error as Error).message}`));
-  if (signatureVerified !== true || !signerCertificate) refuse("its signature is not valid");
-  requireAttributes(token, signerCertificate);
-  requireTimestamping(signerCertificate);
-}
-
-/** They are signed: what was signed is a time-stamp, and the certificate is the one that the authority meant. */
-function requireAttributes({ signerInfos }: SignedData, certificate: Certificate): void {
-  const attributes = signerInfos[0]?.signedAttrs?.attributes ?? [];
-  const attributeOf = (...types: string[]) => attributes.find(({ type }) => types.includes(type))?.values[0];
-  if (attributeOf(CONTENT_TYPE)?.valueBlock.toString() !== TST_INFO)
+/** The certificate that the authority means and whose key has signed the time-stamp. */
+function signerOf(token: SignedToken): Certificate {
+  const { attributes, digest, content, algorithm, signedText: text, signature } = token;
+  if (derOid(attributes.get(CONTENT_TYPE)) !== TST_INFO) refuse("its signature is of another content");
+  const hash = derContent(attributes.get(MESSAGE_DIGEST), DER.octetString);
+  if (!createHash(digest).update(content).digest().equals(hash))
     refuse("its signature is of another content");
-  const [first] = listIn(listIn(attributeOf(SIGNING_CERTIFICATE_V2, SIGNING_CERTIFICATE))[0]);
-  const parts = listIn(first);
-  const isFirstVersion = attributeOf(SIGNING_CERTIFICATE_V2) === undefined;
-  // By its type: the bytes of a hash may look like a list.
-  const isNamed = parts[0]?.idBlock.tagNumber === SEQUENCE;
-  const named: string | undefined = isNamed ? listIn(parts[0])[0]?.valueBlock.toString() : undefined;
-  const digest = isFirstVersion
-    ? "sha1"
-    : (DIGESTS[named ?? SHA_256] ?? refuse("it names an unknown digest"));
-  const hash: Uint8Array | undefined = (isNamed ? parts[1] : parts[0])?.valueBlock.valueHexView;
-  const der = new Uint8Array(certificate.toSchema().toBER(false));
-  if (hash === undefined || !createHash(digest).update(der).digest().equals(hash))
-    refuse("it names another certificate than that of its signature");
+  const named = namedCertificate(attributes);
+  const signer = token.certificates.find(({ whole }) => named?.(whole));
+  if (signer === undefined) return refuse("it names another certificate than that of its signature");
+  if (!isCertifiedSignature(signer, { algorithm, digest, text, signature }))
+    refuse("its signature is not valid");
+  return signer;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: the library has no types for the values of attributes.
-const listIn = (value: any): any[] => (Array.isArray(value?.valueBlock?.value) ? value.valueBlock.value : []);
-
-/** A certificate of an authority may do nothing else (section 2.3). */
-function requireTimestamping({ extensions = [] }: Certificate): void {
-  const usage = extensions.find(({ extnID }) => extnID === EXTENDED_KEY_USAGE);
-  const purposes: readonly string[] = usage?.parsedValue?.keyPurposes ?? [];
-  if (usage?.critical !== true || purposes.length !== 1 || purposes[0] !== TIME_STAMPING)
-    refuse("its certificate is not one of a time-stamp authority");
+/** Whether a certificate is the one of the signed attribute (RFC 5035; RFC 2634 with SHA-1). null: there is none. */
+function namedCertificate(
+  attributes: SignedToken["attributes"],
+): ((certificate: Uint8Array) => boolean) | null {
+  const second = attributes.get(SIGNING_CERTIFICATE_V2);
+  const attribute = second ?? attributes.get(SIGNING_CERTIFICATE);
+  if (attribute === undefined) return null;
+  const [list] = derMembers(attribute);
+  const parts = derMembers(derMembers(list)[0]);
+  const isNamed = second !== undefined && parts[0]?.tag === DER.sequence;
+  const named = isNamed ? derAlgorithm(parts[0]) : SHA_256;
+  const digest = second === undefined ? "sha1" : (DIGESTS[named] ?? refuse("it names an unknown digest"));
+  const hash = derContent(isNamed ? parts[1] : parts[0], DER.octetString);
+  return (certificate) => createHash(digest).update(certificate).digest().equals(hash);
 }

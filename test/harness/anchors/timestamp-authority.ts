@@ -2,26 +2,41 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createSecureServer, type ServerOptions } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
+import { timestampRequest } from "../../../shared/integrity/timestamp/timestamp-request.ts";
 
-const SETTINGS = `
+const settings = (digest: string): string => `
 [tsa]
 default_tsa = one
 [one]
 serial = serial
 crypto_device = builtin
 signer_cert = tsa.pem
-certs = ca.pem
+certs = chain.pem
 signer_key = tsa.key
-signer_digest = sha256
+signer_digest = ${digest}
 default_policy = 1.2.3.4.1
 digests = sha256, sha512
 accuracy = secs:1
 ess_cert_id_chain = no
 ess_cert_id_alg = sha256
+`;
+const CA_SETTINGS = `
+[ca]
+default_ca = own
+[own]
+database = index
+serial = ca.serial
+new_certs_dir = .
+default_md = sha256
+policy = any
+unique_subject = no
+[any]
+commonName = supplied
 `;
 /** Of the certificate: only for time-stamps, as RFC 3161 demands. */
 const USAGE = "extendedKeyUsage = critical,timeStamping\nkeyUsage = critical,digitalSignature\n";
@@ -34,6 +49,26 @@ function sequence(content: Buffer): Buffer {
   return Buffer.concat([head, content]);
 }
 
+export interface AuthorityKind {
+  /** As `openssl req -newkey` takes it. */
+  readonly key: readonly string[];
+  readonly digest: "sha256" | "sha384" | "sha512";
+  /** Whether another authority is between the root and the certificate that signs. */
+  readonly hasMiddle: boolean;
+  /** The extensions of that one, and of the root. */
+  readonly middle: string;
+  readonly root: string;
+}
+
+const CA_USAGE = "basicConstraints = critical,CA:TRUE\nkeyUsage = critical,keyCertSign,cRLSign\n";
+const USUAL: AuthorityKind = {
+  key: ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"],
+  digest: "sha256",
+  hasMiddle: false,
+  middle: CA_USAGE,
+  root: CA_USAGE,
+};
+
 export class TimestampAuthority {
   readonly folder = mkdtempSync(join(tmpdir(), "fleet-tsa-"));
   readonly requests: Buffer[] = [];
@@ -43,19 +78,31 @@ export class TimestampAuthority {
   status: number | null = null;
   readonly #server: Server;
 
-  private constructor() {
-    this.#server = createServer((request, response) => void this.#answer(request, response));
+  readonly #kind: AuthorityKind;
+  readonly #isSecure: boolean;
+
+  private constructor(kind: AuthorityKind, tls: ServerOptions | null) {
+    this.#kind = kind;
+    const answer = (request: IncomingMessage, response: ServerResponse) =>
+      void this.#answer(request, response);
+    this.#isSecure = tls !== null;
+    this.#server = tls === null ? createServer(answer) : createSecureServer(tls, answer);
   }
 
-  static async start(): Promise<TimestampAuthority> {
-    const authority = new TimestampAuthority();
+  /** `tls`: the key and the certificate of its server. null: it has none. */
+  static async start(
+    kind: Partial<AuthorityKind> = {},
+    tls: ServerOptions | null = null,
+  ): Promise<TimestampAuthority> {
+    const authority = new TimestampAuthority({ ...USUAL, ...kind }, tls);
     authority.#makeCertificates();
     await new Promise<void>((resolve) => authority.#server.listen(0, "127.0.0.1", resolve));
     return authority;
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/tsa`;
+    const { port } = this.#server.address() as AddressInfo;
+    return this.#isSecure ? `https://localhost:${port}/tsa` : `http://127.0.0.1:${port}/tsa`;
   }
 
   get caFile(): string {
@@ -63,7 +110,12 @@ export class TimestampAuthority {
   }
 
   get ca(): string {
-    return readFileSync(this.caFile, "utf8");
+    return this.certificate("ca");
+  }
+
+  /** One of its certificates, PEM. */
+  certificate(name: "ca" | "middle" | "tsa"): string {
+    return readFileSync(join(this.folder, `${name}.pem`), "utf8");
   }
 
   reply(request: Uint8Array): Buffer {
@@ -84,6 +136,10 @@ export class TimestampAuthority {
     return readFileSync(reply);
   }
 
+  stamp(content: Uint8Array): Buffer {
+    return this.reply(timestampRequest(content).bytes);
+  }
+
   /** Whether `openssl ts -verify` accepts the response for this content. */
   verifies(response: Uint8Array, content: string): boolean {
     const [kept, data] = [join(this.folder, "kept.tsr"), join(this.folder, "content.txt")];
@@ -95,18 +151,35 @@ export class TimestampAuthority {
 
   /**
    * The time-stamp of a response, signed again as CMS alone: by the authority or the holder of another certificate of the same
-   * root. `naming`: with the signed name of the certificate, which RFC 3161 demands.
+   * root. `naming`: with the signed name of the certificate, which RFC 3161 demands. `change`: of what is stamped.
    */
-  resigned(response: Uint8Array, signer: "tsa" | "web", naming: boolean): Buffer {
+  resigned(
+    response: Uint8Array,
+    signer: "tsa" | "web",
+    naming: boolean,
+    change: (info: Buffer) => Buffer = (info) => info,
+  ): Buffer {
     writeFileSync(join(this.folder, "whole.tsr"), response);
     this.#openssl("ts", "-reply", "-in", "whole.tsr", "-token_out", "-out", "token.der");
     this.#openssl("cms", "-verify", "-noverify", "-inform", "DER", "-in", "token.der", "-out", "info.der");
+    const info = join(this.folder, "info.der");
+    writeFileSync(info, change(readFileSync(info)));
     const kind = ["-econtent_type", "1.2.840.113549.1.9.16.1.4", "-nodetach", "-binary", "-outform", "DER"];
-    const keys = ["-signer", `${signer}.pem`, "-inkey", `${signer}.key`, "-md", "sha256"];
+    const of = ["-signer", `${signer}.pem`, "-inkey", `${signer}.key`, "-certfile", "chain.pem"];
+    const keys = [...of, "-md", "sha256"];
     const named = naming ? ["-cades"] : [];
     this.#openssl("cms", "-sign", ...kind, ...keys, ...named, "-in", "info.der", "-out", "forged.der");
     const granted = Buffer.from("3003020100", "hex");
     return sequence(Buffer.concat([granted, readFileSync(join(this.folder, "forged.der"))]));
+  }
+
+  /** The same time-stamp by the same authority, with another time. */
+  retimed(response: Uint8Array, time: Date): Buffer {
+    const digits = `${time.toISOString().replaceAll(/[-:T]|\..*/g, "")}Z`;
+    return this.resigned(response, "tsa", true, (info) => {
+      const text = info.toString("latin1").replace(/\d{14}Z/, digits);
+      return Buffer.from(text, "latin1");
+    });
   }
 
   /** The time in a response, as `openssl` prints it. */
@@ -134,29 +207,42 @@ export class TimestampAuthority {
   }
 
   #makeCertificates(): void {
-    writeFileSync(join(this.folder, "tsa.cnf"), SETTINGS);
-    writeFileSync(join(this.folder, "serial"), "01\n");
-    const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
-    const ca = ["-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test root"];
-    this.#openssl("req", "-x509", ...key, ...ca);
-    for (const [name, usage] of [
-      ["tsa", USAGE],
-      ["web", OTHER_USAGE],
-    ] as const) {
-      writeFileSync(join(this.folder, "usage.cnf"), usage);
-      this.#openssl(
-        "req",
-        ...key,
-        "-keyout",
-        `${name}.key`,
-        "-out",
-        `${name}.csr`,
-        "-subj",
-        `/CN=test ${name}`,
-      );
-      const signer = ["-CA", "ca.pem", "-CAkey", "ca.key", "-days", "2", "-extfile", "usage.cnf"];
-      this.#openssl("x509", "-req", "-in", `${name}.csr`, ...signer, "-out", `${name}.pem`);
-    }
+    const { digest, hasMiddle, middle, root } = this.#kind;
+    const files = {
+      "tsa.cnf": settings(digest),
+      serial: "01\n",
+      "ca.cnf": CA_SETTINGS,
+      "ca.serial": "01\n",
+      index: "",
+    };
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(this.folder, name), text);
+    this.#makeCertificate("ca", { usage: root, issuer: null });
+    if (hasMiddle) this.#makeCertificate("middle", { usage: middle, issuer: "ca" });
+    const issuer = hasMiddle ? "middle" : "ca";
+    this.#makeCertificate("tsa", { usage: USAGE, issuer });
+    this.#makeCertificate("web", { usage: OTHER_USAGE, issuer });
+    const chain = hasMiddle ? ["middle", "ca"] : ["ca"];
+    const pems = chain.map((name) => readFileSync(join(this.folder, `${name}.pem`), "utf8"));
+    writeFileSync(join(this.folder, "chain.pem"), pems.join(""));
+  }
+
+  /** Valid since long before now, so that a time-stamp of an earlier time can be forged. `issuer` null: it signs itself. */
+  #makeCertificate(
+    name: string,
+    { usage, issuer }: { readonly usage: string; readonly issuer: string | null },
+  ): void {
+    writeFileSync(join(this.folder, "usage.cnf"), usage);
+    const subject = ["-subj", `/CN=test ${name === "ca" ? "root" : name}`];
+    const key = ["-newkey", ...this.#kind.key, "-nodes", "-keyout", `${name}.key`];
+    this.#openssl("req", ...key, "-out", `${name}.csr`, ...subject);
+    const signer =
+      issuer === null
+        ? ["-selfsign", "-keyfile", `${name}.key`]
+        : ["-cert", `${issuer}.pem`, "-keyfile", `${issuer}.key`];
+    const times = ["-startdate", "20200101000000Z", "-days", "2"];
+    const request = ["-in", `${name}.csr`, "-out", `${name}.pem`, "-extfile", "usage.cnf", "-notext"];
+    const digest = ["-md", this.#kind.digest];
+    this.#openssl("ca", "-batch", "-config", "ca.cnf", ...digest, ...signer, ...times, ...request);
   }
 
   #openssl(...args: string[]): Buffer {
