@@ -28,6 +28,8 @@ const auditAnchorSchema = z.looseObject({
   checkpoint: z.string(),
   /** Of a time-stamp: the response of the authority (RFC 3161), DER in base64. null: of another target. */
   token: z.string().nullable(),
+  /** Of a time-stamp: whether it led to a certificate in FLEET_AUDIT_TSA_CA. null: of another target. */
+  verified: z.boolean().nullable().exactOptional(),
   /** Of a bucket: the address of the object. null: of another target. */
   object: z.string().nullable(),
   /** Of a bucket: the time before which no one can remove the object. null: of another target. */

@@ -10,6 +10,8 @@ const proofSchema = z.array(z.string()).max(200);
 const auditLogQuerySchema = z.looseObject({
   /** The size of a kept checkpoint: with the proof that the log begins with it. */
   since_size: z.int().min(0).optional(),
+  /** That proof is for the log of this size, whose checkpoint the caller has. Absent: for the newest checkpoint. */
+  size: z.int().min(1).optional(),
 });
 
 const tenantAuditProofQuerySchema = z.looseObject({
@@ -89,9 +91,9 @@ const auditLogSchema = z.looseObject({
   at: z.string().nullable(),
   /** The age of the tenant's oldest entry that is not in its log; 0: all are. */
   delay_ms: z.number(),
-  /** With `since_size`. null: the log is shorter than that. */
+  /** With `since_size`. null: the log is shorter than that, or than `size`. */
   consistency: proofSchema.nullable().exactOptional(),
-  /** With `since_size`: the receipts of the newest statements that the store was restored from a backup. */
+  /** With `since_size`, and without `size`: the receipts of the newest statements that the store was restored from a backup. */
   restores: z.array(auditProofSchema).exactOptional(),
 });
 export type AuditLogState = z.infer<typeof auditLogSchema>;

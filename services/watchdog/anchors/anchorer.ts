@@ -126,9 +126,6 @@ class Anchoring {
   #oldestMs: number | null = null;
   /** The oldest one of the last whole pass. null: every checkpoint was anchored. */
   #waitingSinceMs: number | null = null;
-  /** When a log without any anchor was first seen. */
-  readonly #firstSeenMs = new Map<string, number>();
-  readonly #seenInPass = new Set<string>();
   /** Tenants whose log is shorter than an anchored one. */
   readonly #cuts = new Set<string>();
   readonly #cutInPass = new Set<string>();
@@ -191,8 +188,6 @@ class Anchoring {
     this.#next = undefined;
     this.#doneAt = null;
     this.#oldestMs = null;
-    this.#seenInPass.clear();
-    this.#firstSeenMs.clear();
     this.#restsUntil = 0;
     this.#waitingSinceMs = null;
     this.#context.metrics.auditLogsCut.set({ target: this.#keeper.target }, 0);
@@ -203,7 +198,6 @@ class Anchoring {
   async #begins(): Promise<boolean> {
     this.#stepsAtStart = await readLogSteps(this.#context.store);
     this.#oldestMs = null;
-    this.#seenInPass.clear();
     this.#cutInPass.clear();
     return this.#doneAt !== this.#stepsAtStart;
   }
@@ -213,8 +207,6 @@ class Anchoring {
     const { target } = this.#keeper;
     this.#context.metrics.auditLogsCut.set({ target }, this.#cutInPass.size);
     this.#doneAt = this.#oldestMs === null ? this.#stepsAtStart : null;
-    for (const tenant of this.#firstSeenMs.keys())
-      if (!this.#seenInPass.has(tenant)) this.#firstSeenMs.delete(tenant);
   }
 
   /** Ages also while an anchor hangs. */
@@ -227,7 +219,7 @@ class Anchoring {
 
   /** Returns whether it was made, or is not due yet. Throws {@link LeaseLost}. */
   async #anchor(unanchored: UnanchoredLog, nowMs: number): Promise<boolean> {
-    const { tenant, last } = unanchored;
+    const { beganAt, last } = unanchored;
     if (unanchored.isCut) this.#cut(unanchored);
     if (unanchored.isAnchored) return true;
     const lastMs = last === null ? null : Date.parse(last.recorded_at);
@@ -235,9 +227,8 @@ class Anchoring {
     const ageMs = lastMs === null ? null : nowMs - lastMs;
     const isDue = ageMs === null || !(ageMs >= 0 && ageMs < this.#keeper.everyMs);
     if (isDue && (await this.#keep(unanchored))) return true;
-    const sinceMs = lastMs ?? this.#firstSeenMs.get(tenant) ?? nowMs;
-    if (lastMs === null) this.#firstSeenMs.set(tenant, sinceMs);
-    this.#seenInPass.add(tenant);
+    // From the store, so that a watchdog that starts again does not count from its start.
+    const sinceMs = lastMs ?? (beganAt === null ? nowMs : Date.parse(beganAt));
     this.#oldestMs = Math.min(this.#oldestMs ?? sinceMs, sinceMs);
     return !isDue;
   }

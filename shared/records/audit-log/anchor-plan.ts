@@ -18,6 +18,8 @@ export interface UnanchoredLog {
   readonly tenant: string;
   readonly size: number;
   readonly checkpoint: string;
+  /** When the log began, which is how long it has waited if it was never anchored. */
+  readonly beganAt: string | null;
   /** null: it was never anchored. */
   readonly last: StoredAnchor | null;
   /** Whether a longer log of the tenant was anchored: the store is an older copy, or its log was cut off. */
@@ -61,11 +63,11 @@ async function unanchoredIn(
   target: AnchorTarget,
 ): Promise<UnanchoredLog | null> {
   try {
-    const { size, note: checkpoint } = await readLog(reader, tenant);
+    const { size, note: checkpoint, at, began_at: beganAt = at } = await readLog(reader, tenant);
     if (size === 0 || checkpoint === null) return null;
     const { last, isCut } = await lastAnchors(reader, { tenant, target }, size);
     const isAnchored = last?.size === size;
-    return isAnchored && !isCut ? null : { tenant, size, checkpoint, last, isCut, isAnchored };
+    return isAnchored && !isCut ? null : { tenant, size, checkpoint, beganAt, last, isCut, isAnchored };
   } catch (error) {
     if (isOfOneLog(error)) return null;
     throw error;

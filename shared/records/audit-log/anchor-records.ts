@@ -11,6 +11,8 @@ export interface MadeAnchor {
   readonly checkpoint: string;
   /** The response of a time-stamp authority. */
   readonly token?: Uint8Array;
+  /** Whether the certificate of that authority led to a trusted one. */
+  readonly verified?: boolean;
   /** The address of an object. */
   readonly object?: string;
   readonly retained_until?: string;

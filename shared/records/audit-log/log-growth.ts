@@ -22,16 +22,18 @@ import {
 export interface GrownLog extends GrownTree {
   readonly tenant: string;
   readonly first: number;
+  /** When the log began. null: it begins now. */
+  readonly beganAt: string | null;
   readonly entries: readonly LoggedEntry[];
 }
 
 /** Throws CORRUPT for a damaged log: a checkpoint over changed tiles would contradict the earlier ones. */
 async function growLog(reader: Reader, tenant: string, entries: readonly LoggedEntry[]): Promise<GrownLog> {
-  const { size, root } = await readLog(reader, tenant);
+  const { size, root, at, began_at: beganAt = at } = await readLog(reader, tenant);
   const leaves = entries.flatMap(({ leaf }) => leaf ?? []);
   const tree = await fromTree(tenant, growTree(tilesOf(reader, tenantKeys(tenant)), size, leaves));
   if (!isSameHash(tree.rootBefore, root)) throw damagedLog(tenant);
-  return { ...tree, tenant, first: size, entries };
+  return { ...tree, tenant, first: size, beganAt, entries };
 }
 
 /** Returns the error of a log that cannot be written, so that it stops no other one. */
@@ -50,7 +52,7 @@ export async function growOrFail(
 
 export function writeGrown(
   tx: Tx,
-  { tenant, first, entries, size, root, tiles }: GrownLog,
+  { tenant, first, beganAt, entries, size, root, tiles }: GrownLog,
   at: string,
 ): void {
   const keys = tenantKeys(tenant);
@@ -62,7 +64,7 @@ export function writeGrown(
   }
   if (size === first) return;
   const note = signLog(tx, { origin: logOrigin(tenant), size, root });
-  writeLog(tx, tenant, { size, root, note, at } satisfies AuditLog);
+  writeLog(tx, tenant, { size, root, note, at, began_at: beganAt ?? at } satisfies AuditLog);
 }
 
 export const leavesIn = (entries: readonly LoggedEntry[]): number =>

@@ -69,9 +69,18 @@ async function listAnchors(
   );
   const anchors = pages.flatMap(({ anchors }, i) =>
     anchors.map(
-      ({ size, at, checkpoint, token, object = null, retained_until = null }): AuditAnchor => ({
+      ({
+        size,
+        at,
+        checkpoint,
+        token,
+        verified = false,
+        object = null,
+        retained_until = null,
+      }): AuditAnchor => ({
         ...{ target: targets[i]!, size, at, checkpoint },
         ...{ token: token === undefined ? null : base64(token), object, retained_until },
+        verified: token === undefined ? null : verified,
       }),
     ),
   );
@@ -85,7 +94,7 @@ async function listAnchors(
 async function readState(
   reader: Reader,
   tenant: string,
-  { since_size: since }: QueryParams<"audit_log">,
+  { since_size: since, size: wanted }: QueryParams<"audit_log">,
   nowMs: number,
 ): Promise<AuditLogState> {
   const { size, root, note, at } = await readLog(reader, tenant);
@@ -93,9 +102,10 @@ async function readState(
   const state = { origin: logOrigin(tenant), size, root: base64(root), checkpoint: note, at };
   const log = { ...state, delay_ms: delayMs };
   if (since === undefined) return log;
-  const restores = await readRestores(reader, tenant);
-  if (since > size) return { ...log, consistency: null, restores };
-  const proof = proveConsistency(tilesOf(reader, tenantKeys(tenant)), since, size);
+  const restores = wanted === undefined ? await readRestores(reader, tenant) : [];
+  const until = wanted ?? size;
+  if (since > until || until > size) return { ...log, consistency: null, restores };
+  const proof = proveConsistency(tilesOf(reader, tenantKeys(tenant)), since, until);
   return { ...log, consistency: (await fromTree(tenant, proof)).map(base64), restores };
 }
 

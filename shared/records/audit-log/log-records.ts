@@ -18,6 +18,8 @@ export interface AuditLog {
   readonly note: string | null;
   /** When this checkpoint was made. null: the log is empty. */
   readonly at: string | null;
+  /** When the log began, or was first continued by a version that states it. Absent: by an earlier version alone. */
+  readonly began_at?: string;
 }
 
 const EMPTY: AuditLog = { size: 0, root: EMPTY_ROOT, note: null, at: null };

@@ -1,6 +1,7 @@
 // All checks of `fleet doctor`, in the order in which an operator fixes their problems: first what the others depend on.
 
 import { CHECKS, type CheckCode, type CheckOutcome, notChecked } from "./check-outcome.ts";
+import { checkAnchors } from "./checks/anchors.ts";
 import { checkBus, checkConnection } from "./checks/bus.ts";
 import { checkEncryptedFiles } from "./checks/encrypted-files.ts";
 import { checkRows } from "./checks/encrypted-rows.ts";
@@ -21,6 +22,7 @@ export function runChecks(facts: DoctorFacts): readonly CheckOutcome[] {
         ...checkRows(bus),
         ...checkServices(bus, version),
         ...checkSigning(bus, facts),
+        checkAnchors(bus),
         ...checkStore(bus),
       ]
     : [...unreachedServices(facts), ...unreachedBus(bus.problem)];

@@ -3,6 +3,7 @@
 import type { BusLink } from "../../../../shared/bus/bus.ts";
 import { acceptsWithoutCredentials } from "../../../../shared/bus/open-access.ts";
 import { readsPlainText } from "../../../../shared/bus/server-greeting.ts";
+import { ANCHOR_TARGETS, type AuditAnchor } from "../../../../shared/protocol/audit-anchors.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { SigningKeyList } from "../../../../shared/protocol/signing-keys.ts";
 import { systemClock } from "../../../../shared/runtime/clock.ts";
@@ -46,6 +47,8 @@ export interface BusFacts {
   /** Connected services without an answer; null: the connections of the bus are not known. */
   readonly silent: readonly string[] | null;
   readonly signingKeys: SigningKeyList | Obstacle;
+  /** The newest anchor of the tenant's audit log of each target. */
+  readonly anchors: readonly AuditAnchor[] | Obstacle;
 }
 
 export interface DoctorFacts {
@@ -99,16 +102,25 @@ async function askBus(session: Session): Promise<BusFacts | Obstacle> {
     const { link } = client.admin;
     const urls = session.url ?? "";
     const { tls } = tlsFor(urls, session.context.env);
-    const [asked, signingKeys, plainText, withoutCredentials] = await Promise.all([
+    const [asked, signingKeys, anchors, plainText, withoutCredentials] = await Promise.all([
       askServices(client, session),
       client.admin.signingKeys(session.deadline).catch((error: unknown) => obstacleOf(error, session)),
+      newestAnchors(client, session).catch((error: unknown) => obstacleOf(error, session)),
       anyOf(urls, (url) => readsPlainText(url, PROBE_MS)),
       anyOf(urls, (url) => acceptsWithoutCredentials(url, { tls, timeoutMs: PROBE_MS })),
     ]);
-    return { link, fleet: client.fleetId, plainText, withoutCredentials, signingKeys, ...asked };
+    const probed = { plainText, withoutCredentials };
+    return { link, fleet: client.fleetId, ...probed, signingKeys, anchors, ...asked };
   } catch (error) {
     return obstacleOf(error, session);
   }
+}
+
+async function newestAnchors({ admin }: FleetClient, { deadline }: Session): Promise<readonly AuditAnchor[]> {
+  const pages = await Promise.all(
+    ANCHOR_TARGETS.map((target) => admin.auditAnchors({ ...deadline, target, limit: 1 })),
+  );
+  return pages.flatMap(({ anchors }) => anchors);
 }
 
 async function askServices(

@@ -29,8 +29,9 @@ export function renderAnchors(
   ].join("\n");
 }
 
-function proofOf({ token, object, retained_until: until }: AuditAnchor): string {
-  if (token !== null) return "time-stamp (RFC 3161)";
+function proofOf({ token, verified, object, retained_until: until }: AuditAnchor): string {
+  if (token !== null)
+    return `time-stamp (RFC 3161)${verified === true ? "" : ", UNVERIFIED: of any authority"}`;
   if (object === null) return "-";
   return until === null ? plain(object) : `${plain(object)}, locked until ${until}`;
 }

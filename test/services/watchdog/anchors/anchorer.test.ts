@@ -183,6 +183,20 @@ test("an authority that fails is asked again, and none of its wrong answers is k
   await stopped(stop, clock);
 });
 
+test("a log that was never anchored waits since it began, also for a watchdog that starts again", async () => {
+  await write(1);
+  authority.status = 503;
+  for (const hours of [3, 6]) {
+    await write(1);
+    const clock = manualClock(Date.now() + hours * 3_600_000);
+    const stop = start(stamped(), { clock });
+    await pass(clock, 15);
+    const age = await metricOf("auditAnchorAgeSeconds", { target: "timestamp" });
+    expect(age).toBeGreaterThan(hours * 3_600 - 60);
+    await stopped(stop, clock);
+  }
+});
+
 test("the response to an earlier request, and that of another authority, are refused", async () => {
   await write(1);
   let first: Buffer | undefined;
