@@ -5,7 +5,7 @@ import type { ExportSeal } from "../../protocol/audit-log.ts";
 import type { ExportScope } from "../../protocol/export-lines.ts";
 import type { PlacedEnvelope, SigningKeyList } from "../../protocol/signing-keys.ts";
 import type { ListedFile } from "./archive-writer.ts";
-import { BUNDLE_FORMAT, BUNDLE_KIND } from "./offline/bundle-verifier.ts";
+import { BUNDLE_FORMAT, BUNDLE_KIND } from "./offline/bundle-manifest.ts";
 
 /** An entry that changes a key, with the signature of its commit, which may end later. */
 export interface KeyChangeEntry {

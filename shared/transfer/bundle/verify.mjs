@@ -361,6 +361,470 @@ function exactBase64Url(text) {
   return bytes.toString("base64url") === text ? bytes : null;
 }
 
+/**
+ * Reads DER (X.690), the encoding of certificates and time-stamps, in its only form: definite lengths in their shortest encoding, and
+ * tags of one byte. So two verifiers cannot read different values in the same bytes.
+ */
+
+const DER = {
+  boolean: 0x01,
+  integer: 0x02,
+  bitString: 0x03,
+  octetString: 0x04,
+  oid: 0x06,
+  utcTime: 0x17,
+  generalizedTime: 0x18,
+  sequence: 0x30,
+  set: 0x31,
+  /** The tags [0] to [3] with members. */
+  part0: 0xa0,
+  part1: 0xa1,
+  part3: 0xa3,
+};
+
+/** The bytes are not DER, or not of the expected structure. */
+class NotDer extends Error {
+  name = "NotDer";
+}
+
+const LONG_FORM = 0x80;
+const LENGTH_BYTES_MAX = 3;
+const TAG_NUMBER = 0x1f;
+
+/** The values that fill the bytes. Throws NotDer. */
+function derValues(bytes) {
+  const values = [];
+  for (let at = 0; at < bytes.length; ) {
+    const tag = bytes[at];
+    const { start, end } = extentAt(bytes, at + 1);
+    if ((tag & TAG_NUMBER) === TAG_NUMBER || end > bytes.length) throw new NotDer();
+    values.push({ tag, content: bytes.subarray(start, end), whole: bytes.subarray(at, end) });
+    at = end;
+  }
+  return values;
+}
+
+function extentAt(bytes, at) {
+  const first = bytes[at];
+  if (first === undefined) throw new NotDer();
+  if (first < LONG_FORM) return { start: at + 1, end: at + 1 + first };
+  const count = first - LONG_FORM;
+  const start = at + 1 + count;
+  if (count === 0 || count > LENGTH_BYTES_MAX || start > bytes.length) throw new NotDer();
+  const length = bytes.readUIntBE(at + 1, count);
+  if (length < LONG_FORM || bytes[at + 1] === 0) throw new NotDer();
+  return { start, end: start + length };
+}
+
+/** The one value that fills the bytes. Throws NotDer. */
+function derValue(bytes) {
+  const [only, ...others] = derValues(bytes);
+  if (only === undefined || others.length > 0) throw new NotDer();
+  return only;
+}
+
+/** Throws NotDer unless the value is there and has the tag. */
+function derContent(value, tag) {
+  if (value?.tag !== tag) throw new NotDer();
+  return value.content;
+}
+
+/** The members of the value, by default of a sequence. */
+function derMembers(value, tag = DER.sequence) {
+  return derValues(derContent(value, tag));
+}
+
+/** The one value that fills the content of a value with the tag. */
+function derOnly(value, tag) {
+  return derValue(derContent(value, tag));
+}
+
+/** An object identifier, as the hex of its content. */
+function derOid(value) {
+  return derContent(value, DER.oid).toString("hex");
+}
+
+/** The identifier of an algorithm, without its parameters. */
+function derAlgorithm(value) {
+  return derOid(derMembers(value)[0]);
+}
+
+/** The bytes of a positive number, without a sign. */
+function derPositive(value) {
+  const content = derContent(value, DER.integer);
+  const [first = 0x80, second = 0] = content;
+  if (first >= 0x80 || (first === 0 && second < 0x80)) throw new NotDer();
+  return first === 0 ? content.subarray(1) : content;
+}
+
+/** The bytes of a bit string whose last byte is used as a whole. */
+function derBytes(value) {
+  const content = derContent(value, DER.bitString);
+  if (content[0] !== 0) throw new NotDer();
+  return content.subarray(1);
+}
+
+const TIME_DIGITS = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?Z$/;
+/** Two digits from this one on are of the last century. */
+const CENTURY = "50";
+
+/** Milliseconds since the epoch. */
+function derTime(value) {
+  const text = value?.content.toString("latin1") ?? "";
+  const isShort = value?.tag === DER.utcTime && /^\d{12}Z$/.test(text);
+  if (!isShort && value?.tag !== DER.generalizedTime) throw new NotDer();
+  const century = text.slice(0, 2) < CENTURY ? "20" : "19";
+  const found = TIME_DIGITS.exec(isShort ? century + text : text);
+  if (found === null || found[1] === "0000") throw new NotDer();
+  const [, year, month, day, hour, minute, second, fraction = ""] = found;
+  const exact = `${year}-${month}-${day}T${hour}:${minute}:${second}.${`${fraction}000`.slice(0, 3)}Z`;
+  const time = Date.parse(exact);
+  // Some days and hours that do not exist are read as others.
+  if (Number.isNaN(time) || new Date(time).toISOString() !== exact) throw new NotDer();
+  return time;
+}
+
+/** Certificates (X.509, RFC 5280) as far as time-stamps need them: what they are for, and whether a trusted one vouches for them. */
+
+const PEM = /-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----/g;
+
+/** The certificates in a text (PEM). Throws NotDer for one that cannot be read. */
+function certificatesIn(pem) {
+  return [...pem.matchAll(PEM)].map(([, text = ""]) =>
+    certificateOf(derValue(Buffer.from(text.replaceAll(/\s/g, ""), "base64"))),
+  );
+}
+
+/** Whether the text has certificates, and all can be read. */
+function hasCertificates(pem) {
+  try {
+    return certificatesIn(pem).length > 0;
+  } catch (error) {
+    if (error instanceof NotDer) return false;
+    throw error;
+  }
+}
+
+/** Throws NotDer. */
+function certificateOf(value) {
+  const [signed, algorithm, signature] = derMembers(value);
+  const members = derMembers(signed);
+  if (members[0]?.tag === DER.part0) members.shift();
+  const [, stated, issuer, validity, subject, publicKey, ...rest] = members;
+  const [from, until] = derMembers(validity);
+  if (signed === undefined || publicKey === undefined || stated === undefined) throw new NotDer();
+  // The outer identifier is not signed.
+  if (algorithm === undefined || !stated.whole.equals(algorithm.whole)) throw new NotDer();
+  return {
+    whole: value.whole,
+    signed: signed.whole,
+    issuer: derContent(issuer, DER.sequence),
+    subject: derContent(subject, DER.sequence),
+    fromMs: derTime(from),
+    untilMs: derTime(until),
+    publicKey,
+    algorithm: derAlgorithm(algorithm),
+    signature: derBytes(signature),
+    extensions: extensionsIn(rest.find(({ tag }) => tag === DER.part3)),
+  };
+}
+
+function extensionsIn(value) {
+  const found = new Map();
+  for (const one of value === undefined ? [] : derMembers(derOnly(value, DER.part3))) {
+    const members = derMembers(one);
+    const id = derOid(members[0]);
+    const isCritical = members[1]?.tag === DER.boolean && members[1].content[0] === 0xff;
+    if (found.has(id)) throw new NotDer();
+    found.set(id, { isCritical, value: derContent(members.at(-1), DER.octetString) });
+  }
+  return found;
+}
+
+const RSA_ENCRYPTION = "2a864886f70d010101";
+const EC_PUBLIC_KEY = "2a8648ce3d0201";
+const CURVES = {
+  "2a8648ce3d030107": { name: "P-256", bytes: 32 },
+  "2b81040022": { name: "P-384", bytes: 48 },
+};
+/** The algorithms of signatures: RSA (PKCS #1, version 1.5) and ECDSA, with SHA-2. */
+const SIGNATURES = {
+  "2a864886f70d01010b": { key: RSA_ENCRYPTION, hash: "sha256" },
+  "2a864886f70d01010c": { key: RSA_ENCRYPTION, hash: "sha384" },
+  "2a864886f70d01010d": { key: RSA_ENCRYPTION, hash: "sha512" },
+  "2a8648ce3d040302": { key: EC_PUBLIC_KEY, hash: "sha256" },
+  "2a8648ce3d040303": { key: EC_PUBLIC_KEY, hash: "sha384" },
+  "2a8648ce3d040304": { key: EC_PUBLIC_KEY, hash: "sha512" },
+};
+
+/** `digest`: the hash of a signature whose algorithm names none. */
+
+/** Whether the signature is that of the key in the certificate. */
+function isCertifiedSignature({ publicKey }, { algorithm, digest, text, signature }) {
+  try {
+    const [identifier, bits] = derMembers(publicKey);
+    const [kind, curve] = derMembers(identifier);
+    const { key: wanted, hash } =
+      algorithm === RSA_ENCRYPTION && digest !== undefined
+        ? { key: RSA_ENCRYPTION, hash: digest }
+        : (SIGNATURES[algorithm] ?? { key: "", hash: "" });
+    if (derOid(kind) !== wanted) return false;
+    return wanted === RSA_ENCRYPTION
+      ? isRsaSignature(derBytes(bits), { hash, text, signature })
+      : isEcSignature({ curve: derOid(curve), point: derBytes(bits) }, { hash, text, signature });
+  } catch (error) {
+    if (error instanceof NotDer) return false;
+    throw error;
+  }
+}
+
+function isRsaSignature(bytes, { hash, text, signature }) {
+  const [modulus, exponent] = derMembers(derValue(bytes));
+  const [n, e] = [modulus, exponent].map((one) => derPositive(one).toString("base64url"));
+  const key = providerKey({ kty: "RSA", n, e }, "RS256");
+  return key !== null && verify(hash, text, { key, padding: constants.RSA_PKCS1_PADDING }, signature);
+}
+
+function isEcSignature({ curve: id, point }, { hash, text, signature }) {
+  const curve = CURVES[id];
+  if (curve === undefined || point.length !== 1 + 2 * curve.bytes || point[0] !== 4) return false;
+  const [x, y] = [point.subarray(1, 1 + curve.bytes), point.subarray(1 + curve.bytes)];
+  const members = { kty: "EC", crv: curve.name, x: x.toString("base64url"), y: y.toString("base64url") };
+  const key = providerKey(members, curve.name === "P-256" ? "ES256" : "ES384");
+  const numbers = derMembers(derValue(signature)).map(derPositive);
+  if (key === null || numbers.length !== 2) return false;
+  if (numbers.some(({ length }) => length > curve.bytes)) return false;
+  const padded = numbers.map((one) => Buffer.concat([Buffer.alloc(curve.bytes - one.length), one]));
+  return verify(hash, text, { key, dsaEncoding: "ieee-p1363" }, Buffer.concat(padded));
+}
+
+const EXTENSION = {
+  basicConstraints: "551d13",
+  keyUsage: "551d0f",
+  extendedKeyUsage: "551d25",
+  policies: "551d20",
+};
+const KNOWN_EXTENSIONS = Object.values(EXTENSION);
+const TIME_STAMPING = "2b06010505070308";
+/** Of the first byte of a key usage. */
+const KEY_USAGE = { signing: 0xc0, certificates: 0x04 };
+const CHAIN_MAX = 6;
+
+/** Whether the certificate was valid then, and demands nothing that is not known here. */
+function isUsable({ fromMs, untilMs, extensions }, atMs) {
+  const isKnown = [...extensions].every(
+    ([id, { isCritical }]) => !isCritical || KNOWN_EXTENSIONS.includes(id),
+  );
+  return isKnown && fromMs <= atMs && atMs <= untilMs;
+}
+
+function hasUsage({ extensions }, bits) {
+  const usage = extensions.get(EXTENSION.keyUsage);
+  if (usage === undefined) return true;
+  const [, first = 0] = derContent(derValue(usage.value), DER.bitString);
+  return (first & bits) !== 0;
+}
+
+/** A certificate of a time-stamp authority may do nothing else (RFC 3161, section 2.3). Throws NotDer. */
+function isTimestampCertificate(certificate, atMs) {
+  const usage = certificate.extensions.get(EXTENSION.extendedKeyUsage);
+  if (usage === undefined || !usage.isCritical) return false;
+  const purposes = derMembers(derValue(usage.value)).map(derOid);
+  const isOnly = purposes.length === 1 && purposes[0] === TIME_STAMPING;
+  return isOnly && isUsable(certificate, atMs) && hasUsage(certificate, KEY_USAGE.signing);
+}
+
+/** A number of one byte. */
+function smallNumber(value) {
+  const content = derContent(value, DER.integer);
+  if (content.length !== 1) throw new NotDer();
+  return content[0];
+}
+
+/** `below`: the authorities between it and the certificate of the signer. */
+function mayIssue(certificate, below, atMs) {
+  const constraints = certificate.extensions.get(EXTENSION.basicConstraints);
+  if (constraints === undefined) return false;
+  const [isAuthority, most] = derMembers(derValue(constraints.value));
+  if (isAuthority?.tag !== DER.boolean || isAuthority.content[0] !== 0xff) return false;
+  if (most !== undefined && smallNumber(most) < below) return false;
+  return isUsable(certificate, atMs) && hasUsage(certificate, KEY_USAGE.certificates);
+}
+
+/** Whether issuers lead from the certificate to a trusted one, or it is one itself. Throws NotDer. Revocations are not looked up. */
+function leadsToTrusted(certificate, { trusted, others }, atMs) {
+  const known = [...trusted, ...others];
+  const seen = new Set();
+  let level = [certificate];
+  for (let below = 0; below < CHAIN_MAX && level.length > 0; below += 1) {
+    if (level.some((one) => trusted.some(({ whole }) => whole.equals(one.whole)))) return true;
+    const issuers = known.filter(
+      (issuer) =>
+        !seen.has(issuer) &&
+        mayIssue(issuer, below, atMs) &&
+        level.some((one) => issuer.subject.equals(one.issuer) && isIssuedBy(one, issuer)),
+    );
+    for (const issuer of issuers) seen.add(issuer);
+    level = issuers;
+  }
+  return false;
+}
+
+function isIssuedBy({ algorithm, signed, signature }, issuer) {
+  return isCertifiedSignature(issuer, { algorithm, text: signed, signature });
+}
+
+/**
+ * Verifies the response of a time-stamp authority (RFC 3161, section 2.4.2), which is signed CMS (RFC 5652). It comes from
+ * outside, so each fault is an answer. The verifiers of bundles use it too: what the fleet has accepted, they can verify.
+ */
+
+/** The response to one request. */
+
+const SIGNED_DATA = "2a864886f70d010702";
+const TST_INFO = "2a864886f70d0109100104";
+const CONTENT_TYPE = "2a864886f70d010903";
+const MESSAGE_DIGEST = "2a864886f70d010904";
+const SIGNING_CERTIFICATE = "2a864886f70d010910020c";
+const SIGNING_CERTIFICATE_V2 = "2a864886f70d010910022f";
+const SHA_256 = "608648016503040201";
+const DIGESTS = {
+  [SHA_256]: "sha256",
+  "608648016503040202": "sha384",
+  "608648016503040203": "sha512",
+};
+/** Granted, and granted with changes of the request. */
+const GRANTED_MAX = 1;
+const CERTIFICATES_MAX = 16;
+
+class RefusedTimestamp extends Error {
+  name = "RefusedTimestamp";
+}
+
+function refuse(problem) {
+  throw new RefusedTimestamp(problem);
+}
+
+function judgeTimestamp(response, content, { authorities, nonce }) {
+  let at = null;
+  try {
+    const token = tokenIn(Buffer.from(response));
+    const info = infoIn(token.content);
+    at = new Date(info.atMs).toISOString();
+    requireRequested(info, content, nonce);
+    const signer = signerOf(token);
+    if (!isTimestampCertificate(signer, info.atMs))
+      refuse("its certificate is not one of a time-stamp authority");
+    const trusted = authorities.flatMap(certificatesIn);
+    const others = token.certificates;
+    if (authorities.length === 0 || leadsToTrusted(signer, { trusted, others }, info.atMs))
+      return { problem: null, isUntrusted: false, at };
+    const problem = "its signature is not valid: its certificate does not lead to a trusted one";
+    return { problem, isUntrusted: true, at };
+  } catch (error) {
+    if (!(error instanceof RefusedTimestamp || error instanceof NotDer)) throw error;
+    const problem = error instanceof NotDer ? "it is not a time-stamp response" : error.message;
+    return { problem, isUntrusted: false, at };
+  }
+}
+
+/** The signed parts of a response. */
+
+function tokenIn(response) {
+  const [state, token] = derMembers(derValue(response));
+  const status = derContent(derMembers(state)[0], DER.integer);
+  if (status.length !== 1) throw new NotDer();
+  if (status[0] > GRANTED_MAX) refuse(`the authority has refused it with the status ${status[0]}`);
+  const [type, wrapped] = derMembers(token);
+  if (derOid(type) !== SIGNED_DATA) refuse("its time-stamp is not signed");
+  const [, , encapsulated, ...rest] = derMembers(derOnly(wrapped, DER.part0));
+  const signers = derMembers(rest.pop(), DER.set);
+  // An authority has one signature (section 2.4.2).
+  const [signer, ...others] = signers;
+  if (others.length > 0) refuse("it does not have one signature");
+  const [kind, content] = derMembers(encapsulated);
+  if (derOid(kind) !== TST_INFO) refuse("its content is not a time-stamp");
+  const certificates = rest
+    .filter(({ tag }) => tag === DER.part0)
+    .flatMap((set) => derMembers(set, DER.part0))
+    .filter(({ tag }) => tag === DER.sequence);
+  if (certificates.length > CERTIFICATES_MAX) refuse("it has too many certificates");
+  return {
+    content: derContent(derOnly(content, DER.part0), DER.octetString),
+    certificates: certificates.map(certificateOf),
+    ...signatureIn(signer),
+  };
+}
+
+function signatureIn(signer) {
+  const [, , digest, attributes, algorithm, signature] = derMembers(signer);
+  const found = new Map();
+  for (const attribute of derMembers(attributes, DER.part0)) {
+    const [type, values] = derMembers(attribute);
+    const id = derOid(type);
+    if (found.has(id)) throw new NotDer();
+    found.set(id, derOnly(values, DER.set));
+  }
+  const signedText = Buffer.from(attributes.whole);
+  // They are signed as a set (RFC 5652, section 5.4).
+  signedText[0] = DER.set;
+  return {
+    digest: DIGESTS[derAlgorithm(digest)] ?? refuse("it names an unknown digest"),
+    attributes: found,
+    signedText,
+    algorithm: derAlgorithm(algorithm),
+    signature: derContent(signature, DER.octetString),
+  };
+}
+
+function infoIn(content) {
+  const [version, , imprint, , time, ...rest] = derMembers(derValue(content));
+  if (derContent(version, DER.integer).toString("hex") !== "01") throw new NotDer();
+  const [algorithm, hash] = derMembers(imprint);
+  if (time?.tag !== DER.generalizedTime) throw new NotDer();
+  return {
+    hashAlgorithm: derAlgorithm(algorithm),
+    hash: derContent(hash, DER.octetString),
+    atMs: derTime(time),
+    nonce: rest.find(({ tag }) => tag === DER.integer)?.content ?? null,
+  };
+}
+
+function requireRequested({ hashAlgorithm, hash, nonce: answered }, content, nonce) {
+  if (hashAlgorithm !== SHA_256 || !createHash("sha256").update(content).digest().equals(hash))
+    refuse("it is of another content");
+  if (nonce !== null && !answered?.equals(nonce)) refuse("it is the response to another request");
+}
+
+/** The certificate that the authority means and whose key has signed the time-stamp. */
+function signerOf(token) {
+  const { attributes, digest, content, algorithm, signedText: text, signature } = token;
+  if (derOid(attributes.get(CONTENT_TYPE)) !== TST_INFO) refuse("its signature is of another content");
+  const hash = derContent(attributes.get(MESSAGE_DIGEST), DER.octetString);
+  if (!createHash(digest).update(content).digest().equals(hash))
+    refuse("its signature is of another content");
+  const named = namedCertificate(attributes);
+  const signer = token.certificates.find(({ whole }) => named?.(whole));
+  if (signer === undefined) return refuse("it names another certificate than that of its signature");
+  if (!isCertifiedSignature(signer, { algorithm, digest, text, signature }))
+    refuse("its signature is not valid");
+  return signer;
+}
+
+/** Whether a certificate is the one of the signed attribute (RFC 5035; RFC 2634 with SHA-1). null: there is none. */
+function namedCertificate(attributes) {
+  const second = attributes.get(SIGNING_CERTIFICATE_V2);
+  const attribute = second ?? attributes.get(SIGNING_CERTIFICATE);
+  if (attribute === undefined) return null;
+  const [list] = derMembers(attribute);
+  const parts = derMembers(derMembers(list)[0]);
+  const isNamed = second !== undefined && parts[0]?.tag === DER.sequence;
+  const named = isNamed ? derAlgorithm(parts[0]) : SHA_256;
+  const digest = second === undefined ? "sha1" : (DIGESTS[named] ?? refuse("it names an unknown digest"));
+  const hash = derContent(isNamed ? parts[1] : parts[0], DER.octetString);
+  return (certificate) => createHash(digest).update(certificate).digest().equals(hash);
+}
+
 /** Verifies the compact form of a signed token (RFC 7515) with one public key, offline. No claim is judged here. */
 
 const rsa = (padding) => (key, signed, signature) =>
@@ -580,22 +1044,49 @@ function exactTime(value) {
 
 /** What a verification found: a code of the table in EXPORT.md, and its place in the bundle. */
 
+/** A forged bundle can have millions. */
+const FINDINGS_MAX = 1_000;
+/** Of a place, in characters. A bundle may have names of any length. */
+const PLACE_MAX = 300;
+
 class BundleFindings {
   #found = new Map();
+  #hasMore = false;
 
-  add(code, at) {
+  add(code, place) {
+    const at = placeIn(place);
     this.#found.set(`${at}\n${code}`, { at, code });
+    if (this.#found.size > 2 * FINDINGS_MAX) this.#cut();
   }
 
   has(code) {
     return this.all.some((one) => one.code === code);
   }
 
-  /** Each once, in the order of their places. */
+  /** Each once, in the order of their places: the first ones. */
   get all() {
-    const names = [...this.#found.keys()].sort();
-    return names.map((name) => this.#found.get(name));
+    this.#cut();
+    return [...this.#found.values()];
   }
+
+  /** Whether there are more than these. Their number is not known, because it is not known which of them are the same. */
+  get hasMore() {
+    this.#cut();
+    return this.#hasMore;
+  }
+
+  #cut() {
+    const names = [...this.#found.keys()].sort();
+    if (names.length > FINDINGS_MAX) this.#hasMore = true;
+    this.#found = new Map(names.slice(0, FINDINGS_MAX).map((name) => [name, this.#found.get(name)]));
+  }
+}
+
+function placeIn(place) {
+  if (place.length <= PLACE_MAX) return place;
+  return Array.from(place.slice(0, 2 * PLACE_MAX))
+    .slice(0, PLACE_MAX)
+    .join("");
 }
 
 /**
@@ -1292,6 +1783,210 @@ function handoffFault(task, { handoff }) {
   return null;
 }
 
+/** The signed checkpoint of the log in a bundle, and its comparison with one that the auditor has kept. */
+
+const COMMITS = "commits";
+
+/** Those that may sign it: DER, in base64. */
+function logKeys({ all }) {
+  return all.filter(({ purpose }) => purpose === COMMITS).map(({ public_key }) => public_key);
+}
+
+/** null: it is not signed with a key of the bundle that may sign it. */
+function openLog(note, keys, findings) {
+  const text = utf8Text(note);
+  const signed = text === null ? null : openCheckpoint(text, logKeys(keys));
+  if (signed === null) {
+    findings.add("log_invalid", "log.note");
+    return null;
+  }
+  const key = keys.all.find(({ public_key }) => public_key === signed.publicKey);
+  keys.used.add(key.key_id);
+  // A thief of a revoked key can sign a log of their own, at any time.
+  if (keys.isRevoked(key.key_id)) findings.add("log_key_revoked", "log.note");
+  return signed.checkpoint;
+}
+
+/** The proof that the log begins with the checkpoint of a size. undefined: the bundle has none. */
+
+/** What is wrong with the log for the holder of an earlier checkpoint. null: the log continues it. */
+function continuationProblem({ note, trusted }, keys, { log, proofOf }) {
+  const named = keys.all.filter(({ key_id }) => trusted === null || trusted.has(key_id));
+  const publicKeys = named.map(({ public_key }) => public_key);
+  const older = openCheckpoint(note, publicKeys)?.checkpoint;
+  if (older === undefined) return "kept_invalid";
+  if (log === null) return "kept_unproved";
+  if (older.origin !== log.origin) return "kept_other_log";
+  if (older.size > log.size) return "log_older";
+  const hashes = older.size === log.size || older.size === 0 ? [] : hashesOf(proofOf(older.size));
+  if (hashes === null) return "kept_unproved";
+  return isConsistent(older, log, hashes) ? null : "log_forked";
+}
+
+/** The hashes of a proof. null: it is none. */
+function hashesOf(proof) {
+  if (!Array.isArray(proof)) return null;
+  const hashes = proof.map((one) => (typeof one === "string" ? exactBase64(one) : null));
+  return hashes.every((hash) => hash !== null) ? hashes : null;
+}
+
+/**
+ * Verifies anchors.jsonl: the copies of the log's checkpoints at places outside the store, with the time-stamps of authorities. Each must be
+ * a beginning of the log in the bundle. A time-stamp also bounds the times of the entries before and after its checkpoint.
+ */
+
+const ANCHOR_FILE = "anchors.jsonl";
+const ANCHOR_TARGETS = ["bucket", "folder", "timestamp"];
+/** More than an exporter writes. */
+const ANCHORS_MAX = 2_000;
+/** Between the clocks of the fleet and of an authority. */
+const CLOCK_DIFFERENCE_MS = 300_000;
+/** And the time within which the log of a working fleet has an entry. */
+const LATE_MS = CLOCK_DIFFERENCE_MS + 600_000;
+
+/** The newest anchor of a target that has no finding. */
+
+/** A valid time-stamp of a checkpoint of the log. */
+
+/** What the time-stamps together say about checkpoints of this size. */
+
+function boundsOf(stamps) {
+  const sorted = stamps.toSorted((one, other) => one.size - other.size);
+  let latest = Number.NEGATIVE_INFINITY;
+  const rising = sorted.map(({ size, time }) => {
+    latest = Math.max(latest, time);
+    return { size, time, latestUpTo: latest };
+  });
+  let earliest = Number.POSITIVE_INFINITY;
+  return rising
+    .toReversed()
+    .map((one) => {
+      earliest = Math.min(earliest, one.time);
+      return { ...one, earliestFrom: earliest };
+    })
+    .toReversed();
+}
+
+class BundleAnchors {
+  #parts;
+  #newest = new Map();
+  #stamps = [];
+  /** By size, ascending. */
+  #bounds = [];
+  /** The proofs that the log begins with the checkpoints of these sizes. */
+  proofs = new Map();
+  count = 0;
+  /** The number of entries that a time-stamp covers. */
+  timestamped = 0;
+  /** Anchors of checkpoints with fewer entries were left out. null: none were. */
+  omittedBefore = null;
+
+  constructor(parts) {
+    this.#parts = parts;
+  }
+
+  get newest() {
+    return ANCHOR_TARGETS.flatMap((target) => this.#newest.get(target) ?? []);
+  }
+
+  read(lines) {
+    const { findings, authorities } = this.#parts;
+    let number = 0;
+    let before = Number.MAX_SAFE_INTEGER;
+    for (const bytes of lines) {
+      number += 1;
+      const line = bytes === null || number > ANCHORS_MAX ? null : exactObjectIn(bytes);
+      const size = line === null ? null : this.#add(line, before, `${ANCHOR_FILE}:${number}`);
+      if (size === null) {
+        findings.add("anchor", `${ANCHOR_FILE}:${number}`);
+        break;
+      }
+      before = size;
+    }
+    this.#bounds = boundsOf(this.#stamps);
+    if (authorities !== null && this.#stamps.length === 0) findings.add("timestamp_missing", ANCHOR_FILE);
+  }
+
+  /** The size of the anchor, or of the last line. null: it is none, or cannot stand after one of this size. */
+  #add(line, before, at) {
+    if (this.omittedBefore !== null) return null;
+    if ("omitted_before" in line) {
+      this.omittedBefore = isCountFrom(1, line.omitted_before) ? line.omitted_before : null;
+      return this.omittedBefore;
+    }
+    const anchor = anchorIn(line);
+    if (anchor === null || anchor.size > before) return null;
+    this.count += 1;
+    const problem = this.#logProblem(anchor) ?? this.#stampProblem(anchor);
+    if (problem === null) this.#keep(anchor);
+    else this.#parts.findings.add(problem, at);
+    return anchor.size;
+  }
+
+  /** Why the log does not begin with the checkpoint. null: it does. */
+  #logProblem({ size, checkpoint, consistency }) {
+    const { log, publicKeys, origin } = this.#parts;
+    const signed = openCheckpoint(checkpoint, publicKeys)?.checkpoint;
+    if (signed === undefined || signed.origin !== origin || signed.size !== size) return "anchor_invalid";
+    if (log === null) return "anchor_unproved";
+    if (size > log.size) return "anchor_longer";
+    const proof = hashesOf(consistency);
+    if (proof === null) return "anchor_unproved";
+    if (!isConsistent(signed, log, proof)) return "anchor_forked";
+    this.proofs.set(size, consistency);
+    return null;
+  }
+
+  #stampProblem({ token, checkpoint, at }) {
+    if (token === null) return null;
+    const { authorities } = this.#parts;
+    const trust = { authorities: authorities === null ? [] : [authorities], nonce: null };
+    const judged = judgeTimestamp(token, Buffer.from(checkpoint), trust);
+    if (judged.isUntrusted) return "timestamp_untrusted";
+    return judged.problem === null && exactTime(judged.at) === exactTime(at) ? null : "timestamp_invalid";
+  }
+
+  #keep({ target, size, at, token, object, retained_until }) {
+    const isVerified = this.#parts.authorities !== null;
+    const time = token === null ? "stated" : isVerified ? "verified" : "unverified";
+    if (token !== null) this.#stamps.push({ size, time: exactTime(at) });
+    if (!this.#newest.has(target))
+      this.#newest.set(target, { target, size, at, object, retained_until, time });
+  }
+
+  /** What a time-stamp says against the time of the entry with this number in the log. null: nothing. */
+  judge(index, at) {
+    const bounds = this.#bounds;
+    let [first, end] = [0, bounds.length];
+    while (first < end) {
+      const middle = (first + end) >> 1;
+      if (bounds[middle].size > index) end = middle;
+      else first = middle + 1;
+    }
+    // It was in the log at the time of the first stamp that covers it, and not at that of the one before.
+    const [before, covering] = [bounds[first - 1], bounds[first]];
+    if (covering !== undefined) this.timestamped += 1;
+    const written = exactTime(at);
+    if (written === null) return null;
+    if (covering !== undefined && written > covering.earliestFrom + CLOCK_DIFFERENCE_MS) return "postdated";
+    return before !== undefined && written < before.latestUpTo - LATE_MS ? "backdated" : null;
+  }
+}
+
+/** null: it is none. */
+function anchorIn(line) {
+  const { target, size, at, checkpoint, token, object, retained_until, consistency } = line;
+  if (!ANCHOR_TARGETS.some((one) => one === target)) return null;
+  if (!isCountFrom(1, size) || typeof checkpoint !== "string" || exactTime(at) === null) return null;
+  const isOfBucket = [object, retained_until].every((one) =>
+    target === "bucket" ? typeof one === "string" : one === null,
+  );
+  const bytes = typeof token === "string" ? exactBase64(token) : null;
+  const isStamped = target === "timestamp" ? bytes !== null : token === null;
+  if (!isOfBucket || !isStamped || consistency === undefined) return null;
+  return { ...line, token: bytes };
+}
+
 /** Verifies each exported entry beside its line of proofs.jsonl: its signature, and its place in the log. */
 
 /** The log of a working fleet has an entry after seconds. */
@@ -1397,6 +2092,8 @@ class BundleEntries {
       return false;
     }
     this.counts.included += 1;
+    const fault = this.#parts.anchors.judge(index, facts.at);
+    if (fault !== null) findings.add(fault, at);
     return true;
   }
 
@@ -1425,9 +2122,8 @@ class BundleEntries {
 }
 
 function isInLog({ index, text, proof }, log) {
-  if (!Array.isArray(proof)) return false;
-  const hashes = proof.map((one) => (typeof one === "string" ? exactBase64(one) : null));
-  if (!hashes.every((hash) => hash !== null)) return false;
+  const hashes = hashesOf(proof);
+  if (hashes === null) return false;
   return isIncluded({ index, hash: leafHash(text) }, log, hashes);
 }
 
@@ -1664,51 +2360,33 @@ function isPersonStatement(value) {
   );
 }
 
-/** The signed checkpoint of the log in a bundle, and its comparison with one that the auditor has kept. */
+/** The form of manifest.json. */
 
-const COMMITS = "commits";
+const BUNDLE_FORMAT = 1;
+const BUNDLE_KIND = "fleet-evidence";
 
-/** null: it is not signed with a key of the bundle that may sign it. */
-function openLog(note, keys, findings) {
-  const text = utf8Text(note);
-  const named = keys.all.filter(({ purpose }) => purpose === COMMITS);
-  const publicKeys = named.map(({ public_key }) => public_key);
-  const signed = text === null ? null : openCheckpoint(text, publicKeys);
-  if (signed === null) {
-    findings.add("log_invalid", "log.note");
-    return null;
-  }
-  const key = named.find(({ public_key }) => public_key === signed.publicKey);
-  keys.used.add(key.key_id);
-  // A thief of a revoked key can sign a log of their own, at any time.
-  if (keys.isRevoked(key.key_id)) findings.add("log_key_revoked", "log.note");
-  return signed.checkpoint;
-}
-
-/** What is wrong with the log for the holder of an earlier checkpoint. null: the log continues it. */
-function continuationProblem({ note, trusted }, keys, { log, proof }) {
-  const named = keys.all.filter(({ key_id }) => trusted === null || trusted.has(key_id));
-  const publicKeys = named.map(({ public_key }) => public_key);
-  const older = openCheckpoint(note, publicKeys)?.checkpoint;
-  if (older === undefined) return "kept_invalid";
-  if (log === null) return "kept_unproved";
-  if (older.origin !== log.origin) return "kept_other_log";
-  if (older.size > log.size) return "log_older";
-  const hashes = older.size === log.size || older.size === 0 ? [] : hashesIn(proof, older.size);
-  if (hashes === null) return "kept_unproved";
-  return isConsistent(older, log, hashes) ? null : "log_forked";
-}
-
-function hashesIn(proof, size) {
-  if (proof === null || proof.size !== size || !Array.isArray(proof.proof)) return null;
-  const hashes = proof.proof.map((one) => (typeof one === "string" ? exactBase64(one) : null));
-  return hashes.every((hash) => hash !== null) ? hashes : null;
+function isManifest({ kind, format, tenant, fleet, exported_at, mtime, files, counts }) {
+  return (
+    kind === BUNDLE_KIND &&
+    format === BUNDLE_FORMAT &&
+    typeof tenant === "string" &&
+    (fleet === null || typeof fleet === "string") &&
+    exactTime(exported_at) !== null &&
+    isCountFrom(0, mtime) &&
+    isExactObject(counts) &&
+    Array.isArray(files) &&
+    files.every(
+      (one) =>
+        isExactObject(one) &&
+        typeof one.name === "string" &&
+        isCountFrom(0, one.size) &&
+        isHexHash(one.sha256),
+    )
+  );
 }
 
 /** Verifies a bundle of evidence. EXPORT.md specifies each step and each code. */
 
-const BUNDLE_FORMAT = 1;
-const BUNDLE_KIND = "fleet-evidence";
 const MANIFEST = "manifest.json";
 const SEAL = "seal.json";
 const JSON_BYTES_MAX = 8_388_608;
@@ -1725,6 +2403,7 @@ class OpenBundle {
   manifest = {};
   keys = new BundleKeys();
   log = null;
+  anchors = null;
   esignatures = [];
   isSealed = false;
   complete = null;
@@ -1797,15 +2476,26 @@ class OpenBundle {
     const bytes = archiveBytes(this.#file, member.start, Math.min(member.size, NOTE_BYTES_MAX));
     const log = openLog(bytes, this.keys, this.findings);
     if (log === null) return;
-    if (log.origin === `fleet/audit/${this.manifest.tenant}`) this.log = log;
+    if (log.origin === originOf(this.manifest)) this.log = log;
     else this.findings.add("log_invalid", "log.note");
   }
 
-  readEntries(mustProve) {
+  readAnchors(authorities) {
+    const { findings, keys, log } = this;
+    const origin = originOf(this.manifest);
+    const anchors = new BundleAnchors({ log, origin, authorities, findings, publicKeys: logKeys(keys) });
+    const member = this.members.get("anchors.jsonl");
+    anchors.read(member === undefined ? [] : memberLines(this.#file, member));
+    this.counts.anchors = anchors.count;
+    this.anchors = anchors;
+    return anchors;
+  }
+
+  readEntries(mustProve, anchors) {
     const { findings, keys, log } = this;
     const proofs = memberLines(this.#file, this.members.get("proofs.jsonl"));
     const exportedAt = exactTime(this.manifest.exported_at);
-    const entries = new BundleEntries({ keys, log, proofs, findings, mustProve, exportedAt });
+    const entries = new BundleEntries({ keys, log, anchors, proofs, findings, mustProve, exportedAt });
     const esignatures = new BundleEsignatures(findings, keys);
     const lines = new BundleLines({
       onTask: (isRequired, task) => {
@@ -1832,6 +2522,7 @@ class OpenBundle {
     else entries.end();
     this.counts = { ...this.counts, ...lines.counts, ...lines.artifacts.counts, ...entries.counts };
     this.endsDigest = fault === null && atEnd === null ? lines.endsDigest() : null;
+    this.counts.timestamped = anchors.timestamped;
     this.counts.electronic_signatures = esignatures.valid.length;
     this.esignatures = esignatures.valid;
     this.newest = entries.newest;
@@ -1919,7 +2610,8 @@ class OpenBundle {
     if (kept === null) return;
     const text = this.#line("consistency.json");
     const proof = text === null ? null : exactObjectIn(text);
-    const problem = continuationProblem({ note: kept, trusted }, this.keys, { log: this.log, proof });
+    const proofOf = (size) => (proof?.size === size ? proof.proof : this.anchors?.proofs.get(size));
+    const problem = continuationProblem({ note: kept, trusted }, this.keys, { log: this.log, proofOf });
     this.continues = problem === null;
     if (problem !== null) this.findings.add(problem, "log.note");
   }
@@ -1930,29 +2622,11 @@ class OpenBundle {
   }
 }
 
+const originOf = ({ tenant }) => `fleet/audit/${tenant}`;
+
 function extentIn(facts) {
   const { extent } = objectIn(facts, "subject");
   return extent === "tenant" || extent === "tasks" ? extent : null;
-}
-
-function isManifest({ kind, format, tenant, fleet, exported_at, mtime, files, counts }) {
-  return (
-    kind === BUNDLE_KIND &&
-    format === BUNDLE_FORMAT &&
-    typeof tenant === "string" &&
-    (fleet === null || typeof fleet === "string") &&
-    exactTime(exported_at) !== null &&
-    isCountFrom(0, mtime) &&
-    isExactObject(counts) &&
-    Array.isArray(files) &&
-    files.every(
-      (one) =>
-        isExactObject(one) &&
-        typeof one.name === "string" &&
-        isCountFrom(0, one.size) &&
-        isHexHash(one.sha256),
-    )
-  );
 }
 
 /** Throws the error of the system if the file cannot be read. */
@@ -1964,7 +2638,8 @@ function verifyBundle(path, trust) {
     if (bundle.readManifest()) {
       bundle.readKeys(trust.revoked ?? new Set());
       bundle.readLog();
-      bundle.readEntries(mustProve);
+      const anchors = bundle.readAnchors(trust.authorities ?? null);
+      bundle.readEntries(mustProve, anchors);
       bundle.readSeal();
       bundle.compareKept(trust);
       bundle.compareKeys(trust.keys);
@@ -1991,33 +2666,41 @@ function reportOf(bundle, isCompared) {
     complete: bundle.complete,
     counts: bundle.counts,
     electronic_signatures: bundle.esignatures,
+    anchors: bundle.anchors?.newest ?? [],
+    anchors_omitted_before: bundle.anchors?.omittedBefore ?? null,
     findings: findings.all,
+    more_findings: findings.hasMore,
   };
 }
 
 /** The command line of the verifier. */
 
-const USAGE = `Usage: node verify.mjs BUNDLE... [--key ID]... [--revoked ID]... [--checkpoint FILE] [--json]
+const USAGE = `Usage: node verify.mjs BUNDLE... [--key ID]... [--revoked ID]... [--checkpoint FILE] [--tsa-ca FILE] [--json]
 
 Verifies bundles of \`fleet export --bundle\` without a fleet.
   --key ID           the id of a signing key, as you know it from another place (repeatable)
   --revoked ID       the id of a key that you know as revoked (repeatable)
   --checkpoint FILE  a signed checkpoint of the log that you have kept
+  --tsa-ca FILE      certificates of the time-stamp authorities that you trust (PEM)
   --json             one JSON document for each bundle
-Exit codes: 0 valid, 8 findings, 64 wrong usage, 65 a file cannot be read.
+Exit codes: 0 valid, 8 findings, 64 wrong usage, 65 a file cannot be read, or has no certificates.
 `;
 
 const EXIT = { findings: 8, usage: 64, unreadable: 65 };
 
 /** null: the arguments are wrong. */
 function callOf(args) {
-  const call = { bundles: [], keys: [], revoked: [], checkpoint: null, json: false };
+  const call = {
+    ...{ bundles: [], keys: [], revoked: [] },
+    ...{ checkpoint: null, authorities: null, json: false },
+  };
   for (let i = 0; i < args.length; i += 1) {
     const value = args[i];
     if (value === "--json") call.json = true;
     else if ((value === "--key" || value === "--revoked") && /^[0-9a-f]{64}$/i.test(args[i + 1] ?? ""))
       (value === "--key" ? call.keys : call.revoked).push(args[++i].toLowerCase());
     else if (value === "--checkpoint" && args[i + 1] !== undefined) call.checkpoint = args[++i];
+    else if (value === "--tsa-ca" && args[i + 1] !== undefined) call.authorities = args[++i];
     else if (value.startsWith("-")) return null;
     else call.bundles.push(value);
   }
@@ -2032,16 +2715,35 @@ const COMPLETE = {
   nothing: "The fleet did not compare the bundle with its store: newest entries and tasks may be missing.",
 };
 
+const ANCHOR_TIME = {
+  verified: "by an authority that you trust",
+  unverified: "UNVERIFIED: give the certificate of the authority with --tsa-ca",
+  stated: "as the fleet states: compare it with the copy at its place",
+};
+
+function anchorTexts({ anchors, anchors_omitted_before: before }) {
+  if (anchors.length === 0)
+    return ["  No anchors: nothing but a checkpoint that you have kept shows a log that was written again."];
+  const texts = anchors.map(({ target, size, at, object, retained_until, time }) => {
+    const place = object === null ? "" : `, ${object} locked until ${retained_until ?? "unknown"}`;
+    return `  newest anchor, ${target}: ${size} entries of the log at ${at}${place}, ${ANCHOR_TIME[time]}`;
+  });
+  return before === null
+    ? texts
+    : [...texts, `  anchors of fewer than ${before} entries are not in the bundle`];
+}
+
 function bundleReportText(path, report) {
   const counts = Object.keys(report.counts)
     .sort()
     .map((name) => `${name} ${report.counts[name]}`);
   const lines = [
-    `${path}: ${report.ok ? "no findings" : `${report.findings.length} findings`}`,
+    `${path}: ${report.ok ? "no findings" : `${report.more_findings ? "more than " : ""}${report.findings.length} findings`}`,
     `  tenant ${report.tenant ?? "unknown"} of fleet ${report.fleet ?? "unknown"}, exported at ${report.exported_at ?? "unknown"}`,
     `  ${counts.join(", ")}`,
     `  sealed by the fleet: ${report.sealed ? "yes" : "no"}; log of ${report.log_size ?? 0} entries`,
     `  ${COMPLETE[report.complete ?? "nothing"]}`,
+    ...anchorTexts(report),
     ...report.keys.map((id) => `  signed by key ${id}`),
     ...report.electronic_signatures.map(
       ({ at, checkpoint_id, version, printed_name, meaning, signed_at, zone, subject, issuer, method }) =>
@@ -2068,6 +2770,13 @@ function printable(text) {
   return text.replace(/[^\x20-\x7e]/g, "?");
 }
 
+/** Throws for a file without certificates. */
+function certificateText(path) {
+  const text = readFileSync(path, "utf8");
+  if (!hasCertificates(text)) throw new Error(`${path} has no certificates that can be read (PEM)`);
+  return text;
+}
+
 /** Returns the exit code. */
 function runVerifier(args) {
   const call = callOf(args);
@@ -2075,7 +2784,7 @@ function runVerifier(args) {
     process.stderr.write(USAGE);
     return EXIT.usage;
   }
-  const { keys, revoked, checkpoint } = call;
+  const { keys, revoked, checkpoint, authorities } = call;
   let exit = 0;
   try {
     const kept = checkpoint === null ? null : readFileSync(checkpoint, "utf8");
@@ -2083,6 +2792,7 @@ function runVerifier(args) {
       keys: keys.length === 0 ? null : new Set(keys),
       revoked: new Set(revoked),
       kept,
+      authorities: authorities === null ? null : certificateText(authorities),
     };
     for (const bundle of call.bundles) {
       const report = verifyBundle(bundle, trust);

@@ -5,21 +5,24 @@ It was written from the specification (EXPORT.md, Bundles) and shares no code wi
 fault of one of them is seen in the other.
 """
 import base64
+import bisect
 import calendar
 import hashlib
+import itertools
 import json
 import os
 import re
 import sys
 
-USAGE = """Usage: python3 verify.py BUNDLE... [--key ID]... [--revoked ID]... [--checkpoint FILE] [--json]
+USAGE = """Usage: python3 verify.py BUNDLE... [--key ID]... [--revoked ID]... [--checkpoint FILE] [--tsa-ca FILE] [--json]
 
 Verifies bundles of `fleet export --bundle` without a fleet.
   --key ID           the id of a signing key, as you know it from another place (repeatable)
   --revoked ID       the id of a key that you know as revoked (repeatable)
   --checkpoint FILE  a signed checkpoint of the log that you have kept
+  --tsa-ca FILE      certificates of the time-stamp authorities that you trust (PEM)
   --json             one JSON document for each bundle
-Exit codes: 0 valid, 8 findings, 64 wrong usage, 65 a file cannot be read.
+Exit codes: 0 valid, 8 findings, 64 wrong usage, 65 a file cannot be read, or has no certificates.
 """
 
 
@@ -221,7 +224,11 @@ P384 = Curve(
     0xAA87CA22BE8B05378EB1C71EF320AD746E1D3B628BA79B9859F741E082542A385502F25DBF55296C3A545E3872760AB7,
     0x3617DE4A96262C6F5D9E98BF9292DC29F8F41DBD289A147CE9DA3113B5F0B8C00A60B1CE1D7E819D7A431D7C90EA0E5F,
 )
-SHA256_INFO = bytes.fromhex("3031300d060960864801650304020105000420")
+DIGEST_INFO = {
+    32: bytes.fromhex("3031300d060960864801650304020105000420"),
+    48: bytes.fromhex("3041300d060960864801650304020205000430"),
+    64: bytes.fromhex("3051300d060960864801650304020305000440"),
+}
 RSA_EXPONENT = 65537
 BRACKETS_MAX = 100
 
@@ -234,8 +241,9 @@ def rsa_block(modulus, signature):
     return pow(number, RSA_EXPONENT, modulus).to_bytes(len(signature), "big")
 
 
-def is_pkcs1_signature(modulus, text, signature):
-    block, info = rsa_block(modulus, signature), SHA256_INFO + hashlib.sha256(text).digest()
+def is_pkcs1_signature(modulus, text, signature, hashed=hashlib.sha256):
+    block, digest = rsa_block(modulus, signature), hashed(text).digest()
+    info = DIGEST_INFO[len(digest)] + digest
     return block is not None and block == b"\x00\x01" + b"\xff" * (len(block) - len(info) - 3) + b"\x00" + info
 
 
@@ -730,6 +738,319 @@ def open_checkpoint(note, keys):
     return None
 
 
+# --- Time-stamps (RFC 3161), certificates (RFC 5280) and signed data (RFC 5652), in DER --------------------------------
+
+
+class NotDer(ValueError):
+    """The bytes are not DER in its only form, or not of the expected structure."""
+
+
+class Value:
+    def __init__(self, tag, content, whole):
+        self.tag, self.content, self.whole = tag, content, whole
+
+    def of(self, tag):
+        if self.tag != tag:
+            raise NotDer
+        return self.content
+
+    def members(self, tag=0x30):
+        return Members(values_in(self.of(tag)))
+
+    def only(self, tag):
+        return only_value(self.of(tag))
+
+    def oid(self):
+        return self.of(0x06).hex()
+
+    def algorithm(self):
+        return self.members()[0].oid()
+
+
+class Members(list):
+    def __getitem__(self, place):
+        if isinstance(place, int) and not -len(self) <= place < len(self):
+            raise NotDer
+        return list.__getitem__(self, place)
+
+
+def values_in(data):
+    values, at = [], 0
+    while at < len(data):
+        tag, start = data[at], at + 2
+        if tag & 0x1F == 0x1F or start > len(data):
+            raise NotDer
+        length = data[at + 1]
+        if length >= 0x80:
+            count = length - 0x80
+            digits = data[start : start + count]
+            length, start = int.from_bytes(digits, "big"), start + count
+            if not 1 <= count <= 3 or len(digits) < count or digits[0] == 0 or length < 0x80:
+                raise NotDer
+        if start + length > len(data):
+            raise NotDer
+        values.append(Value(tag, data[start : start + length], data[at : start + length]))
+        at = start + length
+    return values
+
+
+def only_value(data):
+    values = values_in(data)
+    if len(values) != 1:
+        raise NotDer
+    return values[0]
+
+
+def positive(value):
+    content = value.of(0x02)
+    if not content or content[0] >= 0x80 or (content[0] == 0 and (len(content) == 1 or content[1] < 0x80)):
+        raise NotDer
+    return content[1:] if content[0] == 0 else content
+
+
+def whole_bits(value):
+    content = value.of(0x03)
+    if content[:1] != b"\0":
+        raise NotDer
+    return content[1:]
+
+
+DER_TIME = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})(?:\.([0-9]{1,9}))?Z")
+
+
+def der_time(value):
+    text = value.content.decode("latin-1")
+    is_short = value.tag == 0x17 and re.fullmatch("[0-9]{12}Z", text) is not None
+    if not is_short and value.tag != 0x18:
+        raise NotDer
+    found = DER_TIME.fullmatch(("20" if text[:2] < "50" else "19") + text if is_short else text)
+    if found is None:
+        raise NotDer
+    time = exact_time("%s-%s-%sT%s:%s:%s.%sZ" % (found.groups()[:6] + (found.group(7) or "0",)))
+    if time is None:
+        raise NotDer
+    return time
+
+
+class Certificate:
+    def __init__(self, value):
+        parts = value.members()
+        members = parts[0].members()
+        if members[0].tag == 0xA0:
+            del members[0]
+        if members[1].whole != parts[1].whole:
+            raise NotDer
+        validity = members[3].members()
+        self.whole, self.signed = value.whole, parts[0].whole
+        self.issuer, self.subject = members[2].of(0x30), members[4].of(0x30)
+        self.start, self.end = der_time(validity[0]), der_time(validity[1])
+        self.public_key = members[5]
+        self.algorithm, self.signature = parts[1].algorithm(), whole_bits(parts[2])
+        self.extensions = {}
+        rest = [one for one in members[6:] if one.tag == 0xA3]
+        for extension in rest[0].only(0xA3).members() if rest else []:
+            facts = extension.members()
+            name = facts[0].oid()
+            is_critical = len(facts) > 1 and facts[1].tag == 0x01 and facts[1].content[:1] == b"\xff"
+            if name in self.extensions:
+                raise NotDer
+            self.extensions[name] = (is_critical, facts[-1].of(0x04))
+
+    def is_usable(self, at):
+        known = (BASIC_CONSTRAINTS, KEY_USAGE, EXTENDED_KEY_USAGE, POLICIES)
+        is_known = all(name in known or not is_critical for name, (is_critical, _) in self.extensions.items())
+        return is_known and self.start <= at <= self.end
+
+    def has_usage(self, bits):
+        if KEY_USAGE not in self.extensions:
+            return True
+        content = only_value(self.extensions[KEY_USAGE][1]).of(0x03)
+        return len(content) > 1 and content[1] & bits != 0
+
+    def is_of_authority(self, at):
+        """A certificate of a time-stamp authority may do nothing else (RFC 3161, section 2.3)."""
+        is_critical, usage = self.extensions.get(EXTENDED_KEY_USAGE, (False, b""))
+        if not is_critical:
+            return False
+        purposes = [one.oid() for one in only_value(usage).members()]
+        return purposes == [TIME_STAMPING] and self.is_usable(at) and self.has_usage(0xC0)
+
+    def may_issue(self, below, at):
+        if BASIC_CONSTRAINTS not in self.extensions:
+            return False
+        facts = only_value(self.extensions[BASIC_CONSTRAINTS][1]).members()
+        if not facts or facts[0].tag != 0x01 or facts[0].content[:1] != b"\xff":
+            return False
+        if len(facts) > 1:
+            most = facts[1].of(0x02)
+            if len(most) != 1:
+                raise NotDer
+            if most[0] < below:
+                return False
+        return self.is_usable(at) and self.has_usage(0x04)
+
+    def is_issued_by(self, issuer):
+        is_named = issuer.subject == self.issuer
+        return is_named and is_certified(issuer, self.algorithm, None, self.signed, self.signature)
+
+
+BASIC_CONSTRAINTS, KEY_USAGE, EXTENDED_KEY_USAGE, POLICIES = "551d13", "551d0f", "551d25", "551d20"
+TIME_STAMPING = "2b06010505070308"
+RSA_ENCRYPTION, EC_PUBLIC_KEY = "2a864886f70d010101", "2a8648ce3d0201"
+CURVES = {"2a8648ce3d030107": P256, "2b81040022": P384}
+DIGESTS = {
+    "608648016503040201": hashlib.sha256,
+    "608648016503040202": hashlib.sha384,
+    "608648016503040203": hashlib.sha512,
+}
+CERTIFIED = {
+    "2a864886f70d01010b": (RSA_ENCRYPTION, hashlib.sha256),
+    "2a864886f70d01010c": (RSA_ENCRYPTION, hashlib.sha384),
+    "2a864886f70d01010d": (RSA_ENCRYPTION, hashlib.sha512),
+    "2a8648ce3d040302": (EC_PUBLIC_KEY, hashlib.sha256),
+    "2a8648ce3d040303": (EC_PUBLIC_KEY, hashlib.sha384),
+    "2a8648ce3d040304": (EC_PUBLIC_KEY, hashlib.sha512),
+}
+
+
+def is_certified(certificate, algorithm, digest, text, signature):
+    """Whether the signature is that of the key in the certificate. `digest`: of a signature whose algorithm names none."""
+    known = (certificate.public_key.whole, algorithm, digest, hashlib.sha256(text).digest(), signature)
+    if known not in SIGNATURES:
+        SIGNATURES[known] = compute_certified(certificate, algorithm, digest, text, signature)
+    return SIGNATURES[known]
+
+
+def compute_certified(certificate, algorithm, digest, text, signature):
+    try:
+        parts = certificate.public_key.members()
+        identifier = parts[0].members()
+        is_plain = algorithm == RSA_ENCRYPTION and digest is not None
+        kind, hashed = (RSA_ENCRYPTION, digest) if is_plain else CERTIFIED.get(algorithm, (None, None))
+        if identifier[0].oid() != kind:
+            return False
+        key = whole_bits(parts[1])
+        if kind == RSA_ENCRYPTION:
+            numbers = only_value(key).members()
+            modulus, exponent = (int.from_bytes(positive(numbers[at]), "big") for at in (0, 1))
+            is_key = exponent == RSA_EXPONENT and 2048 <= modulus.bit_length() <= 8192
+            return is_key and is_pkcs1_signature(modulus, text, signature, hashed)
+        curve = CURVES.get(identifier[1].oid())
+        if curve is None or len(key) != 1 + 2 * curve.size or key[0] != 4:
+            return False
+        pair = [positive(one) for one in only_value(signature).members()]
+        if len(pair) != 2 or any(len(one) > curve.size for one in pair):
+            return False
+        x, y = (int.from_bytes(part, "big") for part in (key[1 : 1 + curve.size], key[1 + curve.size :]))
+        numbers = b"".join(one.rjust(curve.size, b"\0") for one in pair)
+        return curve.is_signature(x, y, hashed(text).digest()[: curve.size], numbers)
+    except NotDer:
+        return False
+
+
+CHAIN_MAX = 6
+
+
+def leads_to_trusted(certificate, trusted, others, at):
+    """Whether issuers lead from the certificate to a trusted one, or it is one itself. Revocations are not looked up."""
+    level, seen = [certificate], []
+    for below in range(CHAIN_MAX):
+        if any(one.whole == root.whole for one in level for root in trusted):
+            return True
+        issuers = [
+            issuer
+            for issuer in trusted + others
+            if issuer not in seen and issuer.may_issue(below, at) and any(one.is_issued_by(issuer) for one in level)
+        ]
+        seen += issuers
+        level = issuers
+    return False
+
+
+PEM = re.compile("-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\\s]+)-----END CERTIFICATE-----", re.ASCII)
+
+
+def certificates_in(text):
+    """The certificates in a text (PEM). None: it has none, or one that cannot be read."""
+    try:
+        found = [base64.b64decode(re.sub("\\s", "", part)) for part in PEM.findall(text)]
+        return [Certificate(only_value(data)) for data in found] or None
+    except ValueError:
+        return None
+
+
+SIGNED_DATA, TST_INFO = "2a864886f70d010702", "2a864886f70d0109100104"
+CONTENT_TYPE, MESSAGE_DIGEST = "2a864886f70d010903", "2a864886f70d010904"
+SIGNING_CERTIFICATE, SIGNING_CERTIFICATE_V2 = "2a864886f70d010910020c", "2a864886f70d010910022f"
+CERTIFICATES_MAX = 16
+
+
+def stamped_time(response, content, trusted):
+    """The time of a time-stamp of the content, and whether its authority is trusted. None: it is no valid time-stamp."""
+    try:
+        return judge_stamp(response, content, trusted)
+    except NotDer:
+        return None
+
+
+def judge_stamp(response, content, trusted):
+    parts = only_value(response).members()
+    status = parts[0].members()[0].of(0x02)
+    if len(status) != 1 or status[0] > 1:
+        return None
+    token = parts[1].members()
+    if token[0].oid() != SIGNED_DATA:
+        return None
+    signed = token[1].only(0xA0).members()
+    encapsulated, signers, rest = signed[2].members(), signed[-1].members(0x31), signed[3:-1]
+    if len(signed) < 4 or len(signers) != 1 or encapsulated[0].oid() != TST_INFO:
+        return None
+    info = encapsulated[1].only(0xA0).of(0x04)
+    members = [one for part in rest if part.tag == 0xA0 for one in part.members(0xA0) if one.tag == 0x30]
+    if len(members) > CERTIFICATES_MAX:
+        return None
+    certificates = [Certificate(one) for one in members]
+    signer = signers[0].members()
+    attributes = {}
+    for attribute in signer[3].members(0xA0):
+        facts = attribute.members()
+        if facts[0].oid() in attributes:
+            return None
+        attributes[facts[0].oid()] = facts[1].only(0x31)
+    digest, algorithm, signature = DIGESTS.get(signer[2].algorithm()), signer[4].algorithm(), signer[5].of(0x04)
+    stamp = only_value(info).members()
+    imprint = stamp[2].members()
+    if stamp[0].of(0x02) != b"\x01" or stamp[4].tag != 0x18:
+        return None
+    at = der_time(stamp[4])
+    is_of_content = (
+        imprint[0].algorithm() == "608648016503040201" and imprint[1].of(0x04) == hashlib.sha256(content).digest()
+    )
+    if digest is None or not is_of_content or CONTENT_TYPE not in attributes or MESSAGE_DIGEST not in attributes:
+        return None
+    if attributes[CONTENT_TYPE].oid() != TST_INFO or attributes[MESSAGE_DIGEST].of(0x04) != digest(info).digest():
+        return None
+    # They are signed as a set (RFC 5652, section 5.4).
+    text = b"\x31" + signer[3].whole[1:]
+    named = [one for one in certificates if is_named_certificate(attributes, one)]
+    if not named or not is_certified(named[0], algorithm, digest, text, signature) or not named[0].is_of_authority(at):
+        return None
+    return at, trusted is None or leads_to_trusted(named[0], trusted, certificates, at)
+
+
+def is_named_certificate(attributes, certificate):
+    """Whether the certificate is that of the signed attribute (RFC 5035; RFC 2634 with SHA-1)."""
+    is_second = SIGNING_CERTIFICATE_V2 in attributes
+    attribute = attributes.get(SIGNING_CERTIFICATE_V2 if is_second else SIGNING_CERTIFICATE)
+    if attribute is None:
+        return False
+    parts = attribute.members()[0].members()[0].members()
+    hashed, place = hashlib.sha256 if is_second else hashlib.sha1, 0
+    if is_second and parts[0].tag == 0x30:
+        hashed, place = DIGESTS.get(parts[0].algorithm()), 1
+    return hashed is not None and hashed(certificate.whole).digest() == parts[place].of(0x04)
+
+
 # --- Keys and signatures ---------------------------------------------------------------------------------------------
 
 COMMIT_TYPE = "application/vnd.fleet.commit.v1+json"
@@ -949,6 +1270,126 @@ def judge_changes(changes, keys, findings):
             findings.add(("key:" + key_id, "key_unproved"))
         elif not all(same(record.get(name), facts.get(name)) for name in KEY_FACTS):
             findings.add(("key:" + key_id, "key_unproved"))
+
+
+# --- Anchors ---------------------------------------------------------------------------------------------------------
+
+ANCHOR_TARGETS = ["bucket", "folder", "timestamp"]
+ANCHORS_MAX = 2_000
+CLOCK_DIFFERENCE_MS = 300_000
+LATE_MS = CLOCK_DIFFERENCE_MS + LOG_DELAY_MS
+
+
+def hashes_of(proof):
+    """None: it is no proof."""
+    hashes = [exact_base64(one) for one in proof] if isinstance(proof, list) else [None]
+    return None if None in hashes else hashes
+
+
+class Anchors:
+    """The copies of the log's checkpoints at places outside the store, and the time-stamps of authorities."""
+
+    def __init__(self, log, keys, origin, trusted, findings):
+        self.log, self.keys, self.origin, self.trusted, self.findings = log, keys, origin, trusted, findings
+        self.newest, self.proofs, self.stamps = {}, {}, []
+        self.count = self.timestamped = 0
+        self.omitted_before = None
+
+    def read(self, lines):
+        before = SAFE_INTEGER
+        for number, data in enumerate(lines, 1):
+            line = None if number > ANCHORS_MAX else exact_object_in(data)
+            size = None if line is None else self.add(line, before, "anchors.jsonl:%d" % number)
+            if size is None:
+                self.findings.add(("anchors.jsonl:%d" % number, "anchor"))
+                break
+            before = size
+        if self.trusted is not None and not self.stamps:
+            self.findings.add(("anchors.jsonl", "timestamp_missing"))
+        self.stamps.sort()
+        times = [time for _, time in self.stamps]
+        self.sizes = [size for size, _ in self.stamps]
+        self.latest = list(itertools.accumulate(times, max))
+        self.earliest = list(itertools.accumulate(reversed(times), min))[::-1]
+
+    def add(self, line, before, at):
+        """The size of the anchor, or of the last line. None: it cannot stand here."""
+        if self.omitted_before is not None:
+            return None
+        if "omitted_before" in line:
+            self.omitted_before = line["omitted_before"] if is_count(line["omitted_before"], 1) else None
+            return self.omitted_before
+        token = self.token_in(line)
+        if token is None or line["size"] > before:
+            return None
+        self.count += 1
+        problem = self.log_problem(line) or self.stamp_problem(line, token)
+        if problem is not None:
+            self.findings.add((at, problem))
+            return line["size"]
+        target, size = line["target"], line["size"]
+        if target == "timestamp":
+            self.stamps.append((size, exact_time(line["at"])))
+        if target not in self.newest:
+            is_trusted = self.trusted is not None
+            time = "stated" if target != "timestamp" else "verified" if is_trusted else "unverified"
+            self.newest[target] = {"time": time}
+            for name in ("target", "size", "at", "object", "retained_until"):
+                self.newest[target][name] = line[name]
+        return size
+
+    @staticmethod
+    def token_in(line):
+        """Empty: the anchor has none. None: the line is no anchor."""
+        target, token = line.get("target"), line.get("token", MISSING)
+        if not isinstance(target, str) or target not in ANCHOR_TARGETS or not is_count(line.get("size"), 1):
+            return None
+        kind = str if target == "bucket" else type(None)
+        is_placed = all(isinstance(line.get(name, MISSING), kind) for name in ("object", "retained_until"))
+        is_read = isinstance(line.get("checkpoint"), str) and exact_time(line.get("at")) is not None
+        if not is_placed or not is_read or "consistency" not in line:
+            return None
+        if target == "timestamp":
+            return exact_base64(token)
+        return b"" if token is None else None
+
+    def log_problem(self, line):
+        opened = open_checkpoint(line["checkpoint"], self.keys)
+        if opened is None or opened[0]["origin"] != self.origin or opened[0]["size"] != line["size"]:
+            return "anchor_invalid"
+        proof = hashes_of(line["consistency"])
+        if self.log is None:
+            return "anchor_unproved"
+        if line["size"] > self.log["size"]:
+            return "anchor_longer"
+        if proof is None:
+            return "anchor_unproved"
+        if not is_consistent(opened[0], self.log, proof):
+            return "anchor_forked"
+        self.proofs[line["size"]] = line["consistency"]
+        return None
+
+    def stamp_problem(self, line, token):
+        if line["target"] != "timestamp":
+            return None
+        judged = stamped_time(token, line["checkpoint"].encode("utf-8"), self.trusted)
+        if judged is None:
+            return "timestamp_invalid"
+        if not judged[1]:
+            return "timestamp_untrusted"
+        return None if judged[0] == exact_time(line["at"]) else "timestamp_invalid"
+
+    def judge(self, index, at):
+        """What a time-stamp says against the time of the entry with this number in the log. None: nothing."""
+        first = bisect.bisect_right(self.sizes, index)
+        is_covered = first < len(self.sizes)
+        self.timestamped += 1 if is_covered else 0
+        written = exact_time(at)
+        if written is None:
+            return None
+        if is_covered and written > self.earliest[first] + CLOCK_DIFFERENCE_MS:
+            return "postdated"
+        return "backdated" if first > 0 and written < self.latest[first - 1] - LATE_MS else None
 
 
 # --- export.jsonl ----------------------------------------------------------------------------------------------------
@@ -1230,8 +1671,8 @@ class Lines:
 class Entries:
     """The signature of each entry, and its place in the log."""
 
-    def __init__(self, keys, log, proofs, findings, must_prove, exported_at):
-        self.esignatures = Esignatures(findings, keys)
+    def __init__(self, keys, log, anchors, proofs, findings, must_prove, exported_at):
+        self.esignatures, self.anchors = Esignatures(findings, keys), anchors
         self.keys, self.log, self.proofs, self.exported_at = keys, log, proofs, exported_at
         self.newest = None
         self.findings, self.must_prove = findings, must_prove
@@ -1328,15 +1769,17 @@ class Entries:
             self.findings.add((at, "proof_invalid"))
             return False
         self.counts["included"] += 1
+        fault = self.anchors.judge(line["index"], facts.get("at"))
+        if fault is not None:
+            self.findings.add((at, fault))
         return True
 
     def is_in_log(self, line, text):
-        index, proof = line.get("index"), line.get("proof")
-        if not is_count(index) or not isinstance(proof, list):
+        index, hashes = line.get("index"), hashes_of(line.get("proof"))
+        if not is_count(index) or hashes is None:
             return False
-        hashes = [exact_base64(one) for one in proof]
         leaf = hashlib.sha256(b"\x00" + text.encode("utf-8")).digest()
-        return None not in hashes and root_above(index, leaf, self.log["size"], hashes) == self.log["root"]
+        return root_above(index, leaf, self.log["size"], hashes) == self.log["root"]
 
     def compare_key(self, line):
         """A key in a line of the export is that of the keyset, which may have ended since."""
@@ -1578,11 +2021,33 @@ def is_manifest(value):
     )
 
 
+FINDINGS_MAX = 1_000
+PLACE_MAX = 300
+
+
+class Findings:
+    """Each once, in the order of their places: the first ones, since a forged bundle can have millions."""
+
+    def __init__(self):
+        self.found, self.has_more = set(), False
+
+    def add(self, finding):
+        self.found.add((finding[0][:PLACE_MAX], finding[1]))
+        if len(self.found) > 2 * FINDINGS_MAX:
+            self.sorted()
+
+    def sorted(self):
+        findings = sorted(self.found, key=lambda one: utf16(one[0] + "\n" + one[1]))
+        self.has_more = self.has_more or len(findings) > FINDINGS_MAX
+        self.found = set(findings[:FINDINGS_MAX])
+        return findings[:FINDINGS_MAX]
+
+
 class Bundle:
-    def __init__(self, archive, trusted, revoked, kept):
+    def __init__(self, archive, trusted, revoked, kept, authorities):
         self.archive, self.trusted, self.revoked, self.kept = archive, trusted, revoked, kept
-        self.newest = None
-        self.findings, self.keys, self.log, self.manifest = set(), Keys(), None, {}
+        self.newest, self.authorities, self.anchors = None, authorities, None
+        self.findings, self.keys, self.log, self.manifest = Findings(), Keys(), None, {}
         self.esignatures = []
         self.counts, self.continues, self.is_sealed = {}, None, False
         self.complete = self.ends_digest = None
@@ -1595,6 +2060,7 @@ class Bundle:
             return
         self.read_keys()
         self.read_log()
+        self.read_anchors()
         self.read_entries()
         self.read_seal()
         if self.kept is not None:
@@ -1626,7 +2092,7 @@ class Bundle:
         if "\n".join(names) != "\n".join(expected):
             self.find("files", "manifest.json")
         # Nothing is hashed then: a list may name one file often.
-        if any(code == "files" for _, code in self.findings):
+        if any(code == "files" for _, code in self.findings.sorted()):
             return False
         for one in manifest["files"]:
             member = archive.members.get(one["name"])
@@ -1671,10 +2137,17 @@ class Bundle:
         else:
             self.find("log_invalid", "log.note")
 
+    def read_anchors(self):
+        keys = [key for key in self.keys.all.values() if key["purpose"] == "commits"]
+        origin = "fleet/audit/" + self.manifest["tenant"]
+        self.anchors = Anchors(self.log, keys, origin, self.authorities, self.findings)
+        self.anchors.read(self.archive_lines("anchors.jsonl") if "anchors.jsonl" in self.archive.members else [])
+        self.counts["anchors"] = self.anchors.count
+
     def read_entries(self):
         proofs = self.archive_lines("proofs.jsonl")
         must_prove, exported_at = self.trusted is not None, exact_time(self.manifest["exported_at"])
-        entries = Entries(self.keys, self.log, proofs, self.findings, must_prove, exported_at)
+        entries = Entries(self.keys, self.log, self.anchors, proofs, self.findings, must_prove, exported_at)
         lines = Lines(entries, self.findings)
         number, fault = 0, None
         for data in self.archive_lines("export.jsonl"):
@@ -1692,6 +2165,7 @@ class Bundle:
             entries.end()
         self.counts.update(lines.counts)
         self.counts.update(entries.counts)
+        self.counts["timestamped"] = self.anchors.timestamped
         self.esignatures = entries.esignatures.valid
         self.counts["electronic_signatures"] = len(self.esignatures)
         self.ends_digest = lines.ends.hexdigest() if fault is None and lines.is_complete else None
@@ -1775,15 +2249,15 @@ class Bundle:
         hashes = []
         if older["size"] not in (0, self.log["size"]):
             proof = exact_object_in(self.archive.only_line("consistency.json"))
-            if proof is None or not same(proof.get("size"), older["size"]) or not isinstance(proof.get("proof"), list):
-                return "kept_unproved"
-            hashes = [exact_base64(one) for one in proof["proof"]]
-            if None in hashes:
+            is_of_size = proof is not None and same(proof.get("size"), older["size"])
+            hashes = hashes_of(proof.get("proof") if is_of_size else self.anchors.proofs.get(older["size"]))
+            if hashes is None:
                 return "kept_unproved"
         return None if is_consistent(older, self.log, hashes) else "log_forked"
 
     def report(self):
-        findings = sorted(self.findings, key=lambda one: utf16(one[0] + "\n" + one[1]))
+        findings, anchors = self.findings.sorted(), self.anchors
+        newest = {} if anchors is None else anchors.newest
         return {
             "ok": not findings,
             "tenant": self.manifest.get("tenant"),
@@ -1798,7 +2272,10 @@ class Bundle:
             "complete": self.complete,
             "counts": self.counts,
             "electronic_signatures": self.esignatures,
+            "anchors": [newest[target] for target in ANCHOR_TARGETS if target in newest],
+            "anchors_omitted_before": None if anchors is None else anchors.omitted_before,
             "findings": [{"at": at, "code": code} for at, code in findings],
+            "more_findings": self.findings.has_more,
         }
 
 
@@ -1809,12 +2286,37 @@ COMPLETE = {
 }
 
 
+ANCHOR_TIME = {
+    "verified": "by an authority that you trust",
+    "unverified": "UNVERIFIED: give the certificate of the authority with --tsa-ca",
+    "stated": "as the fleet states: compare it with the copy at its place",
+}
+
+
+def anchor_texts(anchors, omitted_before):
+    if not anchors:
+        return ["  No anchors: nothing but a checkpoint that you have kept shows a log that was written again."]
+    lines = []
+    for one in anchors:
+        place = "" if one["object"] is None else ", %s locked until %s" % (one["object"], text_of(one["retained_until"]))
+        about = (one["target"], one["size"], one["at"], place, ANCHOR_TIME[one["time"]])
+        lines.append("  newest anchor, %s: %d entries of the log at %s%s, %s" % about)
+    if omitted_before is not None:
+        lines.append("  anchors of fewer than %d entries are not in the bundle" % omitted_before)
+    return lines
+
+
+def text_of(value):
+    return "unknown" if value is None else value
+
+
 def report_text(path, report):
     def known(name):
-        return "unknown" if report[name] is None else report[name]
+        return text_of(report[name])
 
     counts = ", ".join("%s %d" % (name, report["counts"][name]) for name in sorted(report["counts"]))
     total = "no findings" if report["ok"] else "%d findings" % len(report["findings"])
+    total = ("more than " if report["more_findings"] else "") + total
     lines = [
         "%s: %s" % (path, total),
         "  tenant %s of fleet %s, exported at %s" % (known("tenant"), known("fleet"), known("exported_at")),
@@ -1822,6 +2324,7 @@ def report_text(path, report):
         "  sealed by the fleet: %s; log of %d entries" % ("yes" if report["sealed"] else "no", report["log_size"] or 0),
     ]
     lines.append("  " + COMPLETE[report["complete"]])
+    lines += anchor_texts(report["anchors"], report["anchors_omitted_before"])
     lines += ["  signed by key " + key_id for key_id in report["keys"]]
     for one in report["electronic_signatures"]:
         by = "  signed by {printed_name} ({subject} of {issuer}), {meaning}, {signed_at} ({zone})".format(**one)
@@ -1839,7 +2342,7 @@ def report_text(path, report):
 
 
 def call_of(arguments):
-    bundles, keys, revoked, checkpoint, as_json = [], set(), set(), None, False
+    bundles, keys, revoked, checkpoint, authorities, as_json = [], set(), set(), None, None, False
     rest = list(arguments)
     while rest:
         value = rest.pop(0)
@@ -1849,11 +2352,18 @@ def call_of(arguments):
             (keys if value == "--key" else revoked).add(rest.pop(0).lower())
         elif value == "--checkpoint" and rest:
             checkpoint = rest.pop(0)
+        elif value == "--tsa-ca" and rest:
+            authorities = rest.pop(0)
         elif value.startswith("-"):
             return None
         else:
             bundles.append(value)
-    return (bundles, keys, revoked, checkpoint, as_json) if bundles else None
+    return (bundles, keys, revoked, checkpoint, authorities, as_json) if bundles else None
+
+
+def text_in(path):
+    with open(path, encoding="utf-8", errors="replace", newline="") as file:
+        return file.read()
 
 
 def main(arguments):
@@ -1861,16 +2371,16 @@ def main(arguments):
     if call is None:
         sys.stderr.write(USAGE)
         return 64
-    bundles, keys, revoked, checkpoint, as_json = call
+    bundles, keys, revoked, checkpoint, authorities, as_json = call
     code = 0
     try:
-        kept = None
-        if checkpoint is not None:
-            with open(checkpoint, encoding="utf-8", errors="replace", newline="") as file:
-                kept = file.read()
+        kept = None if checkpoint is None else text_in(checkpoint)
+        trusted = None if authorities is None else certificates_in(text_in(authorities))
+        if authorities is not None and trusted is None:
+            raise OSError("%s has no certificates that can be read (PEM)" % authorities)
         for path in bundles:
             archive = Archive(path)
-            bundle = Bundle(archive, keys or None, revoked, kept)
+            bundle = Bundle(archive, keys or None, revoked, kept, trusted)
             bundle.verify()
             archive.file.close()
             report = bundle.report()

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { type EvidenceFleet, startEvidenceFleet } from "../../harness/evidence/evidence-fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 import { runLine, writePrograms } from "./shell.ts";
 
@@ -27,12 +27,12 @@ const ROWS: readonly Row[] = PAGE.split("\n").flatMap((line) => {
   return [{ clause: clause.trim(), mechanism: mechanism.trim(), command: call, shows: codes(shows) }];
 });
 
-let fleet: TestFleet;
+let fleet: EvidenceFleet;
 let folder: string;
 
 const run = (command: string) => {
   const path = [join(folder, "bin"), dirname(process.execPath), process.env.PATH].join(":");
-  return runLine(command, { cwd: folder, env: { FLEET_HOME: fleet.home, PATH: path } });
+  return runLine(command, { cwd: folder, env: { FLEET_HOME: fleet.server.home, PATH: path } });
 };
 
 async function done(command: string): Promise<string> {
@@ -44,10 +44,9 @@ async function done(command: string): Promise<string> {
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "fleet-evidence-"));
   writePrograms(join(folder, "bin"));
-  fleet = await startFleet({ FLEET_GATEWAY_PORT: "-1" });
-  await done(
-    "fleet checkpoint create --task auth --type qa --phase testing --pending review --agent coder-1",
-  );
+  fleet = await startEvidenceFleet();
+  // An agent signs in the name of a person.
+  await expect(fleet.sign(fleet.client, "auth")).rejects.toMatchObject({ code: "FORBIDDEN" });
   await done("fleet task retain auth --hold case-7 --reason inspection");
   await done("fleet access issue --agent ada --role operator --out ada.creds");
   await done("fleet scrub start --wait");
@@ -78,7 +77,7 @@ test("the tables have rows for each regulation, and every row names what its com
 
 test("every command ends with 0 and prints what its row says", { timeout: 300_000 }, async () => {
   // An entry is in the log some seconds after it was written.
-  const client = await fleet.client();
+  const { client } = fleet;
   await expect.poll(async () => (await client.admin.auditLog()).size, { timeout: 60_000 }).toBeGreaterThan(1);
   const printed = new Map<string, string>();
   const id = (await client.getLatestCheckpoint("auth"))!.metadata.checkpoint_id;

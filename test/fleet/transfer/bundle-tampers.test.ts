@@ -6,7 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { signingKeyFrom } from "../../../shared/integrity/dsse.ts";
 import { type BundleReport, verifyBundle } from "../../../shared/transfer/bundle/offline/bundle-verifier.ts";
+import { TimestampAuthority } from "../../harness/anchors/timestamp-authority.ts";
+import { anchorTampers } from "../../harness/evidence/anchor-tampers.ts";
 import { type EvidenceFleet, startEvidenceFleet } from "../../harness/evidence/evidence-fleet.ts";
 import { seeded } from "../../harness/evidence/forgery.ts";
 import { type Tamper, tampers } from "../../harness/evidence/tampers.ts";
@@ -26,10 +29,12 @@ let fleet: EvidenceFleet;
 let folder: string;
 let bundle: string;
 let newer: string;
+let otherAuthority: TimestampAuthority;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "fleet-tampers-"));
   fleet = await startEvidenceFleet();
+  otherAuthority = await TimestampAuthority.start();
   bundle = join(folder, "bundle.tar");
   newer = join(folder, "newer.txt");
   const exported = await fleet.run("export", "--all", "--bundle", bundle);
@@ -42,18 +47,23 @@ beforeAll(async () => {
 }, LONG_MS);
 afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
+  await otherAuthority?.close();
   await fleet?.stop();
 });
 
-const trust = () => ({ keys: new Set(fleet.keys), kept: null });
+const trust = () => ({ keys: new Set(fleet.keys), kept: null, authorities: fleet.authority.ca });
 
 /** The reports of verify.py, in the order of the bundles. */
 function pythonReports(paths: readonly string[], ...args: string[]): BundleReport[] {
   const keys = fleet.keys.flatMap((id) => ["--key", id]);
-  const run = spawnSync("python3", [VERIFY_PY, ...paths, ...keys, ...args, "--json"], {
-    encoding: "utf8",
-    maxBuffer: 2 ** 28,
-  });
+  const run = spawnSync(
+    "python3",
+    [VERIFY_PY, ...paths, ...keys, "--tsa-ca", fleet.authority.caFile, ...args, "--json"],
+    {
+      encoding: "utf8",
+      maxBuffer: 2 ** 28,
+    },
+  );
   expect(run.stderr).toBe("");
   return run.stdout
     .trimEnd()
@@ -68,13 +78,61 @@ const SIGNED = [
   { method: "webauthn" },
 ];
 
+/** The codes that the tampers lead to, among others. */
+const EXPECTED = [
+  "archive",
+  "files",
+  "file_hash",
+  "manifest",
+  "keyset",
+  "key_unproved",
+  "key_untrusted",
+  "key_revoked",
+  "log_invalid",
+  "line",
+  "order",
+  "chain",
+  "version",
+  "head",
+  "count",
+  "digest",
+  "proof_invalid",
+  "proof_order",
+  "signature_invalid",
+  "signature_moved",
+  "signature_missing",
+  "signature_mismatch",
+  "seal",
+  "esign_statement",
+  "esign_proof",
+  "esign_mismatch",
+  "esign_moved",
+  "esign_unrecorded",
+  "esign_passkey",
+  "anchor",
+  "anchor_invalid",
+  "anchor_unproved",
+  "anchor_longer",
+  "anchor_forked",
+  "timestamp_invalid",
+  "timestamp_untrusted",
+  "timestamp_missing",
+  "postdated",
+  "backdated",
+];
+
 test("both verifiers find each of a thousand tampers, with the same codes", { timeout: LONG_MS }, () => {
   const archive = readFileSync(bundle);
   expect(verifyBundle(bundle, trust())).toMatchObject({
     ...{ ok: true, sealed: true },
     electronic_signatures: SIGNED,
+    anchors: [
+      { target: "folder", time: "stated" },
+      { target: "timestamp", time: "verified" },
+    ],
   });
-  const keys = { own: newKey(), stolenPem: fleet.revokedPem };
+  const keys = { own: newKey(), stolen: signingKeyFrom(fleet.revokedPem) };
+  const others = anchorTampers({ ...keys, authority: fleet.authority, otherAuthority });
   const found = new Set<string>();
   let batch: { readonly tamper: Tamper; readonly path: string; readonly report: BundleReport }[] = [];
   const compare = () => {
@@ -86,7 +144,7 @@ test("both verifiers find each of a thousand tampers, with the same codes", { ti
     batch = [];
   };
   let n = 0;
-  for (const tamper of tampers(archive, seeded(SEED), TAMPERS, keys)) {
+  for (const tamper of tampers(archive, seeded(SEED), TAMPERS, { ...keys, others })) {
     const path = join(folder, `${n++}.tar`);
     writeFileSync(path, tamper.bytes);
     const report = verifyBundle(path, trust());
@@ -103,38 +161,7 @@ test("both verifiers find each of a thousand tampers, with the same codes", { ti
   }
   compare();
   expect(n).toBe(TAMPERS);
-  const expected = [
-    "archive",
-    "files",
-    "file_hash",
-    "manifest",
-    "keyset",
-    "key_unproved",
-    "key_untrusted",
-    "key_revoked",
-    "log_invalid",
-    "line",
-    "order",
-    "chain",
-    "version",
-    "head",
-    "count",
-    "digest",
-    "proof_invalid",
-    "proof_order",
-    "signature_invalid",
-    "signature_moved",
-    "signature_missing",
-    "signature_mismatch",
-    "seal",
-    "esign_statement",
-    "esign_proof",
-    "esign_mismatch",
-    "esign_moved",
-    "esign_unrecorded",
-    "esign_passkey",
-  ];
-  expect(expected.filter((code) => !found.has(code))).toEqual([]);
+  expect(EXPECTED.filter((code) => !found.has(code))).toEqual([]);
 });
 
 test("an older bundle is found with a newer checkpoint", { timeout: LONG_MS }, () => {

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { VERIFIER_FILE, verifierText } from "../../../shared/transfer/bundle/verifier-file.ts";
+import { TimestampAuthority } from "../../harness/anchors/timestamp-authority.ts";
 import { type EvidenceFleet, startEvidenceFleet } from "../../harness/evidence/evidence-fleet.ts";
 import { callCli } from "../../services/cli/call.ts";
 
@@ -72,6 +73,7 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     expect(spawnSync("mkdir", [at("unpacked")]).status).toBe(0);
     expect(spawnSync("tar", ["-xf", bundle, "-C", at("unpacked")]).status).toBe(0);
     expect(readdirSync(at("unpacked")).sort()).toEqual([
+      "anchors.jsonl",
       "attachments",
       "consistency.json",
       "export.jsonl",
@@ -137,6 +139,37 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     expect(command).toMatchObject({ exit: 8, out: expect.stringContaining("key_untrusted") as string });
   });
 
+  test("says whose time its time-stamps are", async () => {
+    const { authority } = fleet;
+    const unnamed = verify(at("all.tar"), ...keyArgs());
+    expect(unnamed.exit).toBe(0);
+    expect(unnamed.out).toContain("UNVERIFIED: give the certificate of the authority with --tsa-ca");
+    const named = verify(at("all.tar"), ...keyArgs(), "--tsa-ca", authority.caFile, "--json");
+    expect(named.exit, named.out).toBe(0);
+    const report = JSON.parse(named.out);
+    expect(report.anchors).toMatchObject([
+      { target: "folder", time: "stated" },
+      { target: "timestamp", time: "verified" },
+    ]);
+    expect(report.counts.timestamped).toBe(report.counts.entries);
+    const checked = await callCli(["export", "verify", at("all.tar"), "--tsa-ca", authority.caFile], NOWHERE);
+    expect(checked).toMatchObject({ exit: 0, out: expect.stringContaining("an authority that you trust") });
+    expect(
+      await callCli(["export", "verify", at("all.tar"), "--tsa-ca", at("letter.txt")], NOWHERE),
+    ).toMatchObject({
+      exit: 64,
+    });
+    expect(verify(at("all.tar"), "--tsa-ca", at("letter.txt")).exit).toBe(65);
+    const other = await TimestampAuthority.start();
+    try {
+      const found = verify(at("all.tar"), "--tsa-ca", other.caFile, "--json");
+      const codes = JSON.parse(found.out).findings.map(({ code }: { code: string }) => code);
+      expect(new Set(codes)).toEqual(new Set(["timestamp_missing", "timestamp_untrusted"]));
+    } finally {
+      await other.close();
+    }
+  });
+
   test("is recorded in the chain of the tenant, and never replaces a file", async () => {
     const manifest = createHash("sha256")
       .update(readFileSync(at("unpacked/manifest.json")))
@@ -191,6 +224,11 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
       ok: true,
       complete: "tasks",
     });
+    // The oldest anchor, as its receiver has kept it. The bundle was made without it.
+    const anchors = readFileSync(at("unpacked/anchors.jsonl"), "utf8").trimEnd().split("\n");
+    writeFileSync(at("anchor.txt"), JSON.parse(anchors.at(-1)!).checkpoint);
+    const continued = verify(at("one.tar"), ...keyArgs(), "--checkpoint", at("anchor.txt"), "--json");
+    expect(JSON.parse(continued.out)).toMatchObject({ ok: true, continues: true });
   });
 
   test("of another tenant states keys whose changes it cannot read", async () => {

@@ -1,4 +1,7 @@
-/** A real fleet with everything that a bundle of evidence can hold: missions, removed checkpoints, signatures of a person, rotated and revoked keys. */
+/**
+ * A real fleet with everything that a bundle of evidence can hold: missions, removed checkpoints, signatures of a person, rotated and
+ * revoked keys, anchors of the log.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,6 +10,7 @@ import { signingKeyFrom } from "../../../shared/integrity/dsse.ts";
 import { passkeyIdOf } from "../../../shared/integrity/esign/passkey.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { callCli } from "../../services/cli/call.ts";
+import { TimestampAuthority } from "../anchors/timestamp-authority.ts";
 import { CLIENT, startIdentityProvider } from "../esign/identity-provider.ts";
 import { signAt, signWithPasskeyAt } from "../esign/person.ts";
 import { SoftwareAuthenticator } from "../esign/software-authenticator.ts";
@@ -16,17 +20,20 @@ import { input } from "../records/records.ts";
 export interface EvidenceFleet {
   readonly server: TestFleet;
   readonly client: FleetClient;
+  readonly authority: TimestampAuthority;
   /** The ids of the keys that signed, in their order. The second one is revoked. */
   readonly keys: readonly string[];
   /** Its private key, as a thief has it. */
   readonly revokedPem: string;
   run(...args: string[]): ReturnType<typeof callCli>;
+  /** Signs the newest checkpoint of a task with a fresh login of a person. */
+  sign(client: FleetClient, task: string): Promise<unknown>;
   stop(): Promise<void>;
 }
 
 export async function startEvidenceFleet(): Promise<EvidenceFleet> {
   const folder = mkdtempSync(join(tmpdir(), "fleet-evidence-"));
-  const provider = await startIdentityProvider();
+  const [provider, authority] = await Promise.all([startIdentityProvider(), TimestampAuthority.start()]);
   const issuer = {
     issuer: provider.url,
     keys_url: provider.keysUrl,
@@ -38,6 +45,8 @@ export async function startEvidenceFleet(): Promise<EvidenceFleet> {
   writeFileSync(issuers, JSON.stringify({ issuers: [issuer] }));
   const server = await startFleet({
     ...{ FLEET_GATEWAY_PORT: "-1", FLEET_SCRUB_EVERY: "off", FLEET_ESIGN_ISSUERS: issuers },
+    ...{ FLEET_AUDIT_TSA_URL: authority.url, FLEET_AUDIT_TSA_CA: authority.caFile },
+    ...{ FLEET_AUDIT_ANCHOR_EVERY: "1s", FLEET_AUDIT_ANCHOR_FOLDER: join(folder, "anchors") },
   });
   const client = await server.client("writer-1");
   const env = {
@@ -58,6 +67,7 @@ export async function startEvidenceFleet(): Promise<EvidenceFleet> {
   };
   const first = keyInFile();
   const oldest = await writeVersions(client, "auth", 4);
+  await anchored(client);
   const person = await server.client("human=ada");
   await signAt(provider, person, "auth");
   await ok("keys", "rotate", first);
@@ -75,12 +85,29 @@ export async function startEvidenceFleet(): Promise<EvidenceFleet> {
   await ok("mission", "start", "msn-1", "--title", "ship it");
   await ok("checkpoint", "remove", oldest, "--task", "auth");
   await writeBatch(client);
+  await anchored(client);
   const stop = async () => {
     await server.stop();
     await provider.close();
+    await authority.close();
     rmSync(folder, { recursive: true, force: true });
   };
-  return { server, client, keys: [first, second, third], revokedPem, run, stop };
+  const sign = (by: FleetClient, task: string) => signAt(provider, by, task);
+  return { server, client, authority, keys: [first, second, third], revokedPem, run, sign, stop };
+}
+
+/** Waits until all entries are in the log, and then for a time-stamp and a line of the folder for it. */
+async function anchored({ admin }: FleetClient): Promise<void> {
+  const isWhole = async () => (await admin.auditLog()).delay_ms === 0;
+  await vi.waitUntil(isWhole, { timeout: 100_000, interval: 200 });
+  const { size } = await admin.auditLog();
+  const isCovered = async (target: "folder" | "timestamp") => {
+    const { anchors } = await admin.auditAnchors({ target });
+    return (anchors[0]?.size ?? 0) >= size;
+  };
+  await vi.waitUntil(async () => (await isCovered("timestamp")) && (await isCovered("folder")), {
+    ...{ timeout: 100_000, interval: 500 },
+  });
 }
 
 const TASKS_AT_ONCE = ["one", "two", "three", "four"];

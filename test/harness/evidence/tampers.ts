@@ -1,7 +1,7 @@
 /** Tampers with a real bundle: from a flipped bit to a thief that re-signs what was changed. All follow from one seed. */
 import { generateKeyPairSync, sign } from "node:crypto";
 import { canonicalText } from "../../../shared/integrity/canonical.ts";
-import { type SigningKey, signingKeyFrom } from "../../../shared/integrity/dsse.ts";
+import type { SigningKey } from "../../../shared/integrity/dsse.ts";
 import {
   type Any,
   type BundleParts,
@@ -39,7 +39,7 @@ function changed(value: unknown, random: Random): unknown {
 }
 
 /** Changes one value somewhere in a JSON value. Returns the path. */
-function editValue(value: Any, random: Random): string {
+export function editValue(value: Any, random: Random): string {
   let [at, path] = [value, ""];
   for (;;) {
     const names = Object.keys(at);
@@ -59,8 +59,12 @@ function editValue(value: Any, random: Random): string {
 const UNPROVED =
   /^(\/task\/(?!audit_seq|audit_hash|seq|fence|task_id|tenant)|\/handoff\/(?!handoff_id|task_id|tenant)|\/signatures_required|\/by|\/artifacts$|\/scope|\/reason|\/fallback_id|\/signing_key\/(entries|revoked_reason|rotation_requested_at))/;
 
-type Maker = (parts: BundleParts, random: Random, archive: Buffer) => Tamper | null;
-const made = (kind: string, bytes: Buffer, isProvedTwice = true): Tamper => ({ kind, bytes, isProvedTwice });
+export type Maker = (parts: BundleParts, random: Random, archive: Buffer) => Tamper | null;
+export const made = (kind: string, bytes: Buffer, isProvedTwice = true): Tamper => ({
+  kind,
+  bytes,
+  isProvedTwice,
+});
 
 const flip: Maker = (_parts, random, archive) => {
   const bytes = Buffer.from(archive);
@@ -343,10 +347,12 @@ const laterRevocation =
     return made("later revocation", rehashed(withFile(parts, "keyset.json", line(set))));
   };
 
-export interface Keys {
+export interface Forgers {
   readonly own: SigningKey;
   /** The private key of a revoked one. */
-  readonly stolenPem: string;
+  readonly stolen: SigningKey;
+  /** Further kinds, each with its share. */
+  readonly others: readonly (readonly [Maker, number])[];
 }
 
 /** `count` tampers with a bundle, each kind in its share. */
@@ -354,9 +360,8 @@ export function* tampers(
   archive: Buffer,
   random: Random,
   count: number,
-  { own, stolenPem }: Keys,
+  { own, stolen, others }: Forgers,
 ): Generator<Tamper> {
-  const stolen = signingKeyFrom(stolenPem);
   const shares: readonly (readonly [Maker, number])[] = [
     [flip, 30],
     [cut, 5],
@@ -377,6 +382,7 @@ export function* tampers(
     [rewritten(stolen), 4],
     [sealOfThief(stolen), 3],
     [laterRevocation(stolen), 4],
+    ...others,
   ];
   const makers = shares.flatMap(([maker, share]) => Array.from({ length: share }, () => maker));
   const parts = unpacked(archive);

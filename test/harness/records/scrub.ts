@@ -2,7 +2,7 @@
 import { setImmediate } from "node:timers/promises";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { EndedScrubPass, ScrubFinding } from "../../../shared/protocol/scrub.ts";
-import type { EventStream } from "../../../shared/records/scrub/events.ts";
+import type { EventStream, StoredEvent } from "../../../shared/records/scrub/events.ts";
 import { stepScrub } from "../../../shared/records/scrub/scrub.ts";
 import type { ArtifactBytes } from "../../../shared/records/scrub/scrub-reader.ts";
 import { readScrubState } from "../../../shared/records/scrub/state.ts";
@@ -11,6 +11,15 @@ import { OPERATOR, type TestRecords } from "./records.ts";
 
 /** A stream without events. */
 export const NO_EVENTS: EventStream = { newest: async () => 0, read: async () => [] };
+
+/** A stream of these events. */
+export function streamOf(bodies: readonly string[]): EventStream {
+  const events = bodies.map((body, i): StoredEvent => ({ seq: i + 1, body: Buffer.from(body) }));
+  return {
+    newest: async () => events.length,
+    read: async (fromSeq, limit) => events.slice(fromSeq - 1, fromSeq - 1 + limit),
+  };
+}
 
 interface ScrubOptions {
   /** The size of one step; a small one spreads the verification of a task over many snapshots. */

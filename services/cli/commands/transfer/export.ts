@@ -26,6 +26,7 @@ interface VerifyFlags {
   readonly key?: readonly string[];
   readonly revoked?: readonly string[];
   readonly checkpoint?: string;
+  readonly tsaCa?: string;
 }
 
 export function addExport(program: Command, action: ActionFactory): void {
@@ -70,10 +71,12 @@ export function addExport(program: Command, action: ActionFactory): void {
     .addOption(trustedKeyOption())
     .addOption(revokedKeyOption())
     .option("--checkpoint <file>", "of a bundle: a checkpoint of the audit log that you have kept")
+    .option("--tsa-ca <file>", "of a bundle: certificates of the time-stamp authorities that you trust (PEM)")
     .action(action(verify));
   withExamples(verifyCommand, (fleet) => ({
     "In a nightly job": `${fleet} export verify tenant.jsonl --json > report.json`,
     "A bundle, with the key that you know from another place": `${fleet} export verify tenant.tar --key $KEY --checkpoint kept.txt`,
+    "And the certificates of its time-stamp authority": `${fleet} export verify tenant.tar --key $KEY --tsa-ca tsa-ca.pem`,
   }));
 }
 
@@ -85,7 +88,7 @@ async function exportTasks(session: Session, flags: Flags): Promise<void> {
     throw new UsageError("--checkpoint and --attach are parts of a bundle", "Name its file with --bundle.");
   if (scope !== null) await requireSource(session, scope);
   if (flags.bundle !== undefined && scope !== null) {
-    const { exportBundle } = await import("./bundle.ts");
+    const { exportBundle } = await import("./bundle/bundle-export.ts");
     const { bundle: path, artifacts, checkpoint, attach = [] } = flags;
     return exportBundle(session, path, { scope, artifacts, checkpoint, attach });
   }
@@ -164,12 +167,12 @@ async function openSink(session: Session, { out, resume }: Flags): Promise<Expor
 }
 
 async function verify(session: Session, path: string, flags: VerifyFlags): Promise<void> {
-  const { isBundle, verifyBundleFile } = await import("./bundle-check.ts");
+  const { isBundle, verifyBundleFile } = await import("./bundle/bundle-check.ts");
   if (await isBundle(path)) return verifyBundleFile(session, path, flags);
-  if ((flags.key ?? flags.revoked ?? flags.checkpoint) !== undefined)
+  if ((flags.key ?? flags.revoked ?? flags.checkpoint ?? flags.tsaCa) !== undefined)
     throw new UsageError(
       "the file is no bundle",
-      "Leave out --key, --revoked and --checkpoint, which verify bundles.",
+      "Leave out --key, --revoked, --checkpoint and --tsa-ca, which verify bundles.",
     );
   const { readExport } = await import("./export-file.ts");
   const { ExportFault } = await import("../../../../shared/transfer/export-line.ts");

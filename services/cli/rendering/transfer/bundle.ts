@@ -20,6 +20,23 @@ function personText(one: BundleReport["electronic_signatures"][number]): string 
   );
 }
 
+const ANCHOR_TIME = {
+  verified: "by an authority that you trust",
+  unverified: "by an authority that is NOT VERIFIED: give its certificate with --tsa-ca",
+  stated: "as the fleet states",
+};
+
+function anchorFields({ anchors, anchors_omitted_before: before }: BundleReport, view: View): string[] {
+  if (anchors.length === 0) return [field("Anchored", "no: the bundle has no anchors of the log", view)];
+  const fields = anchors.map(({ target, size, at, time }) => {
+    const text = `the first ${counted(size, "entry", "entries")} of the log, at ${plain(at)}, ${ANCHOR_TIME[time]}`;
+    return field(`Anchored (${target})`, text, view);
+  });
+  return before === null
+    ? fields
+    : [...fields, field("Older anchors", `not in the bundle, those of fewer than ${before} entries`, view)];
+}
+
 export function renderBundle(path: string, report: BundleReport, view: View): string {
   const { colors } = view;
   const { counts, findings, keys, keys_compared, sealed, log_size, continues } = report;
@@ -29,7 +46,7 @@ export function renderBundle(path: string, report: BundleReport, view: View): st
   return [
     report.ok
       ? `${colors.green("✓")} ${plain(path)} verifies.`
-      : `${colors.red("✗")} ${plain(path)} has ${counted(findings.length, "finding")}.`,
+      : `${colors.red("✗")} ${plain(path)} has ${report.more_findings ? "more than " : ""}${counted(findings.length, "finding")}.`,
     field(
       "Of",
       `tenant ${plain(tenant ?? "unknown")} of fleet ${plain(fleet ?? "unknown")}, at ${plain(exported_at ?? "unknown")}`,
@@ -50,6 +67,7 @@ export function renderBundle(path: string, report: BundleReport, view: View): st
       `${of("included")} of ${counted(of("entries"), "entry", "entries")}; the log has ${log_size ?? 0}`,
       view,
     ),
+    ...anchorFields(report, view),
     field("Sealed", sealed ? "by the fleet" : "no: the fleet has not signed the manifest", view),
     field("Complete", COMPLETE[report.complete ?? "nothing"], view),
     ...bulletList("Signatures of people", report.electronic_signatures.map(personText), view),

@@ -1,9 +1,11 @@
 /** Verifies each exported entry beside its line of proofs.jsonl: its signature, and its place in the log. */
 import { leafHash } from "../../../integrity/merkle/hashes.ts";
-import { exactBase64, type LogCheckpoint } from "../../../integrity/merkle/note.ts";
+import type { LogCheckpoint } from "../../../integrity/merkle/note.ts";
 import { isIncluded } from "../../../integrity/merkle/proofs.ts";
+import type { BundleAnchors } from "./bundle-anchors.ts";
 import type { BundleKeys, ChainEntry } from "./bundle-keys.ts";
 import type { LineEntry } from "./bundle-lines.ts";
+import { hashesOf } from "./bundle-log.ts";
 import {
   type ExactJson,
   type ExactObject,
@@ -28,6 +30,7 @@ export interface EntryParts {
   readonly keys: BundleKeys;
   /** null: the bundle has no signed checkpoint of the log. */
   readonly log: LogCheckpoint | null;
+  readonly anchors: BundleAnchors;
   readonly proofs: Iterator<Buffer | null>;
   readonly findings: BundleFindings;
   /** Whether the keys come from the auditor: each entry must then be proved by one. */
@@ -135,6 +138,8 @@ export class BundleEntries {
       return false;
     }
     this.counts.included += 1;
+    const fault = this.#parts.anchors.judge(index, facts.at);
+    if (fault !== null) findings.add(fault, at);
     return true;
   }
 
@@ -170,11 +175,8 @@ function isInLog(
   }: { readonly index: number; readonly text: string; readonly proof: ExactJson | undefined },
   log: LogCheckpoint,
 ): boolean {
-  if (!Array.isArray(proof)) return false;
-  const hashes = (proof as readonly ExactJson[]).map((one) =>
-    typeof one === "string" ? exactBase64(one) : null,
-  );
-  if (!hashes.every((hash) => hash !== null)) return false;
+  const hashes = hashesOf(proof);
+  if (hashes === null) return false;
   return isIncluded({ index, hash: leafHash(text) }, log, hashes);
 }
 

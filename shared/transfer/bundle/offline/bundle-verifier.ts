@@ -9,25 +9,23 @@ import {
   onlyLine,
   readArchive,
 } from "./archive.ts";
+import { BundleAnchors, type NewestAnchor } from "./bundle-anchors.ts";
 import { BundleEntries } from "./bundle-entries.ts";
 import { BundleEsignatures, type ProvedEsignature } from "./bundle-esignatures.ts";
 import { BundleKeys, keysIn } from "./bundle-keys.ts";
 import { BundleLines } from "./bundle-lines.ts";
-import { continuationProblem, openLog } from "./bundle-log.ts";
+import { continuationProblem, logKeys, openLog } from "./bundle-log.ts";
+import { isManifest } from "./bundle-manifest.ts";
 import {
   type ExactObject,
   exactObject,
   exactObjectIn,
   exactTime,
   isCountFrom,
-  isExactObject,
-  isHexHash,
   objectIn,
 } from "./exact-json.ts";
 import { type BundleFinding, BundleFindings } from "./findings.ts";
 
-export const BUNDLE_FORMAT = 1;
-export const BUNDLE_KIND = "fleet-evidence";
 const MANIFEST = "manifest.json";
 const SEAL = "seal.json";
 const JSON_BYTES_MAX = 8_388_608;
@@ -44,6 +42,8 @@ export interface BundleTrust {
   readonly revoked?: ReadonlySet<string>;
   /** The checkpoint of the log that the auditor has kept. */
   readonly kept: string | null;
+  /** Certificates of the time-stamp authorities that the auditor trusts, PEM. null: none are named. */
+  readonly authorities?: string | null;
 }
 
 export interface BundleReport {
@@ -69,7 +69,13 @@ export interface BundleReport {
   readonly counts: Readonly<Record<string, number>>;
   /** The valid ones, in their order. A signature that is not valid is a finding. */
   readonly electronic_signatures: readonly ProvedEsignature[];
+  /** The newest one of each target. */
+  readonly anchors: readonly NewestAnchor[];
+  /** The bundle lacks anchors of checkpoints with fewer entries. null: it has all that the fleet has recorded. */
+  readonly anchors_omitted_before: number | null;
   readonly findings: readonly BundleFinding[];
+  /** Whether there are more than the listed ones. */
+  readonly more_findings: boolean;
 }
 
 class OpenBundle {
@@ -79,6 +85,7 @@ class OpenBundle {
   manifest: ExactObject = {};
   keys = new BundleKeys();
   log: LogCheckpoint | null = null;
+  anchors: BundleAnchors | null = null;
   esignatures: readonly ProvedEsignature[] = [];
   isSealed = false;
   complete: "tenant" | "tasks" | null = null;
@@ -151,15 +158,26 @@ class OpenBundle {
     const bytes = archiveBytes(this.#file, member.start, Math.min(member.size, NOTE_BYTES_MAX));
     const log = openLog(bytes, this.keys, this.findings);
     if (log === null) return;
-    if (log.origin === `fleet/audit/${this.manifest.tenant}`) this.log = log;
+    if (log.origin === originOf(this.manifest)) this.log = log;
     else this.findings.add("log_invalid", "log.note");
   }
 
-  readEntries(mustProve: boolean): void {
+  readAnchors(authorities: string | null): BundleAnchors {
+    const { findings, keys, log } = this;
+    const origin = originOf(this.manifest);
+    const anchors = new BundleAnchors({ log, origin, authorities, findings, publicKeys: logKeys(keys) });
+    const member = this.members.get("anchors.jsonl");
+    anchors.read(member === undefined ? [] : memberLines(this.#file, member));
+    this.counts.anchors = anchors.count;
+    this.anchors = anchors;
+    return anchors;
+  }
+
+  readEntries(mustProve: boolean, anchors: BundleAnchors): void {
     const { findings, keys, log } = this;
     const proofs = memberLines(this.#file, this.members.get("proofs.jsonl")!);
     const exportedAt = exactTime(this.manifest.exported_at)!;
-    const entries = new BundleEntries({ keys, log, proofs, findings, mustProve, exportedAt });
+    const entries = new BundleEntries({ keys, log, anchors, proofs, findings, mustProve, exportedAt });
     const esignatures = new BundleEsignatures(findings, keys);
     const lines = new BundleLines({
       onTask: (isRequired, task) => {
@@ -186,6 +204,7 @@ class OpenBundle {
     else entries.end();
     this.counts = { ...this.counts, ...lines.counts, ...lines.artifacts.counts, ...entries.counts };
     this.endsDigest = fault === null && atEnd === null ? lines.endsDigest() : null;
+    this.counts.timestamped = anchors.timestamped;
     this.counts.electronic_signatures = esignatures.valid.length;
     this.esignatures = esignatures.valid;
     this.newest = entries.newest;
@@ -273,7 +292,8 @@ class OpenBundle {
     if (kept === null) return;
     const text = this.#line("consistency.json");
     const proof = text === null ? null : exactObjectIn(text);
-    const problem = continuationProblem({ note: kept, trusted }, this.keys, { log: this.log, proof });
+    const proofOf = (size: number) => (proof?.size === size ? proof.proof : this.anchors?.proofs.get(size));
+    const problem = continuationProblem({ note: kept, trusted }, this.keys, { log: this.log, proofOf });
     this.continues = problem === null;
     if (problem !== null) this.findings.add(problem, "log.note");
   }
@@ -284,38 +304,11 @@ class OpenBundle {
   }
 }
 
+const originOf = ({ tenant }: ExactObject): string => `fleet/audit/${tenant}`;
+
 function extentIn(facts: ExactObject): BundleReport["complete"] {
   const { extent } = objectIn(facts, "subject");
   return extent === "tenant" || extent === "tasks" ? extent : null;
-}
-
-function isManifest({
-  kind,
-  format,
-  tenant,
-  fleet,
-  exported_at,
-  mtime,
-  files,
-  counts,
-}: ExactObject): boolean {
-  return (
-    kind === BUNDLE_KIND &&
-    format === BUNDLE_FORMAT &&
-    typeof tenant === "string" &&
-    (fleet === null || typeof fleet === "string") &&
-    exactTime(exported_at) !== null &&
-    isCountFrom(0, mtime) &&
-    isExactObject(counts) &&
-    Array.isArray(files) &&
-    (files as readonly ExactObject[]).every(
-      (one) =>
-        isExactObject(one) &&
-        typeof one.name === "string" &&
-        isCountFrom(0, one.size) &&
-        isHexHash(one.sha256),
-    )
-  );
 }
 
 /** Throws the error of the system if the file cannot be read. */
@@ -327,7 +320,8 @@ export function verifyBundle(path: string, trust: BundleTrust): BundleReport {
     if (bundle.readManifest()) {
       bundle.readKeys(trust.revoked ?? new Set());
       bundle.readLog();
-      bundle.readEntries(mustProve);
+      const anchors = bundle.readAnchors(trust.authorities ?? null);
+      bundle.readEntries(mustProve, anchors);
       bundle.readSeal();
       bundle.compareKept(trust);
       bundle.compareKeys(trust.keys);
@@ -354,6 +348,9 @@ function reportOf(bundle: OpenBundle, isCompared: boolean): BundleReport {
     complete: bundle.complete,
     counts: bundle.counts,
     electronic_signatures: bundle.esignatures,
+    anchors: bundle.anchors?.newest ?? [],
+    anchors_omitted_before: bundle.anchors?.omittedBefore ?? null,
     findings: findings.all,
+    more_findings: findings.hasMore,
   };
 }

@@ -1,16 +1,18 @@
 /** The command line of the verifier. */
 import { readFileSync } from "node:fs";
+import { hasCertificates } from "../../../integrity/timestamp/certificates.ts";
 import { type BundleReport, type BundleTrust, verifyBundle } from "./bundle-verifier.ts";
 import { type ExactJson, exactText } from "./exact-json.ts";
 
-const USAGE = `Usage: node verify.mjs BUNDLE... [--key ID]... [--revoked ID]... [--checkpoint FILE] [--json]
+const USAGE = `Usage: node verify.mjs BUNDLE... [--key ID]... [--revoked ID]... [--checkpoint FILE] [--tsa-ca FILE] [--json]
 
 Verifies bundles of \`fleet export --bundle\` without a fleet.
   --key ID           the id of a signing key, as you know it from another place (repeatable)
   --revoked ID       the id of a key that you know as revoked (repeatable)
   --checkpoint FILE  a signed checkpoint of the log that you have kept
+  --tsa-ca FILE      certificates of the time-stamp authorities that you trust (PEM)
   --json             one JSON document for each bundle
-Exit codes: 0 valid, 8 findings, 64 wrong usage, 65 a file cannot be read.
+Exit codes: 0 valid, 8 findings, 64 wrong usage, 65 a file cannot be read, or has no certificates.
 `;
 
 const EXIT = { findings: 8, usage: 64, unreadable: 65 } as const;
@@ -20,18 +22,23 @@ interface VerifyCall {
   readonly keys: string[];
   readonly revoked: string[];
   checkpoint: string | null;
+  authorities: string | null;
   json: boolean;
 }
 
 /** null: the arguments are wrong. */
 function callOf(args: readonly string[]): VerifyCall | null {
-  const call: VerifyCall = { bundles: [], keys: [], revoked: [], checkpoint: null, json: false };
+  const call: VerifyCall = {
+    ...{ bundles: [], keys: [], revoked: [] },
+    ...{ checkpoint: null, authorities: null, json: false },
+  };
   for (let i = 0; i < args.length; i += 1) {
     const value = args[i]!;
     if (value === "--json") call.json = true;
     else if ((value === "--key" || value === "--revoked") && /^[0-9a-f]{64}$/i.test(args[i + 1] ?? ""))
       (value === "--key" ? call.keys : call.revoked).push(args[++i]!.toLowerCase());
     else if (value === "--checkpoint" && args[i + 1] !== undefined) call.checkpoint = args[++i]!;
+    else if (value === "--tsa-ca" && args[i + 1] !== undefined) call.authorities = args[++i]!;
     else if (value.startsWith("-")) return null;
     else call.bundles.push(value);
   }
@@ -46,16 +53,35 @@ const COMPLETE = {
   nothing: "The fleet did not compare the bundle with its store: newest entries and tasks may be missing.",
 };
 
+const ANCHOR_TIME = {
+  verified: "by an authority that you trust",
+  unverified: "UNVERIFIED: give the certificate of the authority with --tsa-ca",
+  stated: "as the fleet states: compare it with the copy at its place",
+};
+
+function anchorTexts({ anchors, anchors_omitted_before: before }: BundleReport): readonly string[] {
+  if (anchors.length === 0)
+    return ["  No anchors: nothing but a checkpoint that you have kept shows a log that was written again."];
+  const texts = anchors.map(({ target, size, at, object, retained_until, time }) => {
+    const place = object === null ? "" : `, ${object} locked until ${retained_until ?? "unknown"}`;
+    return `  newest anchor, ${target}: ${size} entries of the log at ${at}${place}, ${ANCHOR_TIME[time]}`;
+  });
+  return before === null
+    ? texts
+    : [...texts, `  anchors of fewer than ${before} entries are not in the bundle`];
+}
+
 export function bundleReportText(path: string, report: BundleReport): string {
   const counts = Object.keys(report.counts)
     .sort()
     .map((name) => `${name} ${report.counts[name]}`);
   const lines = [
-    `${path}: ${report.ok ? "no findings" : `${report.findings.length} findings`}`,
+    `${path}: ${report.ok ? "no findings" : `${report.more_findings ? "more than " : ""}${report.findings.length} findings`}`,
     `  tenant ${report.tenant ?? "unknown"} of fleet ${report.fleet ?? "unknown"}, exported at ${report.exported_at ?? "unknown"}`,
     `  ${counts.join(", ")}`,
     `  sealed by the fleet: ${report.sealed ? "yes" : "no"}; log of ${report.log_size ?? 0} entries`,
     `  ${COMPLETE[report.complete ?? "nothing"]}`,
+    ...anchorTexts(report),
     ...report.keys.map((id) => `  signed by key ${id}`),
     ...report.electronic_signatures.map(
       ({ at, checkpoint_id, version, printed_name, meaning, signed_at, zone, subject, issuer, method }) =>
@@ -82,6 +108,13 @@ function printable(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, "?");
 }
 
+/** Throws for a file without certificates. */
+export function certificateText(path: string): string {
+  const text = readFileSync(path, "utf8");
+  if (!hasCertificates(text)) throw new Error(`${path} has no certificates that can be read (PEM)`);
+  return text;
+}
+
 /** Returns the exit code. */
 export function runVerifier(args: readonly string[]): number {
   const call = callOf(args);
@@ -89,7 +122,7 @@ export function runVerifier(args: readonly string[]): number {
     process.stderr.write(USAGE);
     return EXIT.usage;
   }
-  const { keys, revoked, checkpoint } = call;
+  const { keys, revoked, checkpoint, authorities } = call;
   let exit = 0;
   try {
     const kept = checkpoint === null ? null : readFileSync(checkpoint, "utf8");
@@ -97,6 +130,7 @@ export function runVerifier(args: readonly string[]): number {
       keys: keys.length === 0 ? null : new Set(keys),
       revoked: new Set(revoked),
       kept,
+      authorities: authorities === null ? null : certificateText(authorities),
     };
     for (const bundle of call.bundles) {
       const report = verifyBundle(bundle, trust);

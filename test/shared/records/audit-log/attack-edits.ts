@@ -36,6 +36,23 @@ export async function rewriteChainOf(
   });
 }
 
+/** Puts a copy of the first entry behind it, and writes the rest of the chain again with sound numbers, hashes and head. */
+export async function insertSecondEntry(raw: Store, task: string): Promise<void> {
+  await raw.transact(WRITING, async (tx) => {
+    const { rows } = await tx.getRange(keys.auditRange(task), { limit: 100 });
+    const entries = rows.map(({ value }) => JSON.parse(decode<string>(value)));
+    entries.splice(1, 0, { ...entries[0], actor: { id: "mallory", type: "agent" } });
+    let prev = "0".repeat(64);
+    for (const [i, entry] of entries.entries()) {
+      const text = canonicalText({ ...entry, seq: i + 1, prev });
+      prev = entryHash(text);
+      tx.set(keys.audit(task, i + 1), encode(text));
+    }
+    const head = decodeHead((await tx.get(keys.task(task)))!);
+    tx.set(keys.task(task), encodeHead({ ...head, audit_seq: entries.length, audit_hash: prev }));
+  });
+}
+
 /** Makes the log forget everything, and writes it again from the chains, signed with the key of the fleet. */
 export async function rewriteLogOf({ raw, store }: SignedRecords): Promise<void> {
   const rows = (await dump(raw)).filter(({ key }) => !isOfLog({ key }));

@@ -1,19 +1,22 @@
 /** Attacks of someone who can write to the store, against a third party that has kept a receipt and a checkpoint. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { entryHash } from "../../../../shared/integrity/chain.ts";
+import { judgeSignatureNow, signatureIn } from "../../../../shared/integrity/commit-signature.ts";
 import type { AuditProof } from "../../../../shared/protocol/audit-log.ts";
 import { decode, encode } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
-import type { Tx } from "../../../../shared/store/store.ts";
+import type { KeyValue, Tx } from "../../../../shared/store/store.ts";
 import {
   judgeContinuation,
   judgeReceipt,
   keptCheckpoint,
 } from "../../../../shared/transfer/audit-receipt.ts";
+import { waitingBodies } from "../../../harness/records/outbox.ts";
 import { create, ENGINES } from "../../../harness/records/records.ts";
 import { dump, restoreRows } from "../../../harness/records/rows.ts";
-import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
+import { findingsOf, scrub, streamOf } from "../../../harness/records/scrub.ts";
 import { newKey, openSignedRecords, type SignedRecords, WRITING } from "../../../harness/records/signed.ts";
-import { rewriteChainOf, rewriteLogOf } from "./attack-edits.ts";
+import { insertSecondEntry, rewriteChainOf, rewriteLogOf } from "./attack-edits.ts";
 import { appendAll } from "./logs.ts";
 
 const keys = tenantKeys("default");
@@ -106,6 +109,16 @@ describe.each(ENGINES)("on %s", (engine) => {
     expect(judged(kept, records.key.id)).toBeNull();
   });
 
+  test("an entry that was inserted in the middle of a chain", async () => {
+    const [note, kept] = [await checkpoint(), await receiptOf(2)];
+    await insertSecondEntry(records.raw, TASK);
+    expect(judged(await receiptOf(2))).toContain("does not have this entry");
+    expect(await found()).toContain("entry 2: the audit log has another entry at its place");
+    await rewriteLog();
+    expect(judged(kept, records.key.id)).toBeNull();
+    expect(await continues(note)).toContain("does not begin with the entries of the kept checkpoint");
+  });
+
   test("a chain that was written again as a whole", async () => {
     const note = await checkpoint();
     await rewriteChain();
@@ -141,6 +154,55 @@ describe.each(ENGINES)("on %s", (engine) => {
     expect(await continues(note)).toBeNull();
     await rewriteLog();
     expect(await continues(note)).not.toBeNull();
+  });
+
+  test("a task that was dropped before it was in the log: its writer has a signed entry without a receipt", async () => {
+    const before = await dump(records.raw);
+    await create(records.repository, { task: "dropped" });
+    const query = { task_id: "dropped", from_seq: 1, limit: 10, signatures: true };
+    const { entries, signatures } = await records.repository.audit("default", query);
+    const events = streamOf(await waitingBodies(records.raw, "dropped"));
+    await restoreRows(records.raw, before);
+    await appendAll(records.store);
+    // The store agrees with itself, and no receipt can be made.
+    await expect(receiptOf(1, "dropped")).rejects.toMatchObject({ code: "NOT_FOUND" });
+    expect(await found()).toBe("");
+    // What the writer has kept proves that the fleet has committed the entry.
+    const key = (await records.repository.signingKeys.list()).keys.find(
+      ({ key_id }) => key_id === records.key.id,
+    )!;
+    const { problem, verified } = judgeSignatureNow(signatureIn(signatures![0]!.envelope!), key);
+    expect(problem).toBeNull();
+    expect(verified!.statement).toMatchObject({
+      ...{ tenant: "default", task: "dropped", first: 1 },
+      entries: [entryHash(entries[0]!.entry)],
+    });
+    // The stream still has its event, with which the scrub compares the store.
+    await scrub({ store: records.raw, repository: records.repository }, { events });
+    expect(await findingsOf(records.repository)).toContainEqual(
+      expect.objectContaining({ task_id: "dropped", kind: "event" }),
+    );
+  });
+
+  test("two auditors who were shown different histories, once they compare their checkpoints", async () => {
+    const copy = await dump(records.raw);
+    const shown = await checkpoint();
+    const histories: { readonly note: string; readonly rows: KeyValue[] }[] = [];
+    for (const task of ["of-one", "of-other"]) {
+      await restoreRows(records.raw, copy);
+      for (let i = 0; i < 3; i += 1) await create(records.repository, { task });
+      await appendAll(records.store);
+      // Each auditor alone finds nothing: the history continues what they have kept.
+      expect(await continues(shown)).toBeNull();
+      histories.push({ note: await checkpoint(), rows: await dump(records.raw) });
+    }
+    const [one, other] = histories as [(typeof histories)[0], (typeof histories)[0]];
+    expect(await continues(one.note)).toContain("does not begin with the entries of the kept checkpoint");
+    for (let i = 0; i < 5; i += 1) await create(records.repository, { task: "of-other" });
+    await appendAll(records.store);
+    expect(await continues(one.note)).toContain("does not begin with the entries of the kept checkpoint");
+    await restoreRows(records.raw, one.rows);
+    expect(await continues(other.note)).toContain("does not begin with the entries of the kept checkpoint");
   });
 
   test("checkpoints of others: another key, another log, no checkpoint", async () => {

@@ -2,25 +2,17 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { supersedeAll } from "../../../../shared/records/restored/restored-store.ts";
-import type { EventStream, StoredEvent } from "../../../../shared/records/scrub/events.ts";
+import type { EventStream } from "../../../../shared/records/scrub/events.ts";
 import type { Bytes } from "../../../../shared/store/store.ts";
 import { ENGINES, send } from "../../../harness/records/records.ts";
 import { dump, restoreRows } from "../../../harness/records/rows.ts";
-import { scrub } from "../../../harness/records/scrub.ts";
+import { scrub, streamOf } from "../../../harness/records/scrub.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
 
 const WRITE = { label: "test", deadlineMs: 5_000, onUnknown: "unsafe" } as const;
 const keys = tenantKeys("default");
 const MISSING = "the stream has an event whose entry is not in the trail";
 const DIFFERS = "the stream has an event that differs from its entry in the trail";
-
-function streamOf(bodies: readonly string[]): EventStream {
-  const events = bodies.map((body, i): StoredEvent => ({ seq: i + 1, body: Buffer.from(body) }));
-  return {
-    newest: async () => events.length,
-    read: async (fromSeq, limit) => events.slice(fromSeq - 1, fromSeq - 1 + limit),
-  };
-}
 
 describe.each(ENGINES)("the events of %s", (engine) => {
   let place: TestTasks;

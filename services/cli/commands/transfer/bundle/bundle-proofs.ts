@@ -1,17 +1,17 @@
 // proofs.jsonl: for each audit entry of the export, in its order, the proof that it is in the log of the signed checkpoint.
 
 import type { FileHandle } from "node:fs/promises";
-import { FleetError } from "../../../../shared/protocol/errors.ts";
-import type { ExportLine } from "../../../../shared/protocol/export-lines.ts";
-import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
-import type { ArchiveWriter } from "../../../../shared/transfer/bundle/archive-writer.ts";
+import { FleetError } from "../../../../../shared/protocol/errors.ts";
+import type { ExportLine } from "../../../../../shared/protocol/export-lines.ts";
+import type { FleetClient } from "../../../../../shared/sdk/sdk.ts";
+import type { ArchiveWriter } from "../../../../../shared/transfer/bundle/archive-writer.ts";
 import {
   jsonLine,
   type PendingReason,
   type ProofLine,
-} from "../../../../shared/transfer/bundle/bundle-files.ts";
-import { memberLines } from "../../../../shared/transfer/bundle/offline/archive.ts";
-import type { Session } from "../../runtime/session.ts";
+} from "../../../../../shared/transfer/bundle/bundle-files.ts";
+import { memberLines } from "../../../../../shared/transfer/bundle/offline/archive.ts";
+import type { Session } from "../../../runtime/session.ts";
 
 /** Proofs that are read at once. */
 const READS = 16;

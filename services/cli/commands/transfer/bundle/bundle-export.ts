@@ -5,30 +5,31 @@ import { createHash, randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { type FileHandle, link, open, readFile, rm } from "node:fs/promises";
 import { basename } from "node:path";
-import { EXPORT_ENDS_MAX } from "../../../../shared/protocol/audit-log.ts";
-import { FleetError } from "../../../../shared/protocol/errors.ts";
-import type { ExportLine, ExportLineOf, ExportScope } from "../../../../shared/protocol/export-lines.ts";
-import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
-import { keptCheckpoint } from "../../../../shared/transfer/audit-receipt.ts";
-import { ArchiveWriter } from "../../../../shared/transfer/bundle/archive-writer.ts";
+import { EXPORT_ENDS_MAX } from "../../../../../shared/protocol/audit-log.ts";
+import { FleetError } from "../../../../../shared/protocol/errors.ts";
+import type { ExportLine, ExportLineOf, ExportScope } from "../../../../../shared/protocol/export-lines.ts";
+import type { FleetClient } from "../../../../../shared/sdk/sdk.ts";
+import { keptCheckpoint } from "../../../../../shared/transfer/audit-receipt.ts";
+import { ArchiveWriter } from "../../../../../shared/transfer/bundle/archive-writer.ts";
 import {
   jsonLine,
   keysetBytes,
   manifestBytes,
   sealBytes,
   verifierFiles,
-} from "../../../../shared/transfer/bundle/bundle-files.ts";
-import { reportEnd, reportPart, reportStart } from "../../../../shared/transfer/bundle/bundle-report.ts";
-import { isMemberName, memberLines } from "../../../../shared/transfer/bundle/offline/archive.ts";
-import type { ExportSummary } from "../../../../shared/transfer/export-verifier.ts";
-import { ExportVerifier } from "../../../../shared/transfer/export-verifier.ts";
-import type { Session } from "../../runtime/session.ts";
-import { UsageError } from "../../runtime/usage.ts";
+} from "../../../../../shared/transfer/bundle/bundle-files.ts";
+import { reportEnd, reportPart, reportStart } from "../../../../../shared/transfer/bundle/bundle-report.ts";
+import { isMemberName, memberLines } from "../../../../../shared/transfer/bundle/offline/archive.ts";
+import type { ExportSummary } from "../../../../../shared/transfer/export-verifier.ts";
+import { ExportVerifier } from "../../../../../shared/transfer/export-verifier.ts";
+import type { Session } from "../../../runtime/session.ts";
+import { UsageError } from "../../../runtime/usage.ts";
+import { fillExport } from "../export-contents.ts";
+import { ExportSink } from "../export-file.ts";
+import { recordedAnchors, writeAnchorFile } from "./bundle-anchors.ts";
 import { judgeBundle, keptText, showReport } from "./bundle-check.ts";
 import { keyChanges } from "./bundle-keyset.ts";
 import { awaitLog, type BundledLog, writeProofs } from "./bundle-proofs.ts";
-import { fillExport } from "./export-contents.ts";
-import { ExportSink } from "./export-file.ts";
 
 export interface BundleExtent {
   readonly scope: ExportScope;
@@ -102,11 +103,13 @@ async function writeArchive(session: Session, file: FileHandle, contents: Conten
   const writer = new ArchiveWriter(file);
   const { header, summary } = await writeExport(session, writer, contents);
   await awaitLog(client, file, writer.member("export.jsonl"));
+  const anchored = await recordedAnchors(session, client);
   const log = await logAt(session, client, contents.kept);
   const proofs = await writeProofs(session, { client, writer, file, log });
   const keyset = await keyChanges(client, session.deadline);
   await writer.add("keyset.json", keysetBytes(keyset.list, keyset.changes));
   if (log !== null) await writer.add("log.note", Buffer.from(log.note));
+  const anchors = await writeAnchorFile(session, client, { writer, log, ...anchored });
   if (log?.consistency != null) await writer.add("consistency.json", jsonLine(log.consistency));
   for (const { name, bytes } of contents.attached) await writer.add(name, bytes);
   const { tasks, entries, versions, lines } = summary;
@@ -115,6 +118,7 @@ async function writeArchive(session: Session, file: FileHandle, contents: Conten
     ...{ tasks, entries, versions, lines, ...proofs },
     keys: keyset.list.keys.length,
     key_changes: changes,
+    anchors,
   };
   await writeReport(writer, file, { header, summary, counts, logSize: log?.size ?? null });
   for (const { name, bytes } of verifierFiles()) await writer.add(name, bytes);

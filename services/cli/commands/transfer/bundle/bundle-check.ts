@@ -1,20 +1,21 @@
 // `fleet export verify` of a bundle: the same verification as the program in the bundle, and the states to which the trails lead.
 
 import { closeSync, openSync } from "node:fs";
-import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
+import { ERROR_TABLE } from "../../../../../shared/protocol/errors.ts";
 import {
   archiveBytes,
   memberLines,
   readArchive,
-} from "../../../../shared/transfer/bundle/offline/archive.ts";
+} from "../../../../../shared/transfer/bundle/offline/archive.ts";
 import {
   type BundleReport,
   verifyBundle,
-} from "../../../../shared/transfer/bundle/offline/bundle-verifier.ts";
-import { ExportFault } from "../../../../shared/transfer/export-line.ts";
-import { ExportVerifier } from "../../../../shared/transfer/export-verifier.ts";
-import type { Session } from "../../runtime/session.ts";
-import { UsageError } from "../../runtime/usage.ts";
+} from "../../../../../shared/transfer/bundle/offline/bundle-verifier.ts";
+import { certificateText } from "../../../../../shared/transfer/bundle/offline/verify-program.ts";
+import { ExportFault } from "../../../../../shared/transfer/export-line.ts";
+import { ExportVerifier } from "../../../../../shared/transfer/export-verifier.ts";
+import type { Session } from "../../../runtime/session.ts";
+import { UsageError } from "../../../runtime/usage.ts";
 
 const MAGIC = Buffer.from("ustar");
 const MAGIC_AT = 257;
@@ -42,18 +43,20 @@ interface Trust {
   readonly key?: readonly string[];
   readonly revoked?: readonly string[];
   readonly checkpoint?: string;
+  readonly tsaCa?: string;
 }
 
 export async function verifyBundleFile(
   session: Session,
   path: string,
-  { key, revoked = [], checkpoint }: Trust,
+  { key, revoked = [], checkpoint, tsaCa }: Trust,
 ): Promise<void> {
   const kept = checkpoint === undefined ? null : await keptText(checkpoint);
   const report = judgeBundle(path, {
     keys: key === undefined ? null : new Set(key),
     revoked: new Set(revoked),
     kept,
+    authorities: tsaCa === undefined ? null : authoritiesIn(tsaCa),
   });
   await showReport(session, path, report);
 }
@@ -90,8 +93,19 @@ export async function keptText(path: string): Promise<string> {
   });
 }
 
+function authoritiesIn(path: string): string {
+  try {
+    return certificateText(path);
+  } catch {
+    throw new UsageError(
+      `${path} has no certificates that can be read`,
+      "Give the certificates of the time-stamp authority in PEM.",
+    );
+  }
+}
+
 export async function showReport(session: Session, path: string, report: BundleReport): Promise<void> {
   if (!report.ok) session.exitCode = ERROR_TABLE.CORRUPT.exit;
-  const { renderBundle } = await import("../../rendering/transfer/bundle.ts");
+  const { renderBundle } = await import("../../../rendering/transfer/bundle.ts");
   await session.show({ file: path, ...report }, () => renderBundle(path, report, session.view));
 }

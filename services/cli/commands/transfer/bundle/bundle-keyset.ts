@@ -1,12 +1,12 @@
 // The registry of signing keys for a bundle, with the audit entries that prove its records.
 
-import { FleetError } from "../../../../shared/protocol/errors.ts";
-import { DEFAULT_TENANT } from "../../../../shared/protocol/ids.ts";
-import { LIMITS } from "../../../../shared/protocol/limits.ts";
-import type { SigningKeyList } from "../../../../shared/protocol/signing-keys.ts";
-import type { CallOptions } from "../../../../shared/sdk/request/request.ts";
-import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
-import type { KeyChangeEntry } from "../../../../shared/transfer/bundle/bundle-files.ts";
+import { FleetError } from "../../../../../shared/protocol/errors.ts";
+import { DEFAULT_TENANT } from "../../../../../shared/protocol/ids.ts";
+import { LIMITS } from "../../../../../shared/protocol/limits.ts";
+import type { SigningKeyList } from "../../../../../shared/protocol/signing-keys.ts";
+import type { CallOptions } from "../../../../../shared/sdk/request/request.ts";
+import type { FleetClient } from "../../../../../shared/sdk/sdk.ts";
+import type { KeyChangeEntry } from "../../../../../shared/transfer/bundle/bundle-files.ts";
 
 /** Keys change rarely, so a list that changes while it is read is read again. */
 const READS_MAX = 5;
