@@ -124,8 +124,14 @@ export const encryptionDiagnosisSchema = z.looseObject({
   oldest_bucket_key_at: z.string().nullable().exactOptional(),
   /** Tenants whose bucket keys are being rotated. */
   tenants_in_rotation: z.int().exactOptional(),
-  /** Rotations that were requested and have not begun. */
+  /** Rotations that were requested, and whose bucket keys are not all there. */
   rotations_pending: z.int().exactOptional(),
+  /** Data keys that the last walk of a rotation could not unwrap: a backup has the sound ones. */
+  data_keys_damaged: z.int().exactOptional(),
+  /** Tenants that the last walk of a rotation passed, because a root key of theirs cannot be used. */
+  tenants_unavailable: z.int().exactOptional(),
+  /** When a rotation that left keys tries them again. null: no rotation waits. */
+  rotation_retry_at: z.string().nullable().exactOptional(),
 });
 export type EncryptionDiagnosis = Named<z.infer<typeof encryptionDiagnosisSchema>>;
 

@@ -1,40 +1,28 @@
 /**
  * The background work of encryption at rest, in one watchdog at a time: encrypts the plain rows of a store from before its encryption, wraps bucket keys by
- * the first root key of the setting, and ends the rotation of bucket keys. All of it continues after a crash. Without encryption there is nothing to do.
+ * the first root key of the setting, and carries out rotations of bucket keys. All of it continues after a crash. Without encryption there is nothing to do.
  */
 
-import { recordRewrap } from "../../../shared/records/encryption/encryption-acts.ts";
-import { readEncryptionStatus } from "../../../shared/records/encryption/encryption-status.ts";
 import { stepConversion } from "../../../shared/records/encryption/jobs/conversion.ts";
-import {
-  beginRotation,
-  rewrapBuckets,
-  rewrapDataKeysOfAll,
-} from "../../../shared/records/encryption/jobs/rotation.ts";
-import type { LeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
-import { type Lease, requireLease } from "../../../shared/records/leader/lease.ts";
+import type { Lease } from "../../../shared/records/leader/lease.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
-import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
+import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
 import type { EncryptionKeys } from "../../../shared/service-host/store/encryption.ts";
-import type { Store, Tx } from "../../../shared/store/store.ts";
+import { type EncryptorContext, guardOf, type Hold } from "./encryptor-context.ts";
+import { createKeyRotation, type KeyRotation } from "./key-rotation.ts";
 
-/** The time until a new root key, and a new bucket key, are noticed. */
+/** The time until a new root key, and a request for new bucket keys, are noticed. */
 const EVERY_MS = 5_000;
-/** Between two steps of the conversion: other work has the store most of the time. */
+/** Between two steps: other work has the store most of the time. */
 const REST_MS = 50;
-
-export interface EncryptorContext extends ServiceContext {
-  readonly store: Store;
-  readonly encryption?: EncryptionKeys | null;
-  readonly leases: LeaderLeases;
-}
 
 /** Stop finishes the step in progress and releases the lease. */
 export function startEncryptor(context: EncryptorContext): Stop {
   const { encryption = null, clock, log, leases } = context;
   if (encryption === null) return async () => {};
   const leader = leases.of("encryption");
+  const rotation = createKeyRotation(context, encryption);
   const stop = startTicker({
     name: "encryption",
     everyMs: EVERY_MS,
@@ -44,11 +32,8 @@ export function startEncryptor(context: EncryptorContext): Stop {
     run: async (signal) => {
       const hold = () => leader.hold();
       if ((await hold()) === null) return;
-      // Plain rows must not wait for a root key that cannot be used, nor for a damaged key.
-      await rotate(context, encryption, hold).catch((error: unknown) =>
-        log.warn({ error }, "the rotation of keys has stopped, and is tried again"),
-      );
-      await convert(context, encryption, { hold, signal });
+      await rotation.rewrapRoots(hold, signal).catch(stopped(context, "rotation of root keys"));
+      await work(context, encryption, rotation, { hold, signal });
     },
   });
   return async () => {
@@ -57,55 +42,46 @@ export function startEncryptor(context: EncryptorContext): Stop {
   };
 }
 
-type Hold = () => Promise<Lease | null>;
+const stopped =
+  ({ log }: EncryptorContext, job: string) =>
+  (error: unknown): null => {
+    log.warn({ error, job }, "background work of encryption has stopped, and is tried again");
+    return null;
+  };
 
-/** Checks the lease in each of its transactions. */
-const guardOf = (lease: Lease) => (tx: Tx) => requireLease(tx, lease);
-
-async function rotate(context: EncryptorContext, keys: EncryptionKeys, hold: Hold): Promise<void> {
-  const { store, clock, log, metrics } = context;
-  const before = await readEncryptionStatus(store, keys);
-  const lease = await hold();
-  if (lease === null) return;
-  const rotating = { ...keys, guard: guardOf(lease) };
-  metrics.encryptionOtherRoots.set(before.bucket_keys_of_other_roots);
-  if (before.bucket_keys_of_other_roots > 0) {
-    const { root_key: rootKey, bucket_keys_of_other_roots: keys } = before;
-    const done = await rewrapBuckets(rotating, () =>
-      recordRewrap(store, { service: "watchdog", rootKey, keys, nowMs: clock.now() }),
-    );
-    metrics.encryptionKeysRewrappedTotal.inc(done.rewrapped);
-    if (done.rewrapped > 0)
-      log.info({ ...done, root_key: rootKey }, "bucket keys were wrapped by the first root key");
-  }
-  const isBegun = await beginRotation(store, rotating);
-  if (isBegun || before.tenants_in_rotation > 0) {
-    const done = await rewrapDataKeysOfAll(rotating);
-    metrics.encryptionKeysRewrappedTotal.inc(done.rewrapped);
-    log.info(done, "data keys were wrapped by the newest bucket keys");
-  }
-  metrics.encryptionOtherRoots.set((await readEncryptionStatus(store, keys)).bucket_keys_of_other_roots);
-}
-
-async function convert(
-  { store, clock, log, metrics }: EncryptorContext,
-  { engine }: EncryptionKeys,
+/** Steps of the rotation and of the conversion in turn, so that neither waits for the end, or for a failure, of the other. */
+async function work(
+  context: EncryptorContext,
+  keys: EncryptionKeys,
+  rotation: KeyRotation,
   { hold, signal }: { readonly hold: Hold; readonly signal: AbortSignal },
 ): Promise<void> {
+  const { clock, log } = context;
   const throttle = createBackgroundThrottle(clock);
-  for (let converted = 0; !signal.aborted; ) {
+  let converted = 0;
+  for (let [rotates, converts] = [true, true]; rotates || converts; ) {
     const lease = await hold();
-    if (lease === null) return;
-    const guard = guardOf(lease);
-    const step = () => stepConversion({ engine, store, guard, nowMs: clock.now() });
-    const done = await throttle.step(step, signal);
-    converted += done.converted;
-    metrics.encryptedRowsTotal.inc(done.converted);
-    metrics.encryptionComplete.set(done.state === "complete" ? 1 : 0);
-    if (done.state !== "more") {
-      if (converted > 0) log.info({ rows: converted, state: done.state }, "plain rows were encrypted");
-      return;
+    if (lease === null || signal.aborted) return;
+    if (rotates) {
+      const step = throttle.step(() => rotation.step(lease), signal);
+      rotates = (await step.catch(stopped(context, "rotation of keys"))) === "more";
     }
-    await clock.sleep(REST_MS, signal);
+    if (converts) {
+      const step = throttle.step(() => convert(context, keys, lease), signal);
+      const done = await step.catch(stopped(context, "encryption of plain rows"));
+      converted += done?.converted ?? 0;
+      converts = done?.state === "more";
+      if (!converts && converted > 0)
+        log.info({ rows: converted, state: done?.state }, "plain rows were encrypted");
+    }
+    if (rotates || converts) await clock.sleep(REST_MS, signal);
   }
+}
+
+async function convert({ store, clock, metrics }: EncryptorContext, { engine }: EncryptionKeys, lease: Lease) {
+  const guard = guardOf(lease);
+  const done = await stepConversion({ engine, store, guard, nowMs: clock.now() });
+  metrics.encryptedRowsTotal.inc(done.converted);
+  metrics.encryptionComplete.set(done.state === "complete" ? 1 : 0);
+  return done;
 }

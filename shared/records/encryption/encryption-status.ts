@@ -3,6 +3,7 @@ import { FleetError } from "../../protocol/errors.ts";
 import type { KeyValue, Reader, Store } from "../../store/store.ts";
 import { after, systemKeys } from "../kv/keyspace.ts";
 import { type EncryptionState, readEncryptionState } from "./encryption-state.ts";
+import { readRotation } from "./jobs/rotation-record.ts";
 import { parseBucketKey } from "./keys/encryption-keys.ts";
 import { decodeBucket } from "./keys/key-record.ts";
 import type { KeyRing } from "./keys/key-ring.ts";
@@ -28,6 +29,12 @@ export interface EncryptionStatus {
   /** Tenants with more than one bucket key: a rotation is in progress. */
   readonly tenants_in_rotation: number;
   readonly rotations_pending: number;
+  /** Data keys that the last walk of a rotation could not unwrap. They were changed: a backup has the sound ones. */
+  readonly data_keys_damaged: number;
+  /** Tenants that the last walk passed, because a root key of theirs cannot be used. */
+  readonly tenants_unavailable: number;
+  /** ISO 8601: when a rotation that left keys tries them again. */
+  readonly rotation_retry_at: string | null;
 }
 
 export async function readEncryptionStatus(
@@ -55,6 +62,8 @@ export async function readEncryptionStatus(
       if (oldest === null || created_at < oldest) oldest = created_at;
     }
     const { began_at, completed_at, converted } = state;
+    const { record } = await readRotation(reader);
+    const left = record === null || record.phase === "adding" ? { damaged: 0, unavailable: 0 } : record;
     return {
       ...{ state: state.state, began_at, completed_at, converted_rows: converted },
       root_key: ring.buckets.firstRoot,
@@ -64,6 +73,9 @@ export async function readEncryptionStatus(
       oldest_bucket_key_at: oldest,
       rotations_pending: state.rotations - state.rotated,
       tenants_in_rotation: [...owners.values()].filter((count) => count > 1).length,
+      data_keys_damaged: left.damaged,
+      tenants_unavailable: left.unavailable,
+      rotation_retry_at: record?.phase === "waiting" ? record.retry_at : null,
     };
   });
 }

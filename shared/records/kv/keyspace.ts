@@ -80,7 +80,7 @@
  * | `count`, name                                     | counter                                  | transitions, relay    |
  * | `bucket_keys`, tenant, generation                 | wrapped key that wraps data keys         | the first command     |
  * | `system_keys`                                     | wrapped keys for rows of the system      | open                  |
- * | `encryption`                                      | how far the rows are encrypted           | open, conversion      |
+ * | `encryption`, job                                 | how far rows, and a rotation, are        | open, conversion      |
  */
 import tuple from "fdb-tuple";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";

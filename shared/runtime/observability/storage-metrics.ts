@@ -41,6 +41,19 @@ export function sweepMetrics(make: MetricMakers) {
       "fleet_index_pruned_total",
       "Words of removed checkpoints that were removed from the search index, once for each checkpoint.",
     ),
+    retentionLastRun: make.gauge(
+      "fleet_retention_last_run_timestamp_seconds",
+      "End of the last pass of retention by this process, in seconds since the epoch; 0: there was none.",
+    ),
+    retentionBacklog: make.gauge(
+      "fleet_retention_backlog",
+      "Checkpoints that the last pass could not remove, because their task changed or has a damaged record.",
+    ),
+  };
+}
+
+export function encryptionMetrics(make: MetricMakers) {
+  return {
     encryptedRowsTotal: make.counter(
       "fleet_encrypted_rows_total",
       "Plain rows that this process encrypted because they are older than the encryption of the store.",
@@ -57,13 +70,14 @@ export function sweepMetrics(make: MetricMakers) {
       "fleet_encryption_other_roots",
       "Bucket keys that a root key other than the first of FLEET_ENCRYPTION_KEY wrapped.",
     ),
-    retentionLastRun: make.gauge(
-      "fleet_retention_last_run_timestamp_seconds",
-      "End of the last pass of retention by this process, in seconds since the epoch; 0: there was none.",
+    encryptionKeysDamaged: make.backlog(
+      "fleet_encryption_keys_damaged",
+      "Wrapped keys that could not be unwrapped when this process last tried to wrap them again: bucket keys, and data keys.",
+      ["kind"],
     ),
-    retentionBacklog: make.gauge(
-      "fleet_retention_backlog",
-      "Checkpoints that the last pass could not remove, because their task changed or has a damaged record.",
+    encryptionRootsAway: make.gauge(
+      "fleet_encryption_roots_away",
+      "Root keys that wrapped bucket keys and could not be used when this process last tried to wrap them again.",
     ),
   };
 }

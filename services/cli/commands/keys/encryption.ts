@@ -57,6 +57,10 @@ async function stateOf(session: Session, { admin }: FleetClient): Promise<Encryp
 const isRotated = ({ rotations_pending = 0, tenants_in_rotation = 0 }: EncryptionDiagnosis): boolean =>
   rotations_pending === 0 && tenants_in_rotation === 0;
 
+/** The watchdog has done what is possible. */
+const isStuck = ({ rotations_pending = 0, rotation_retry_at: retryAt = null }: EncryptionDiagnosis): boolean =>
+  rotations_pending === 0 && retryAt !== null;
+
 async function rotate(session: Session, { wait }: { readonly wait: boolean }): Promise<void> {
   const client = await session.client();
   await client.admin.rotateEncryption(session.deadline);
@@ -66,6 +70,7 @@ async function rotate(session: Session, { wait }: { readonly wait: boolean }): P
     const state = await stateOf(session, client);
     const isOver = performance.now() - beganAt > deadlineMs;
     if (!wait || isRotated(state)) return show(session, state);
+    if (isStuck(state)) return showStuck(session, state);
     if (isOver) {
       session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
       const text = "the keys are not rotated yet; a watchdog continues, if one runs";
@@ -74,4 +79,12 @@ async function rotate(session: Session, { wait }: { readonly wait: boolean }): P
     }
     await sleep(POLL_MS);
   }
+}
+
+async function showStuck(session: Session, state: EncryptionDiagnosis): Promise<void> {
+  const { data_keys_damaged: damaged = 0, tenants_unavailable: unavailable = 0 } = state;
+  session.exitCode = ERROR_TABLE[damaged > 0 ? "CORRUPT" : "UNAVAILABLE"].exit;
+  const text = "some keys could not be wrapped again, and keep the bucket keys that wrapped them";
+  session.warn({ code: "rotation_incomplete", text, details: { damaged, unavailable, next: "fleet doctor" } });
+  return show(session, state);
 }

@@ -18,10 +18,26 @@ export function renderEncryption(state: EncryptionDiagnosis, view: View): string
       : view.colors.yellow(
           `${counted(others, "bucket key")} still need another root key. Keep it in FLEET_ENCRYPTION_KEY.`,
         ),
-    ...((state.rotations_pending ?? 0) + (state.tenants_in_rotation ?? 0) > 0
-      ? ["A rotation of bucket keys is in progress."]
-      : []),
+    ...rotationTexts(state, view),
   ].join("\n");
+}
+
+function rotationTexts(state: EncryptionDiagnosis, { colors, now }: View): readonly string[] {
+  const { rotations_pending = 0, tenants_in_rotation = 0, rotation_retry_at: retryAt = null } = state;
+  const { data_keys_damaged: damaged = 0, tenants_unavailable: unavailable = 0 } = state;
+  const isWaiting = retryAt !== null && rotations_pending === 0;
+  const progress = isWaiting
+    ? `The rotation of bucket keys has left keys, and tries them again ${ago(retryAt, now)}.`
+    : "A rotation of bucket keys is in progress.";
+  return [
+    ...(damaged > 0
+      ? [colors.red(`${counted(damaged, "data key")} cannot be unwrapped. A backup has the sound ones.`)]
+      : []),
+    ...(unavailable > 0
+      ? [colors.yellow(`${counted(unavailable, "tenant")} could not be rotated: a root key cannot be used.`)]
+      : []),
+    ...(rotations_pending + tenants_in_rotation > 0 || isWaiting ? [progress] : []),
+  ];
 }
 
 function stateText(

@@ -11,7 +11,6 @@ import {
 import { type Bytes, type Store, StoreError, type TransactOptions } from "../../../store/store.ts";
 import { systemKeys } from "../../kv/keyspace.ts";
 import { keyIdText } from "../sealed-value.ts";
-import { parseBucketKey } from "./encryption-keys.ts";
 import {
   type BucketRecord,
   bucketContext,
@@ -36,7 +35,8 @@ const WRITE = {
   deadlineMs: 5_000,
   onUnknown: "safe",
 } as const satisfies TransactOptions;
-const GENERATIONS_MAX = 100;
+/** Bucket keys of one owner. */
+export const BUCKET_KEYS_MAX = 100;
 const OWNERS_MAX = 10_000;
 export const BUCKET_KEYS_KEPT_MS = 5 * 60_000;
 
@@ -78,28 +78,16 @@ export class BucketKeys {
   async loadOrMake(owner: KeyPlace): Promise<BucketKeySet> {
     const known = await this.load(owner);
     if (known !== null) return known;
-    await this.add(owner, { onlyFirst: true });
+    await this.#addFirst(owner);
     const made = await this.load(owner);
     if (made === null) throw new StoreError("unavailable", "the bucket key that was made is gone");
     return made;
   }
 
-  /** Adds a key, which wraps data keys from now on. `onlyFirst`: unless the owner has one. */
-  async add(owner: KeyPlace, { onlyFirst }: { readonly onlyFirst: boolean }): Promise<void> {
+  /** A new key, which is not in the store yet. */
+  fresh(owner: KeyPlace): Promise<BucketRecord> {
     const { key, secret } = newDataKey();
-    const record = await this.wrapped(owner, key.id, secret);
-    await this.#store.transact(WRITE, async (tx) => {
-      const range = systemKeys.bucketKeysOf(owner.tenant);
-      const { rows } = await tx.getRange(range, { limit: GENERATIONS_MAX });
-      if (rows.length > 0 && onlyFirst) return;
-      if (rows.length === GENERATIONS_MAX)
-        throw new StoreError("invalid", "the owner has too many bucket keys; end the rotation first");
-      tx.set(
-        systemKeys.bucketKey(owner.tenant, nextGeneration(rows.map(({ key: at }) => at))),
-        encodeBucket(record),
-      );
-    });
-    this.#known.delete(owner.id);
+    return this.wrapped(owner, key.id, secret);
   }
 
   /** The record of a bucket key, wrapped by the first root key. */
@@ -141,6 +129,16 @@ export class BucketKeys {
     );
   }
 
+  /** Unless another service was faster. */
+  async #addFirst(owner: KeyPlace): Promise<void> {
+    const record = await this.fresh(owner);
+    await this.#store.transact(WRITE, async (tx) => {
+      const { rows } = await tx.getRange(systemKeys.bucketKeysOf(owner.tenant), { limit: 1 });
+      if (rows.length === 0) tx.set(systemKeys.bucketKey(owner.tenant, 1), encodeBucket(record));
+    });
+    this.#known.delete(owner.id);
+  }
+
   /** One load at a time, so that many transactions ask the service of the root keys once. */
   #once(owner: KeyPlace, read: () => Promise<BucketKeySet | null>): Promise<BucketKeySet | null> {
     const running = this.#loading.get(owner.id);
@@ -153,7 +151,7 @@ export class BucketKeys {
   async #read(owner: KeyPlace): Promise<BucketKeySet | null> {
     const range = systemKeys.bucketKeysOf(owner.tenant);
     const { rows } = await this.#store.read(WRITE, (reader) =>
-      reader.getRange(range, { limit: GENERATIONS_MAX }),
+      reader.getRange(range, { limit: BUCKET_KEYS_MAX }),
     );
     if (rows.length === 0) return null;
     const before = this.known(owner);
@@ -175,11 +173,6 @@ export class BucketKeys {
     this.#known.set(owner.id, buckets);
     return buckets;
   }
-}
-
-function nextGeneration(keys: readonly Bytes[]): number {
-  const last = keys.at(-1);
-  return last === undefined ? 1 : parseBucketKey(last).generation + 1;
 }
 
 /** `invalid` is passed on: the wrapped key is damaged, and its service works. */

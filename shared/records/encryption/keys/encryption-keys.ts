@@ -21,6 +21,7 @@ export function encryptionKeys(at: (subspace: SystemSubspace, ...parts: Buffer[]
     bucketKeys: (): KeyRange => children(at("bucket_keys")),
     systemDataKeys: (): Bytes => at("system_keys"),
     encryption: (): Bytes => at("encryption"),
+    encryptionRotation: (): Bytes => at("encryption", name("rotation")),
   };
 }
 

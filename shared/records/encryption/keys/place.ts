@@ -26,6 +26,11 @@ export function keyPlaceOf(tenant: string, task: string | null): KeyPlace {
   return place;
 }
 
+/** The owner of bucket keys. `tenant` null: the system. */
+export function ownerOfTenant(tenant: string | null): KeyPlace {
+  return tenant === null ? SYSTEM_PLACE : keyPlaceOf(tenant, null);
+}
+
 /** The place whose bucket keys wrap the data keys of a place. */
 export function ownerOf(place: KeyPlace): KeyPlace {
   if (place.tenant === null) return SYSTEM_PLACE;

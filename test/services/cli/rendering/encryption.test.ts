@@ -39,6 +39,10 @@ test("the doctor finds what keeps rows from being encrypted", () => {
     "failed: 1 bucket key cannot be read: another program changed the store",
     "warning: 2 bucket keys need a root key other than the first one",
   ]);
+  expect(found({ ...COMPLETE, data_keys_damaged: 1, tenants_unavailable: 2 })).toEqual([
+    "failed: 1 data key cannot be unwrapped: another program changed the store",
+    "warning: the bucket keys of 2 tenants could not be rotated: a root key cannot be used",
+  ]);
 });
 
 test("`fleet keys encryption` shows whether an old root key is still needed", () => {
@@ -52,4 +56,12 @@ test("`fleet keys encryption` shows whether an old root key is still needed", ()
     /being encrypted: 1.?200 so far/,
   );
   expect(shown({ ...COMPLETE, rotations_pending: 1 })).toContain("A rotation of bucket keys is in progress.");
+  const retryAt = new Date(view.now + 7_200_000).toISOString();
+  const waiting = shown({
+    ...COMPLETE,
+    ...{ data_keys_damaged: 1, tenants_unavailable: 1, tenants_in_rotation: 2, rotation_retry_at: retryAt },
+  });
+  expect(waiting).toContain("1 data key cannot be unwrapped. A backup has the sound ones.");
+  expect(waiting).toContain("1 tenant could not be rotated: a root key cannot be used.");
+  expect(waiting).toContain("has left keys, and tries them again in 2h.");
 });

@@ -16,7 +16,7 @@ import { createMetrics } from "../../../../shared/runtime/observability/metrics.
 import type { Store } from "../../../../shared/store/store.ts";
 import { rootKey } from "../../../harness/encryption/root-key.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
-import { create, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
+import { create, OPERATOR, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
 import { repositoryOn } from "../../../harness/records/signed.ts";
 
 const LIMIT = { timeout: 30_000 };
@@ -65,6 +65,40 @@ test("while an old root key cannot be used, rows are converted and no rotation i
     const others = async () => (await readEncryptionStatus(store, { ring })).bucket_keys_of_other_roots;
     await expect.poll(others, LIMIT).toBe(0);
     expect((await acts(store)).filter((action) => action === "encryption_rewrap")).toHaveLength(1);
+  } finally {
+    await stop();
+  }
+}, 120_000);
+
+test("a requested rotation is carried out, and damaged keys are counted and left", async () => {
+  const root = rootKey();
+  const { store, ring } = await openEncryption(place.store, [root]);
+  const repository = repositoryOn(store, place);
+  for (const task of ["t1", "t2", "t3"]) await create(repository, { task });
+  const key = tenantKeys("default").dataKeys("t2");
+  await place.store.transact({ label: "test", deadlineMs: 20_000, onUnknown: "safe" }, async (tx) => {
+    const damaged = Buffer.from((await tx.get(key))!);
+    damaged[damaged.length - 1]! ^= 1;
+    tx.set(key, damaged);
+  });
+  await repository.encryption.rotate(OPERATOR);
+  const metrics = createMetrics();
+  const stop = startEncryptor({
+    ...{ store, encryption: { engine: place.store, ring }, clock: systemClock, log: testLog, metrics },
+    leases: createLeaderLeases(store, "watchdog", Date.now),
+  });
+  try {
+    const status = () => readEncryptionStatus(store, { ring });
+    await expect.poll(async () => (await status()).rotation_retry_at, LIMIT).not.toBeNull();
+    expect(await status()).toMatchObject({
+      ...{ data_keys_damaged: 1, tenants_unavailable: 0, rotations_pending: 0, tenants_in_rotation: 1 },
+      // One of the system, and two of the tenant with the damaged key.
+      bucket_keys: 3,
+    });
+    const counted = async () =>
+      (await metrics.encryptionKeysDamaged.get()).values.map(({ labels, value }) => [labels.kind, value]);
+    await expect.poll(counted, LIMIT).toContainEqual(["data", 1]);
+    expect(await repository.task("default", "t3")).toMatchObject({ seq: 1 });
   } finally {
     await stop();
   }

@@ -14,9 +14,9 @@ import { openFormat } from "../../../../shared/records/kv/format.ts";
 import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { CheckpointRepository } from "../../../../shared/records/repository.ts";
 import { supersedeAll } from "../../../../shared/records/restored/restored-store.ts";
-import { stepIndex } from "../../../../shared/records/search/indexer.ts";
 import { KEY_SPACE } from "../../../../shared/store/limits.ts";
 import type { Bytes, KeyValue, Store } from "../../../../shared/store/store.ts";
+import { convertStore, indexStore } from "../../../harness/encryption/conversion.ts";
 import { rootKey } from "../../../harness/encryption/root-key.ts";
 import { create, input, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
 
@@ -48,18 +48,6 @@ const plainRows = async (store: Store) =>
 const step = (store: Store): Promise<ConversionStep> =>
   stepConversion({ engine: place.store, store, guard, nowMs: Date.now() });
 
-async function indexAll(store: Store): Promise<void> {
-  while ((await stepIndex(store, guard)).more);
-}
-
-async function convertAll(store: Store): Promise<void> {
-  for (;;) {
-    const { state } = await step(store);
-    if (state === "complete") return;
-    if (state === "waiting") await indexAll(store);
-  }
-}
-
 async function repositoryOf(store: Store): Promise<CheckpointRepository> {
   const format = await openFormat(store);
   const onCorrupt = (task: string) => expect.fail(`a checkpoint of ${task} is corrupt`);
@@ -81,7 +69,7 @@ const found = async (repository: CheckpointRepository, text: string) =>
 test("a plain store is converted while it is used, in steps that any instance continues", async () => {
   for (let n = 0; n < 30; n += 1)
     await create(place.repository, { task: `old-${n}`, checkpoint: input({ goal: `canary${n} shared` }) });
-  await indexAll(place.store);
+  await indexStore(place.store);
   const older = await plainRows(place.store);
   expect(older.length).toBeGreaterThan(150);
   const { store } = await openEncryption(place.store, [root]);
@@ -93,8 +81,8 @@ test("a plain store is converted while it is used, in steps that any instance co
   await create(repository, { task: "old-3", checkpoint: input({ goal: "canary-later shared" }) });
   // Another instance, after a kill of the first one.
   const second = (await openEncryption(place.store, [root])).store;
-  await convertAll(second);
-  await indexAll(second);
+  await convertStore(place.store, second);
+  await indexStore(second);
   expect(await plainRows(place.store)).toEqual([]);
   expect(await store.read(LOOK, readEncryptionState)).toMatchObject({ state: "complete", found: 0 });
   for (const opened of [store, second]) {
@@ -115,7 +103,7 @@ test("a plain row is read before the end of the conversion, and is damage after 
   const head = (await place.store.read(LOOK, (reader) => reader.get(key)))!;
   const { store } = await openEncryption(place.store, [root]);
   expect(await store.read(LOOK, (reader) => reader.get(key))).toEqual(head);
-  await convertAll(store);
+  await convertStore(place.store, store);
   await place.store.transact({ ...LOOK, onUnknown: "safe" }, async (tx) => tx.set(key, head));
   const repository = await repositoryOf(store);
   await expect(repository.task("default", "t1")).rejects.toMatchObject({ code: "CORRUPT" });
@@ -162,7 +150,7 @@ test("a restore of plain rows supersedes all tasks while they are being converte
   const backupAt = new Date(nowMs).toISOString();
   const actor = { id: "olga", type: "human" } as const;
   expect(await supersedeAll(store, { backupAt, nowMs, actor })).toMatchObject({ tasks: 60, damaged: 0 });
-  await convertAll(store);
+  await convertStore(place.store, store);
   expect(await plainRows(place.store)).toEqual([]);
 });
 
@@ -180,7 +168,7 @@ test("while the keys of the system cannot be unwrapped no plain row is believed,
   await expect(step(store)).rejects.toBeInstanceOf(UnreadableValue);
   await writeRaw(systemKeys.systemDataKeys(), sound);
   expect(await store.read(LOOK, (reader) => reader.get(key))).toEqual(head);
-  await convertAll(store);
+  await convertStore(place.store, store);
   expect(await store.read(LOOK, (reader) => reader.get(key))).toEqual(head);
   expect(await plainRows(place.store)).toEqual([]);
 });
@@ -191,12 +179,12 @@ test("the conversion never writes over a plain row that counts as damaged", asyn
   const head = (await raw(key))!;
   const { store } = await openEncryption(place.store, [root]);
   const converting = (await raw(systemKeys.encryption()))!;
-  await convertAll(store);
+  await convertStore(place.store, store);
   await writeRaw(key, head);
   expect(await store.read(LOOK, (reader) => reader.get(key))).toEqual(UNREADABLE);
   // As if from an older copy: the store has seen the end of the conversion, and no longer believes the row.
   await writeRaw(systemKeys.encryption(), converting);
-  await expect(convertAll(store)).rejects.toBeInstanceOf(UnreadableValue);
+  await expect(convertStore(place.store, store)).rejects.toBeInstanceOf(UnreadableValue);
   expect(await raw(key)).toEqual(head);
 });
 
@@ -205,7 +193,7 @@ test("the words of the index are blinded from the beginning in a new store", asy
   const repository = await repositoryOf(store);
   await create(repository, { task: "t1", checkpoint: input({ goal: "canary" }) });
   await create(repository, { task: "t1", tenant: "clinic", checkpoint: input({ goal: "canary" }) });
-  await indexAll(store);
+  await indexStore(store);
   expect(await found(repository, "CANARY")).toEqual(["canary"]);
   expect(await found(repository, "other")).toEqual([]);
   const terms = async (tenant: string) => {

@@ -6,20 +6,23 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { secretKeyOf } from "../../../../shared/integrity/encryption/secret-key.ts";
-import { stepConversion } from "../../../../shared/records/encryption/jobs/conversion.ts";
-import { rewrapDataKeysOfAll } from "../../../../shared/records/encryption/jobs/rotation.ts";
+import { readRotation } from "../../../../shared/records/encryption/jobs/rotation-record.ts";
+import { parseBucketKey } from "../../../../shared/records/encryption/keys/encryption-keys.ts";
 import { openEncryption } from "../../../../shared/records/encryption/open-encryption.ts";
 import { openFormat } from "../../../../shared/records/kv/format.ts";
-import { systemKeys } from "../../../../shared/records/kv/keyspace.ts";
-import { stepIndex } from "../../../../shared/records/search/indexer.ts";
+import { decodeChecked, encodeChecked } from "../../../../shared/records/kv/codec.ts";
+import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { readHolder } from "../../../../shared/records/leader/lease.ts";
 import { openStore } from "../../../../shared/store/open.ts";
+import { convertStore, indexStore } from "../../../harness/encryption/conversion.ts";
+import { requestBuckets, rotateBuckets } from "../../../harness/encryption/rotation.ts";
 import { create } from "../../../harness/records/records.ts";
 import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
 import { repositoryOn } from "../../../harness/records/signed.ts";
 
 const PROGRAM = join(import.meta.dirname, "encryptor.program.ts");
-const guard = async () => {};
 const secret = randomBytes(32).toString("base64");
+const LOOK = { label: "test", deadlineMs: 20_000 } as const;
 let folder: string;
 let url: string;
 
@@ -30,8 +33,8 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 /** Resolves with the lines that it wrote before it was killed in the middle of its work. */
-async function killedAfter(lines: number, work: string): Promise<readonly string[]> {
-  const child = spawn(process.execPath, [PROGRAM, work, url, secret], {
+async function killedAfter(lines: number, work: string, option = ""): Promise<readonly string[]> {
+  const child = spawn(process.execPath, [PROGRAM, work, url, secret, option], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   let text = "";
@@ -72,7 +75,7 @@ async function plainStore(tasks: number): Promise<void> {
   const store = await openStore(url);
   const repository = repositoryOn(store, { format: await openFormat(store) });
   for (let n = 0; n < tasks; n += 1) await create(repository, { task: `task-${n}` });
-  while ((await stepIndex(store, guard)).more);
+  await indexStore(store);
   await store.close({ drainMs: 5_000 });
 }
 
@@ -80,29 +83,116 @@ test("while it converts rows", { timeout: 100_000 }, async () => {
   await plainStore(150);
   for (const lines of [1, 2]) await killedAfter(lines, "convert");
   const opened = await open();
-  for (let state = ""; state !== "complete"; ) {
-    ({ state } = await stepConversion({ ...opened, guard, nowMs: Date.now() }));
-    while ((await stepIndex(opened.store, guard)).more);
-  }
+  await convertStore(opened.engine, opened.store);
   expect(await requireSound(opened)).toBe(150);
   await opened.engine.close({ drainMs: 5_000 });
 });
 
-test("while it rotates keys", { timeout: 100_000 }, async () => {
-  const tasks = await killedAfter(30, "create");
-  for (const lines of [1, 2, 3]) await killedAfter(lines, "rotate");
-  const opened = await open();
-  expect(await requireSound(opened)).toBeGreaterThanOrEqual(tasks.length);
-  const { damaged } = await rewrapDataKeysOfAll({ ...opened, guard });
-  expect(damaged).toBe(0);
-  const { rows } = await opened.engine.read({ label: "test", deadlineMs: 5_000 }, (reader) =>
+/** Counts the bucket keys: one of the system and one of the tenant, when no rotation is in progress. */
+async function bucketKeys({ engine }: Opened): Promise<number> {
+  const page = await engine.read(LOOK, (reader) =>
     reader.getRange(systemKeys.bucketKeys(), { limit: 100 }),
   );
-  // One of the system and one of the tenant.
-  expect(rows).toHaveLength(2);
+  return page.rows.length;
+}
+
+test("while it rotates keys", { timeout: 100_000 }, async () => {
+  const tasks = await killedAfter(30, "create");
+  for (const lines of [1, 3, 4, 7]) await killedAfter(lines, "rotate");
+  const opened = await open();
+  expect(await requireSound(opened)).toBeGreaterThanOrEqual(tasks.length);
+  expect(await rotateBuckets(opened)).toMatchObject({ state: "idle", record: null });
+  expect(await bucketKeys(opened)).toBe(2);
   const again = await open2(opened);
   expect(await requireSound(again)).toBeGreaterThanOrEqual(tasks.length);
   await again.engine.close({ drainMs: 5_000 });
+});
+
+/** Tasks with one row each, and a request for new bucket keys. */
+async function manyTasks(count: number): Promise<void> {
+  const { engine, store } = await open();
+  for (let from = 0; from < count; from += 250)
+    await store.transact({ ...LOOK, onUnknown: "safe" }, async (tx) => {
+      for (let n = from; n < from + 250; n += 1)
+        tx.set(tenantKeys("many").task(`task-${n}`), encodeChecked(n));
+    });
+  await requestBuckets(store);
+  await engine.close({ drainMs: 5_000 });
+}
+
+async function requireTask(n: number): Promise<void> {
+  const { engine, store } = await open();
+  const value = await store.read(LOOK, (reader) => reader.get(tenantKeys("many").task(`task-${n}`)));
+  expect(decodeChecked(value!)).toBe(n);
+  await engine.close({ drainMs: 5_000 });
+}
+
+test("while it rotates the keys of many tasks: another process continues where it was", {
+  timeout: 200_000,
+}, async () => {
+  const TASKS = 1_500;
+  await manyTasks(TASKS);
+  // It is killed in the middle of its walk: after the step of the new bucket keys, and some steps of data keys.
+  const lines = await killedAfter(4, "rotate", "6");
+  const counted = lines.map((line) => Number(line.split(" ")[1])).reduce((sum, count) => sum + count, 0);
+  expect(lines[0]).toBe("wrapping 0");
+  expect(counted).toBeGreaterThanOrEqual(100);
+  const opened = await open();
+  const rest = await rotateBuckets(opened);
+  // With the key of the system. A step may have been committed before its line was printed, and none is done again.
+  expect(counted + rest.rewrapped).toBeLessThanOrEqual(TASKS + 1);
+  expect(rest.rewrapped).toBeGreaterThanOrEqual(TASKS - 5 * 100);
+  expect(await bucketKeys(opened)).toBe(2);
+  await opened.engine.close({ drainMs: 5_000 });
+  await requireTask(TASKS - 1);
+});
+
+test("of two watchdogs the one that rotates is killed, and the other takes over", { timeout: 300_000 }, async () => {
+  const TASKS = 10_000;
+  await manyTasks(TASKS);
+  const watchdogs = ["one", "two"].map((name) => ({
+    name,
+    process: spawn(process.execPath, [PROGRAM, "watch", url, secret, name], { stdio: ["ignore", "ignore", "inherit"] }),
+  }));
+  const opened = await open();
+  try {
+    const rotation = () => opened.store.read(LOOK, async (reader) => (await readRotation(reader)).record);
+    /** Of the lease, while it is in the middle of its walk. */
+    const holder = () =>
+      opened.store.read(LOOK, async (reader) => {
+        const { record } = await readRotation(reader);
+        const isWalking = record?.phase === "wrapping" && record.owner?.done != null;
+        return isWalking ? readHolder(reader, "encryption", Date.now()) : null;
+      });
+    let killed: string | null = null;
+    const find = async () => {
+      killed = await holder();
+      return killed;
+    };
+    await expect.poll(find, { timeout: 60_000, interval: 10 }).not.toBeNull();
+    watchdogs.find(({ name }) => name === killed)!.process.kill("SIGKILL");
+    const left = await rotation();
+    expect(left).toMatchObject({ phase: "wrapping", rotation: 1, pass: 1 });
+    await expect.poll(rotation, { timeout: 120_000, interval: 100 }).toBeNull();
+  } finally {
+    for (const { process: child } of watchdogs) {
+      const ended = new Promise((resolve) => child.once("close", resolve));
+      if (child.exitCode === null && child.signalCode === null) {
+        child.kill("SIGKILL");
+        await ended;
+      }
+    }
+  }
+  // Each owner got one new bucket key.
+  const { rows } = await opened.engine.read(LOOK, (reader) =>
+    reader.getRange(systemKeys.bucketKeys(), { limit: 100 }),
+  );
+  expect(rows.map(({ key }) => parseBucketKey(key))).toEqual([
+    { tenant: null, generation: 2 },
+    { tenant: "many", generation: 2 },
+  ]);
+  await opened.engine.close({ drainMs: 5_000 });
+  await requireTask(TASKS - 1);
 });
 
 /** Without what the first opening knows. */

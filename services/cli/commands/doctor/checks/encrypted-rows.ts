@@ -52,6 +52,8 @@ function unfinished({
   state,
   bucket_keys_of_other_roots: others = 0,
   bucket_keys_damaged: damaged = 0,
+  data_keys_damaged: damagedData = 0,
+  tenants_unavailable: unavailable = 0,
 }: EncryptionDiagnosis): readonly CheckOutcome[] {
   const problems: CheckOutcome[] = [];
   if (damaged > 0)
@@ -60,6 +62,22 @@ function unfinished({
         "encryption.rows",
         `${counted(damaged, "bucket key")} cannot be read: another program changed the store`,
         "Restore a backup: the rows that these keys protect are unreadable.",
+      ),
+    );
+  if (damagedData > 0)
+    problems.push(
+      failed(
+        "encryption.rows",
+        `${counted(damagedData, "data key")} cannot be unwrapped: another program changed the store`,
+        "Restore a backup: the rows of these tasks and tenants are unreadable. `fleet scrub findings` names them.",
+      ),
+    );
+  if (unavailable > 0)
+    problems.push(
+      warning(
+        "encryption.rows",
+        `the bucket keys of ${counted(unavailable, "tenant")} could not be rotated: a root key cannot be used`,
+        "Keep the root key in FLEET_ENCRYPTION_KEY, and check whether its key service answers.",
       ),
     );
   if (others > 0)

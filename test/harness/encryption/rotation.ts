@@ -1,0 +1,39 @@
+/** Rotations of bucket keys in tests. */
+import {
+  type BucketRotation,
+  type BucketRotationStep,
+  stepRotation,
+} from "../../../shared/records/encryption/jobs/bucket-rotation.ts";
+import {
+  readEncryptionState,
+  writeEncryptionState,
+} from "../../../shared/records/encryption/encryption-state.ts";
+import type { Store } from "../../../shared/store/store.ts";
+
+const WRITE = { label: "test", deadlineMs: 20_000, onUnknown: "safe" } as const;
+
+/** As an operator does, without the act. */
+export async function requestBuckets(store: Store): Promise<void> {
+  await store.transact(WRITE, async (tx) => {
+    const state = (await readEncryptionState(tx))!;
+    writeEncryptionState(tx, { ...state, rotations: state.rotations + 1 });
+  });
+}
+
+type Rotated = Pick<BucketRotation, "store" | "engine" | "ring"> & Partial<BucketRotation>;
+
+/** One step with the lease of nobody else. */
+export function stepBuckets(rotation: Rotated): Promise<BucketRotationStep> {
+  return stepRotation({ guard: async () => {}, nowMs: Date.now(), isOpen: false, ...rotation });
+}
+
+/** Steps until nothing is left to do now. */
+export async function rotateBuckets(rotation: Rotated) {
+  for (let [rewrapped, steps] = [0, 0]; ; ) {
+    const done = await stepBuckets(rotation);
+    rewrapped += done.rewrapped;
+    steps += 1;
+    const { state, record } = done;
+    if (state !== "more") return { rewrapped, steps, state, record };
+  }
+}
