@@ -7,6 +7,7 @@ import type { Tx } from "../../store/store.ts";
 import { decodePlace } from "../checkpoint/checkpoint-location.ts";
 import { findAt, requireSound } from "../checkpoint/lookup.ts";
 import { decodeOrder, type OrderEntry } from "../checkpoint/order.ts";
+import { renewKeysOfEmptied } from "../encryption/renew-keys.ts";
 import { begin, type CommandContext, complete, decided, type Replay } from "../task/command-transaction.ts";
 import type { RememberedRemoval, RememberedRetention } from "../task/idempotency.ts";
 import { readNeeds } from "./needs.ts";
@@ -58,6 +59,7 @@ export async function removeCheckpoint(
   );
   if ("remove" in judgement) {
     await clearCheckpoint(tx, keys, decision, { entry, checkpoint, reason: judgement.remove });
+    await renewKeysOfEmptied(tx, task.tenant, task.task_id);
   }
   const { task_id } = task;
   return complete(tx, context, begun, {

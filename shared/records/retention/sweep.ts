@@ -11,6 +11,7 @@ import type { Policies } from "../../protocol/policy.ts";
 import { type Bytes, type Reader, type Store, StoreError, type Tx } from "../../store/store.ts";
 import { readTask } from "../checkpoint/lookup.ts";
 import { decodeOrder } from "../checkpoint/order.ts";
+import { renewKeysOfEmptied } from "../encryption/renew-keys.ts";
 import { decodeChecked, encodeChecked } from "../kv/codec.ts";
 import { after, parseTask, systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import { tenantAfter } from "../kv/tenants.ts";
@@ -216,6 +217,7 @@ async function attempt(sweep: RetentionSweep, { tenant, task, plan }: TaskRemova
       remove(decision, { change, policy, judgement: { remove: reason } });
       await clearCheckpoint(tx, keys, decision, { entry, checkpoint, reason });
     }
+    await renewKeysOfEmptied(tx, tenant, task);
     const actor = { id: service, type: "service" } as const;
     const author = { tenant, task, actor, commandId: null, nowMs, incarnation, traceparent: undefined };
     writeTransitions(tx, keys, author, head, decision.transitions);
