@@ -20,6 +20,7 @@ export const TENANT_ACTS = [
   "key_revoke",
   "encryption_rotate",
   "encryption_rewrap",
+  "encryption_complete",
   "store_restore",
   "sign_refuse",
   "signer_revoke",

@@ -3,6 +3,7 @@
  * the first root key of the setting, and carries out rotations of bucket keys. All of it continues after a crash. Without encryption there is nothing to do.
  */
 
+import { stateConversion } from "../../../shared/records/encryption/conversion-statement.ts";
 import { stepConversion } from "../../../shared/records/encryption/jobs/conversion.ts";
 import type { Lease } from "../../../shared/records/leader/lease.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
@@ -81,6 +82,7 @@ async function work(
 async function convert({ store, clock, metrics }: EncryptorContext, { engine }: EncryptionKeys, lease: Lease) {
   const guard = guardOf(lease);
   const done = await stepConversion({ engine, store, guard, nowMs: clock.now() });
+  if (done.state === "complete") await stateConversion({ store, guard, service: "watchdog" });
   metrics.encryptedRowsTotal.inc(done.converted);
   metrics.encryptionComplete.set(done.state === "complete" ? 1 : 0);
   return done;

@@ -1,7 +1,6 @@
 /**
- * The record that says how far the rows of a store are encrypted. It is encrypted itself, so a program without the keys cannot make one up. But it can write
- * an older copy back, from a time when plain rows were believed: services that start then believe them again, and convert them. A store without the record
- * is not encrypted.
+ * The record that says how far the rows of a store are encrypted. It is encrypted itself, so a program without the keys cannot make one up. It could write an
+ * older copy back, from a time when plain rows were believed: `conversion-statement.ts` finds that. A store without the record is not encrypted.
  */
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked } from "../kv/codec.ts";
@@ -24,6 +23,8 @@ export interface EncryptionState {
   /** The rotations that were requested, and those whose bucket keys are there. */
   readonly rotations: number;
   readonly rotated: number;
+  /** The audit chain states the end of the conversion. Absent: it does not, or there was none. */
+  readonly stated?: boolean;
 }
 
 export async function readEncryptionState(reader: Reader): Promise<EncryptionState | null> {

@@ -4,6 +4,7 @@ import { FleetError } from "../../protocol/errors.ts";
 import { type Bytes, type Reader, type Store, StoreError, type TransactOptions } from "../../store/store.ts";
 import { encodeChecked } from "../kv/codec.ts";
 import { systemKeys } from "../kv/keyspace.ts";
+import { requireUnstated } from "./conversion-statement.ts";
 import { encryptedStore } from "./encrypted-store.ts";
 import type { EncryptionState } from "./encryption-state.ts";
 import { parseBucketKey } from "./keys/encryption-keys.ts";
@@ -39,7 +40,8 @@ export function isEncrypted(store: Store): Promise<boolean> {
 
 /**
  * The store with encrypted rows. One that has plain rows is encrypted from now on, and its rows are converted in the background. Throws StoreError
- * `unavailable` while the root keys cannot be used or one is not there, CORRUPT if rows of the encryption are missing or were changed.
+ * `unavailable` while the root keys cannot be used or one is not there, CORRUPT if rows of the encryption are missing, were changed or are
+ * older copies.
  */
 export async function openEncryption(
   store: Store,
@@ -51,7 +53,9 @@ export async function openEncryption(
   if (traces === "incomplete") throw lostRecords();
   if (traces !== "complete") await begin(store, ring);
   if ((await ring.find(SYSTEM_PLACE)) === null) throw lostRecords();
-  return { store: encryptedStore(store, ring), ring };
+  const opened = encryptedStore(store, ring);
+  await requireUnstated(opened);
+  return { store: opened, ring };
 }
 
 /**

@@ -8,7 +8,9 @@ import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { Bytes } from "../../store/store.ts";
 import type { ChainHead } from "../audit/audit.ts";
 import { decodeChecked, readable } from "../kv/codec.ts";
-import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
+import { CONVERTED_ACT } from "../encryption/conversion-statement.ts";
+import type { EncryptionState } from "../encryption/encryption-state.ts";
+import { parseSeq, systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import { verifyStatedBlock } from "./access-log.ts";
 import { CHAIN_PROBLEMS, ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
 import { verifyKeyAct } from "./signing-keys.ts";
@@ -54,6 +56,7 @@ export async function verifyTenantAudit(
     };
     if (action === "access_log") await verifyStatedBlock(scrub, subject);
     if (entry?.facts !== undefined) await verifySignerAct(scrub, seq, entry.facts);
+    if (action === CONVERTED_ACT) await verifyConverted(scrub, seq);
     if (entry?.facts !== undefined && entry.facts.tenant !== tenant) {
       note(scrub, `entry ${seq} is of another tenant`);
     }
@@ -66,6 +69,14 @@ export async function verifyTenantAudit(
   const { problems } = isLast ? verifier.finish(through) : verifier.reached();
   for (const { seq, problem } of problems) note(scrub, `entry ${seq}: ${CHAIN_PROBLEMS[problem]}`);
   return isLast ? null : { seq, hash, through, found: scrub.found };
+}
+
+/** The record of the encryption must not be one of before this entry. */
+async function verifyConverted(scrub: TaskScrub, seq: number): Promise<void> {
+  const value = await scrub.reader.get(systemKeys.encryption());
+  const record = value && readable(() => decodeChecked<EncryptionState>(value));
+  if (record?.state !== "complete")
+    note(scrub, `entry ${seq} states that all rows are encrypted, and the record of the encryption does not`);
 }
 
 /** null: the tenant has no chain. */

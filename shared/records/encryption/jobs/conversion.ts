@@ -8,6 +8,7 @@ import { UnreadableValue } from "../../kv/codec.ts";
 import { children } from "../../kv/key-elements.ts";
 import { after, KEYS_ROOT } from "../../kv/keyspace.ts";
 import { requireBlinded } from "../../search/index-state.ts";
+import { requireUnstated } from "../conversion-statement.ts";
 import { type EncryptionState, readEncryptionState, writeEncryptionState } from "../encryption-state.ts";
 import { fleetLayout } from "../layout.ts";
 import { isUnreadable, sealedWith } from "../sealed-value.ts";
@@ -36,9 +37,11 @@ export interface ConversionStep {
   readonly state: "more" | "waiting" | "complete";
 }
 
+/** Throws CORRUPT if the store was converted before: then plain rows are those of another program. */
 export async function stepConversion({ engine, store, guard, nowMs }: Converting): Promise<ConversionStep> {
   const state = await store.read(READ, readEncryptionState);
   if (state === null || state.state === "complete") return { converted: 0, state: "complete" };
+  if (state.done === null) await requireUnstated(store);
   const { plain, last, more } = await readPage(engine, state.done);
   const { value } = await store.transact(WRITE, async (tx) => {
     await guard(tx);

@@ -1,0 +1,106 @@
+/**
+ * The statement that all rows of a converted store are encrypted: an act in the audit chain of the default tenant, so in its Merkle log, its receipts and
+ * anchors. The record of the encryption is a row that a program with the disk can replace by an older copy, from a time when plain rows were believed. It
+ * would have to take the statement out of the chain too.
+ *
+ * A store that was encrypted from its beginning never had such a record, and needs no statement.
+ */
+import { FleetError } from "../../protocol/errors.ts";
+import { DEFAULT_TENANT } from "../../protocol/ids.ts";
+import type { TenantAct } from "../../protocol/tenant-audit.ts";
+import type { KeyRange, KeyValue, Reader, Store, Tx } from "../../store/store.ts";
+import { appendTenantAudit } from "../audit/tenant-audit.ts";
+import { decode, decodeChecked, readable } from "../kv/codec.ts";
+import { parseSeq, systemKeys, tenantKeys } from "../kv/keyspace.ts";
+import { type EncryptionState, readEncryptionState, writeEncryptionState } from "./encryption-state.ts";
+
+export const CONVERTED_ACT = "encryption_complete" satisfies TenantAct;
+const READ = { label: "find_conversion", deadlineMs: 10_000 } as const;
+const WRITE = { label: "state_conversion", deadlineMs: 3_000, onUnknown: "safe" } as const;
+const PAGE = 500;
+/** The clocks of two services differ by less. */
+const SKEW_MS = 86_400_000;
+
+/** Whether the end of the conversion is still to be stated. */
+function isUnstated({ state, began_at, completed_at, converted, stated = false }: EncryptionState): boolean {
+  const hadPlainRows = converted > 0 || began_at !== completed_at;
+  return state === "complete" && hadPlainRows && !stated;
+}
+
+export interface StatingConversion {
+  readonly store: Store;
+  readonly service: string;
+  /** Throws when this instance may no longer write. */
+  readonly guard: (tx: Tx) => Promise<void>;
+}
+
+/** Appends the statement once, as soon as the conversion is complete. Throws CORRUPT if the chain is damaged. */
+export async function stateConversion({ store, service, guard }: StatingConversion): Promise<boolean> {
+  const seen = await store.read(READ, readEncryptionState);
+  if (seen === null || !isUnstated(seen)) return false;
+  const { value } = await store.transact(WRITE, async (tx) => {
+    await guard(tx);
+    const state = await readEncryptionState(tx);
+    if (state === null || !isUnstated(state)) return false;
+    const { began_at, completed_at, converted } = state;
+    const subject = { began_at, rows: converted };
+    const act = { action: CONVERTED_ACT, actor: { id: service, type: "service" }, subject } as const;
+    await appendTenantAudit(tx, DEFAULT_TENANT, [{ ...act, at: completed_at ?? began_at }]);
+    writeEncryptionState(tx, { ...state, stated: true });
+    return true;
+  });
+  return value;
+}
+
+/**
+ * Throws CORRUPT if the record says that rows may still be plain, and the chain states that none is. To be called before plain rows are believed or
+ * encrypted. An entry that cannot be read is a finding of the scrub.
+ */
+export async function requireUnstated(store: Store): Promise<void> {
+  const seq = await store.read(READ, async (reader) => {
+    const value = await reader.get(systemKeys.encryption());
+    // While the record cannot be read, no plain row is believed.
+    const state = value === undefined ? null : readable(() => decodeChecked<EncryptionState>(value));
+    return state?.state === "converting" ? findStatement(reader, state) : null;
+  });
+  if (seq === null) return;
+  throw new FleetError(
+    "CORRUPT",
+    "the record of the store's encryption is an older copy: the audit chain states that all rows are encrypted",
+    {
+      details: {
+        ...{ tenant: DEFAULT_TENANT, entry: seq },
+        next: "find out who wrote to the disk of the store, and restore a backup",
+      },
+    },
+  );
+}
+
+/** The number of the entry; null: there is none. From the newest to those of before the encryption. */
+async function findStatement(reader: Reader, { began_at }: EncryptionState): Promise<number | null> {
+  const keys = tenantKeys(DEFAULT_TENANT);
+  const { begin, end } = keys.tenantAudits();
+  for (let range: KeyRange = { begin, end }; ; ) {
+    const { rows, more } = await reader.getRange(range, { limit: PAGE, reverse: true });
+    for (const row of rows) {
+      const act = actIn(row);
+      if (act?.action === CONVERTED_ACT && act.began_at === began_at) return parseSeq(row.key);
+      if (act !== null && Date.parse(act.at) < Date.parse(began_at) - SKEW_MS) return null;
+    }
+    const last = rows.at(-1);
+    if (!more || last === undefined) return null;
+    range = { begin, end: last.key };
+  }
+}
+
+/** null: the entry cannot be read. */
+function actIn({ value }: KeyValue): { action: unknown; at: string; began_at: unknown } | null {
+  const text = readable(() => decode<string>(value));
+  try {
+    const { action, at, subject } = JSON.parse(text ?? "") as Record<string, unknown>;
+    const { began_at } = (subject ?? {}) as { began_at?: unknown };
+    return { action, at: String(at), began_at };
+  } catch {
+    return null;
+  }
+}
