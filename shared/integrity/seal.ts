@@ -2,6 +2,7 @@
  * Sealing and opening a checkpoint. The hash covers every byte except itself and the signature. Exactly the
  * hashed bytes are stored, so a read compares the hash first and only then parses.
  */
+import { randomBytes } from "node:crypto";
 import type { Checkpoint, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { parseJsonText } from "../protocol/json.ts";
@@ -40,6 +41,12 @@ export function seal(checkpoint: UnsealedCheckpoint, allowance = 0): Sealed {
   }
   return { bytes, hash: sha256Hex(bytes) };
 }
+
+/**
+ * A part of hashed content that makes its hash say nothing: without it the hash of content with few possible values could be guessed, also after that
+ * content was removed or shredded, because hashes stay in the trail. It goes with the content.
+ */
+export const newSalt = (): string => randomBytes(32).toString("hex");
 
 export class CorruptBytes extends Error {
   readonly reason: string;

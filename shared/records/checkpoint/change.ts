@@ -3,7 +3,7 @@
  * read, verified and kept as an earlier version; the next version is sealed and replaces it. A finalized
  * checkpoint never changes (NFR-014).
  */
-import { type Sealed, seal } from "../../integrity/seal.ts";
+import { newSalt, type Sealed, seal } from "../../integrity/seal.ts";
 import type { TaskRecord } from "../../lifecycle/task.ts";
 import type { AuditFacts, CheckpointChange, EventFact } from "../../lifecycle/transition.ts";
 import type { Checkpoint, FinalStatus, UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
@@ -156,6 +156,7 @@ export function writeNextVersion(
       ...unsealed(wanted.compliance),
       ...floorMember(floorOf({ actor, policies }, checkpoint.compliance)),
       event_log_ref: `audit/${tenant}/${task}#${auditSeq}`,
+      salt: newSalt(),
     },
   };
   const sealed = seal(next, allowance);

@@ -2,7 +2,7 @@
  * create_checkpoint: a new checkpoint at the end of its task's order, linked to its parents. Seed 000 FR-002,
  * step 2.1.
  */
-import { type Sealed, seal } from "../../integrity/seal.ts";
+import { newSalt, type Sealed, seal } from "../../integrity/seal.ts";
 import { isNextAgent } from "../../lifecycle/checkpoints.ts";
 import type { Decision } from "../../lifecycle/decision.ts";
 import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
@@ -306,6 +306,7 @@ function composed(
       retention_policy: checkpoint.compliance?.retention_policy ?? retention,
       ...floorMember(floor),
       event_log_ref: `audit/${tenant}/${task}#${(begun.head?.audit_seq ?? 0) + 1}`,
+      salt: newSalt(),
     },
   };
 }
@@ -328,6 +329,7 @@ export function withoutWriterFields<T extends Record<string, unknown>>(complianc
     retention_floor: _floor,
     event_log_ref: _ref,
     imported_from: _origin,
+    salt: _salt,
     ...rest
   } = compliance;
   return rest as T;

@@ -33,6 +33,7 @@ const WRITER_FIELDS: Readonly<Record<string, string>> = {
   "compliance.signature": "no change: signing sets it",
   "compliance.imported_from": "no change: an import sets it",
   "compliance.event_log_ref": "no change: the writer sets it",
+  "compliance.salt": "no change: the writer makes it",
   "compliance.retain_until": "no change: finalize sets it",
   "compliance.retention_floor": "no change: the settings of the tenant set it",
 };

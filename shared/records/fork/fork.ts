@@ -7,7 +7,7 @@
  * never falls back to another task; a damaged first checkpoint is CORRUPT, and its origin can be forked again.
  */
 
-import { seal } from "../../integrity/seal.ts";
+import { newSalt, seal } from "../../integrity/seal.ts";
 import { annotate } from "../../lifecycle/decision.ts";
 import { refuseShredding } from "../../lifecycle/retention/shred.ts";
 import { isShredding } from "../../lifecycle/retention/shred-rules.ts";
@@ -159,6 +159,7 @@ function forkedCheckpoint(
       ...withoutWriterFields(compliance),
       ...floorMember(floorOf({ actor, policies }, {})),
       event_log_ref: `audit/${tenant}/${task}#1`,
+      salt: newSalt(),
     },
   };
 }

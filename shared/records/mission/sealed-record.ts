@@ -1,9 +1,10 @@
 /**
  * The records of missions on disk. Each states the audit entry that wrote it, and that entry states the hash of its
  * bytes. So the scrub finds a record that was edited, deleted, inserted or taken from an older copy, also in its
- * texts, which the trail must not hold (guarantee 13).
+ * texts, which the trail must not hold (guarantee 13). The hash stays when the record is gone, so each has a salt of its own.
  */
 import { sha256Hex } from "../../integrity/canonical.ts";
+import { newSalt } from "../../integrity/seal.ts";
 import { statedRecord } from "../../lifecycle/trail/stated-record.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
@@ -55,14 +56,14 @@ export function writeRecords(tx: Tx, records: readonly NamedRecord[], auditSeq: 
 }
 
 export function encodeRecord(value: object, auditSeq: number): Bytes {
-  return encodeChecked({ ...value, audit_seq: auditSeq });
+  return encodeChecked({ ...value, salt: newSalt(), audit_seq: auditSeq });
 }
 
 /** The number of the entry that wrote the record, with the record. Throws UnreadableValue. */
 export function openRecord<T extends object>(bytes: Bytes): { readonly value: T; readonly auditSeq: number } {
-  const decoded = decodeChecked<T & { readonly audit_seq?: unknown }>(bytes);
+  const decoded = decodeChecked<T & { readonly audit_seq?: unknown; readonly salt?: unknown }>(bytes);
   if (typeof decoded !== "object" || decoded === null) throw new UnreadableValue("not a record");
-  const { audit_seq: auditSeq, ...value } = decoded;
+  const { audit_seq: auditSeq, salt: _salt, ...value } = decoded;
   if (!Number.isSafeInteger(auditSeq)) throw new UnreadableValue("the record names no audit entry");
   return { value: value as unknown as T, auditSeq: auditSeq as number };
 }

@@ -1,0 +1,64 @@
+/** The hash of a version covers random bytes that go with its content: who knows all the rest cannot find out the content by trying hashes. */
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { canonicalText, sha256Hex } from "../../../../shared/integrity/canonical.ts";
+import { hashOf } from "../../../../shared/integrity/seal.ts";
+import type { Checkpoint } from "../../../../shared/protocol/checkpoint.ts";
+import { encodeRecord, openRecord, recordHash } from "../../../../shared/records/mission/sealed-record.ts";
+import { create, ENGINES, finalize, input, openTestRecords, send, type TestRecords } from "../../../harness/records/records.ts";
+
+const SALT = /^[0-9a-f]{64}$/;
+
+describe.each(ENGINES)("on %s", (engine) => {
+  let bench: TestRecords;
+  beforeEach(async () => {
+    bench = await openTestRecords(engine);
+  });
+  afterEach(() => bench.close());
+
+  /** The guess of a diagnosis, by one who knows the checkpoint but for that and the salt. */
+  function isGuessed({ compliance, ...rest }: Checkpoint, guess: string): boolean {
+    const { hash, salt: _salt, ...known } = compliance;
+    const execution_state = { ...rest.execution_state, goal: guess };
+    return sha256Hex(canonicalText({ ...rest, execution_state, compliance: known })) === hash;
+  }
+
+  test("each version has a salt of its own", async () => {
+    const task = "patient";
+    const { checkpoint_id: id } = await create(bench.repository, { task, checkpoint: input({ goal: "negative" }) });
+    const versions = [await bench.repository.get("default", id)];
+    await send(bench.repository, "update", { checkpoint_id: id, expected_version: 1, patch: { body: "x" } }, { task });
+    versions.push(await bench.repository.get("default", id));
+    await finalize(bench.repository, id, "succeeded", { task });
+    versions.push(await bench.repository.get("default", id));
+    const fork = await send(bench.repository, "fork", { source_task_id: task }, { task: "other" });
+    versions.push(await bench.repository.get("default", fork.checkpoint_id));
+    const salts = versions.map(({ compliance }) => compliance.salt);
+    for (const salt of salts) expect(salt).toMatch(SALT);
+    expect(new Set(salts).size).toBe(4);
+    for (const version of versions) {
+      expect(hashOf(version)).toBe(version.compliance.hash);
+      expect(["positive", "negative"].filter((guess) => isGuessed(version, guess))).toEqual([]);
+    }
+  });
+
+  test("a writer makes the salt: one that was read is replaced, and a patch cannot set it", async () => {
+    const { checkpoint_id: id } = await create(bench.repository);
+    const read = await bench.repository.get("default", id);
+    const { checkpoint_id: _id, ...metadata } = read.metadata;
+    const again = await send(bench.repository, "create", { checkpoint: { ...read, metadata } as never });
+    const copy = await bench.repository.get("default", again.checkpoint_id);
+    expect(copy.compliance.salt).toMatch(SALT);
+    expect(copy.compliance.salt).not.toBe(read.compliance.salt);
+    const patch = { compliance: { salt: "0".repeat(64) } };
+    await expect(
+      send(bench.repository, "update", { checkpoint_id: id, expected_version: 1, patch }),
+    ).rejects.toMatchObject({ code: "INVALID", fields: [{ path: "patch.compliance.salt" }] });
+  });
+});
+
+test("equal records of a mission have different hashes", () => {
+  const record = { title: "positive" };
+  const [one, two] = [encodeRecord(record, 3), encodeRecord(record, 3)];
+  expect(recordHash(one)).not.toBe(recordHash(two));
+  expect(openRecord(one)).toEqual({ value: record, auditSeq: 3 });
+});
