@@ -324,7 +324,10 @@ const complianceSchema = section({
   imported_from: importedFromSchema.optional(),
   retention_policy: retentionSchema,
   /** Random, of this version: its hash cannot be guessed from content with few possible values. Absent: an earlier version of Fleet wrote it. */
-  salt: z.string().regex(/^[0-9a-f]{64}$/).optional(),
+  salt: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .optional(),
   /** The longest retention floor of the tenant under which a version was committed. It holds also when the setting is lowered. */
   retention_floor: retentionSchema.optional(),
   /** The end of the longer one. Absent: it is a draft, or no time is promised, or it is kept forever. */

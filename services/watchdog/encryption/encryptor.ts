@@ -79,7 +79,11 @@ async function work(
   }
 }
 
-async function convert({ store, clock, metrics }: EncryptorContext, { engine }: EncryptionKeys, lease: Lease) {
+async function convert(
+  { store, clock, metrics }: EncryptorContext,
+  { engine }: EncryptionKeys,
+  lease: Lease,
+) {
   const guard = guardOf(lease);
   const done = await stepConversion({ engine, store, guard, nowMs: clock.now() });
   if (done.state === "complete") await stateConversion({ store, guard, service: "watchdog" });

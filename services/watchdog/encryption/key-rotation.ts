@@ -1,7 +1,10 @@
 /** The rotation of keys by a watchdog: of root keys in one walk, and of bucket keys in steps. */
 import { recordRewrap } from "../../../shared/records/encryption/encryption-acts.ts";
 import { readEncryptionStatus } from "../../../shared/records/encryption/encryption-status.ts";
-import { type BucketRotationStep, stepRotation } from "../../../shared/records/encryption/jobs/bucket-rotation.ts";
+import {
+  type BucketRotationStep,
+  stepRotation,
+} from "../../../shared/records/encryption/jobs/bucket-rotation.ts";
 import { rewrapBuckets } from "../../../shared/records/encryption/jobs/root-rotation.ts";
 import type { Lease } from "../../../shared/records/leader/lease.ts";
 import type { EncryptionKeys } from "../../../shared/service-host/store/encryption.ts";

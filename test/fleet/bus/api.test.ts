@@ -29,7 +29,10 @@ const VOLATILE: [names: RegExp, shape: RegExp][] = [
   [/^(validated_at|offered_at)$/, /^(null|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/],
   [/^(attempt|max_attempts|fence_to_be|first_checkpoint_ms)$/, /^(null|\d+)$/],
   [/^policy$/, /^[0-9a-f]{16}$/],
-  [/^(hash|salt|checkpoint_hash|audit_hash|new_hash|old_hash|prev|audithash|key_id|signed_by)$/, /^[0-9a-f]{64}$/],
+  [
+    /^(hash|salt|checkpoint_hash|audit_hash|new_hash|old_hash|prev|audithash|key_id|signed_by)$/,
+    /^[0-9a-f]{64}$/,
+  ],
   [/^offer_digest$/, /^(null|[0-9a-f]{64})$/],
   [/^(position|indexed_through)$/, /^[0-9a-f]{20}$/],
   [/^cursor$/, /^[A-Za-z0-9_-]{16,}$/],

@@ -1,13 +1,16 @@
 /** Rotations of bucket keys in tests. */
+
+import {
+  readEncryptionState,
+  writeEncryptionState,
+} from "../../../shared/records/encryption/encryption-state.ts";
 import {
   type BucketRotation,
   type BucketRotationStep,
   stepRotation,
 } from "../../../shared/records/encryption/jobs/bucket-rotation.ts";
-import {
-  readEncryptionState,
-  writeEncryptionState,
-} from "../../../shared/records/encryption/encryption-state.ts";
+import { dataKeysKey } from "../../../shared/records/encryption/keys/key-record.ts";
+import { keyPlaceOf } from "../../../shared/records/encryption/keys/place.ts";
 import type { Store } from "../../../shared/store/store.ts";
 
 const WRITE = { label: "test", deadlineMs: 20_000, onUnknown: "safe" } as const;
@@ -18,6 +21,22 @@ export async function requestBuckets(store: Store): Promise<void> {
     const state = (await readEncryptionState(tx))!;
     writeEncryptionState(tx, { ...state, rotations: state.rotations + 1 });
   });
+}
+
+/** The keys of tasks `task-0` and so on, without rows: a command that makes them for its rows is slow in great numbers. */
+export async function addTaskKeys(
+  { engine, ring }: Pick<BucketRotation, "engine" | "ring">,
+  tenant: string,
+  count: number,
+): Promise<void> {
+  await ring.prepare(keyPlaceOf(tenant, null));
+  for (let from = 0; from < count; from += 500)
+    await engine.transact(WRITE, async (tx) => {
+      for (let n = from; n < Math.min(count, from + 500); n += 1) {
+        const place = keyPlaceOf(tenant, `task-${n}`);
+        tx.set(dataKeysKey(place), ring.fresh(place)!.row);
+      }
+    });
 }
 
 type Rotated = Pick<BucketRotation, "store" | "engine" | "ring"> & Partial<BucketRotation>;

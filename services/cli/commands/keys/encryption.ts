@@ -58,8 +58,10 @@ const isRotated = ({ rotations_pending = 0, tenants_in_rotation = 0 }: Encryptio
   rotations_pending === 0 && tenants_in_rotation === 0;
 
 /** The watchdog has done what is possible. */
-const isStuck = ({ rotations_pending = 0, rotation_retry_at: retryAt = null }: EncryptionDiagnosis): boolean =>
-  rotations_pending === 0 && retryAt !== null;
+const isStuck = ({
+  rotations_pending = 0,
+  rotation_retry_at: retryAt = null,
+}: EncryptionDiagnosis): boolean => rotations_pending === 0 && retryAt !== null;
 
 async function rotate(session: Session, { wait }: { readonly wait: boolean }): Promise<void> {
   const client = await session.client();
@@ -85,6 +87,10 @@ async function showStuck(session: Session, state: EncryptionDiagnosis): Promise<
   const { data_keys_damaged: damaged = 0, tenants_unavailable: unavailable = 0 } = state;
   session.exitCode = ERROR_TABLE[damaged > 0 ? "CORRUPT" : "UNAVAILABLE"].exit;
   const text = "some keys could not be wrapped again, and keep the bucket keys that wrapped them";
-  session.warn({ code: "rotation_incomplete", text, details: { damaged, unavailable, next: "fleet doctor" } });
+  session.warn({
+    code: "rotation_incomplete",
+    text,
+    details: { damaged, unavailable, next: "fleet doctor" },
+  });
   return show(session, state);
 }

@@ -1,5 +1,12 @@
 /** The part of a rotation that wraps the data keys of one owner after the other. */
-import { type Bytes, type KeyRange, type Reader, type Store, StoreError, type Tx } from "../../../store/store.ts";
+import {
+  type Bytes,
+  type KeyRange,
+  type Reader,
+  type Store,
+  StoreError,
+  type Tx,
+} from "../../../store/store.ts";
 import { readable } from "../../kv/codec.ts";
 import { after, endingName, systemKeys, tenantKeys } from "../../kv/keyspace.ts";
 import type { BucketKeySet } from "../keys/bucket-keys.ts";
@@ -68,7 +75,7 @@ async function bucketsOf(ring: KeyRing, owner: KeyPlace): Promise<BucketKeySet |
 /** The next owner that has more than one bucket key. */
 async function nextInRotation(engine: Store, last: Bytes | null): Promise<OwnerWalk | null> {
   const { end } = systemKeys.bucketKeys();
-  let earlier: { readonly tenant: string | null } | null = null;
+  let earlier: string | null | undefined;
   for (let begin = endOfOwner(last); ; ) {
     const range: KeyRange = { begin, end };
     const { rows, more } = await engine.read(READ, (reader) =>
@@ -76,8 +83,8 @@ async function nextInRotation(engine: Store, last: Bytes | null): Promise<OwnerW
     );
     for (const { key } of rows) {
       const { tenant } = parseBucketKey(key);
-      if (earlier?.tenant === tenant) return beginOwner(engine, key, tenant);
-      earlier = { tenant };
+      if (earlier === tenant) return beginOwner(engine, key, tenant);
+      earlier = tenant;
     }
     const at = rows.at(-1);
     if (!more || at === undefined) return null;

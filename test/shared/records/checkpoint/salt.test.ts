@@ -4,7 +4,15 @@ import { canonicalText, sha256Hex } from "../../../../shared/integrity/canonical
 import { hashOf } from "../../../../shared/integrity/seal.ts";
 import type { Checkpoint } from "../../../../shared/protocol/checkpoint.ts";
 import { encodeRecord, openRecord, recordHash } from "../../../../shared/records/mission/sealed-record.ts";
-import { create, ENGINES, finalize, input, openTestRecords, send, type TestRecords } from "../../../harness/records/records.ts";
+import {
+  create,
+  ENGINES,
+  finalize,
+  input,
+  openTestRecords,
+  send,
+  type TestRecords,
+} from "../../../harness/records/records.ts";
 
 const SALT = /^[0-9a-f]{64}$/;
 
@@ -15,18 +23,31 @@ describe.each(ENGINES)("on %s", (engine) => {
   });
   afterEach(() => bench.close());
 
-  /** The guess of a diagnosis, by one who knows the checkpoint but for that and the salt. */
-  function isGuessed({ compliance, ...rest }: Checkpoint, guess: string): boolean {
-    const { hash, salt: _salt, ...known } = compliance;
+  /** The guess of a diagnosis, by one who knows the checkpoint but for that, and perhaps but for the salt. */
+  function isGuessed(
+    { compliance, ...rest }: Checkpoint,
+    guess: string,
+    { withSalt }: { readonly withSalt: boolean },
+  ): boolean {
+    const { hash, salt, ...known } = compliance;
     const execution_state = { ...rest.execution_state, goal: guess };
-    return sha256Hex(canonicalText({ ...rest, execution_state, compliance: known })) === hash;
+    const all = { ...known, ...(withSalt && { salt }) };
+    return sha256Hex(canonicalText({ ...rest, execution_state, compliance: all })) === hash;
   }
 
   test("each version has a salt of its own", async () => {
     const task = "patient";
-    const { checkpoint_id: id } = await create(bench.repository, { task, checkpoint: input({ goal: "negative" }) });
+    const { checkpoint_id: id } = await create(bench.repository, {
+      task,
+      checkpoint: input({ goal: "negative" }),
+    });
     const versions = [await bench.repository.get("default", id)];
-    await send(bench.repository, "update", { checkpoint_id: id, expected_version: 1, patch: { body: "x" } }, { task });
+    await send(
+      bench.repository,
+      "update",
+      { checkpoint_id: id, expected_version: 1, patch: { body: "x" } },
+      { task },
+    );
     versions.push(await bench.repository.get("default", id));
     await finalize(bench.repository, id, "succeeded", { task });
     versions.push(await bench.repository.get("default", id));
@@ -37,7 +58,10 @@ describe.each(ENGINES)("on %s", (engine) => {
     expect(new Set(salts).size).toBe(4);
     for (const version of versions) {
       expect(hashOf(version)).toBe(version.compliance.hash);
-      expect(["positive", "negative"].filter((guess) => isGuessed(version, guess))).toEqual([]);
+      const guessed = (withSalt: boolean) =>
+        ["positive", "negative"].filter((guess) => isGuessed(version, guess, { withSalt }));
+      expect(guessed(false)).toEqual([]);
+      expect(guessed(true)).toEqual(["negative"]);
     }
   });
 

@@ -7,7 +7,12 @@ import { sealedWith } from "../../../../shared/records/encryption/sealed-value.t
 import { encodeChecked } from "../../../../shared/records/kv/codec.ts";
 import { openFormat } from "../../../../shared/records/kv/format.ts";
 import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
-import { acquireLease, LeaseLost, releaseLease, requireLease } from "../../../../shared/records/leader/lease.ts";
+import {
+  acquireLease,
+  LeaseLost,
+  releaseLease,
+  requireLease,
+} from "../../../../shared/records/leader/lease.ts";
 import type { Bytes, Store } from "../../../../shared/store/store.ts";
 import { convertStore, indexStore } from "../../../harness/encryption/conversion.ts";
 import { rootKey } from "../../../harness/encryption/root-key.ts";
@@ -83,7 +88,11 @@ test("a watchdog that lost its lease states nothing", async () => {
   const lost = (await acquireLease(store, { ...wanted, holder: "one" }))!;
   await releaseLease(store, lost);
   await acquireLease(store, { ...wanted, holder: "two" });
-  const stating = { store, service: "watchdog", guard: (tx: Parameters<typeof requireLease>[0]) => requireLease(tx, lost) };
+  const stating = {
+    store,
+    service: "watchdog",
+    guard: (tx: Parameters<typeof requireLease>[0]) => requireLease(tx, lost),
+  };
   await expect(stateConversion(stating)).rejects.toBeInstanceOf(LeaseLost);
   expect(await acts(store)).toEqual([]);
 });
@@ -95,7 +104,9 @@ test("a store that was encrypted from its beginning, and one whose rows are bein
   // Services start while rows are converted.
   await openEncryption(place.store, [root]);
   const empty = await openTestRecords("memory");
-  await empty.store.transact({ ...LOOK, onUnknown: "safe" }, async (tx) => tx.clear(systemKeys.meta("format")));
+  await empty.store.transact({ ...LOOK, onUnknown: "safe" }, async (tx) =>
+    tx.clear(systemKeys.meta("format")),
+  );
   const { store: fresh } = await openEncryption(empty.store, [root]);
   expect(await stateConversion({ store: fresh, service: "watchdog", guard })).toBe(false);
   await empty.close();

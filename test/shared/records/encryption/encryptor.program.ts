@@ -1,8 +1,10 @@
 /** Does one kind of work on an encrypted store until it is killed, and prints a line for each step. */
+import { setTimeout } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
 import { startEncryptor } from "../../../../services/watchdog/encryption/encryptor.ts";
 import { secretKeyOf } from "../../../../shared/integrity/encryption/secret-key.ts";
 import { stepConversion } from "../../../../shared/records/encryption/jobs/conversion.ts";
+import { readRotation } from "../../../../shared/records/encryption/jobs/rotation-record.ts";
 import { openEncryption } from "../../../../shared/records/encryption/open-encryption.ts";
 import { openFormat } from "../../../../shared/records/kv/format.ts";
 import { createLeaderLeases } from "../../../../shared/records/leader/leader-lease.ts";
@@ -14,8 +16,8 @@ import { testLog } from "../../../harness/processes/nats.ts";
 import { create } from "../../../harness/records/records.ts";
 import { repositoryOn } from "../../../harness/records/signed.ts";
 
-/** `option`: the number of steps; of a watchdog, its name. */
-const [work, url, secret, option] = process.argv.slice(2) as [string, string, string, string | undefined];
+const [work, url, secret, stepsMax] = process.argv.slice(2) as [string, string, string, string | undefined];
+const limit = Number(stepsMax || Infinity);
 const engine = await openStore(url);
 const { store, ring } = await openEncryption(engine, [secretKeyOf(secret)!]);
 const format = await openFormat(store);
@@ -28,13 +30,27 @@ const WORKS: Readonly<Record<string, () => Promise<string>>> = {
     await create(repositoryOn(store, { format }), { task });
     return task;
   },
-  /** The job of a watchdog, which looks for work all the time. */
+  /** The jobs of two watchdogs, of which one at a time works. After some places of their rotation they are killed, here, so that it is in the middle. */
   async watch() {
-    startEncryptor({
-      ...{ store, encryption: { engine, ring }, clock: systemClock, log: testLog, metrics: createMetrics() },
-      leases: createLeaderLeases(store, option ?? "", Date.now),
-    });
-    return "started";
+    for (const name of ["one", "two"])
+      startEncryptor({
+        ...{
+          store,
+          encryption: { engine, ring },
+          clock: systemClock,
+          log: testLog,
+          metrics: createMetrics(),
+        },
+        leases: createLeaderLeases(store, name, Date.now),
+      });
+    const places = new Set<string>();
+    for (;;) {
+      const { record } = await store.read({ label: "test", deadlineMs: 20_000 }, readRotation);
+      const owner = record?.phase === "wrapping" ? record.owner : null;
+      if (owner?.done) places.add(Buffer.from(owner.done).toString("hex"));
+      if (places.size >= limit) process.kill(process.pid, "SIGKILL");
+      await setTimeout(5);
+    }
   },
   async convert() {
     const { converted } = await stepConversion({ engine, store, guard, nowMs: Date.now() });
@@ -48,7 +64,6 @@ const WORKS: Readonly<Record<string, () => Promise<string>>> = {
   },
 };
 
-const limit = work === "watch" ? 1 : Number(option || Infinity);
 for (let step = 1; step <= limit; step += 1) process.stdout.write(`${await WORKS[work]!()}\n`);
 // It waits for its end, with the store open.
 setInterval(() => {}, 60_000);

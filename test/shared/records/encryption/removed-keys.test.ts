@@ -12,8 +12,8 @@ import {
   ENGINES,
   finalize,
   input,
-  openTestRecords,
   OPERATOR,
+  openTestRecords,
   send,
   type TestRecords,
 } from "../../../harness/records/records.ts";
@@ -45,7 +45,8 @@ describe.each(ENGINES)("on %s", (engine) => {
   afterEach(() => place.close());
 
   const rawRows = async (task: string): Promise<KeyValue[]> =>
-    (await raw.read(LOOK, (reader) => reader.getRange(keys.ofTask("checkpoints", task), { limit: 100 }))).rows;
+    (await raw.read(LOOK, (reader) => reader.getRange(keys.ofTask("checkpoints", task), { limit: 100 })))
+      .rows;
   const wrapped = (task: string): Promise<Bytes | undefined> =>
     raw.read(LOOK, (reader) => reader.get(keys.dataKeys(task)));
   const sound = async () =>
