@@ -31,7 +31,7 @@ export async function renewKeysOfEmptied(tx: Tx, tenant: string, task: string): 
   for (const { key, value } of rest) tx.set(key, value);
 }
 
-/** null: they are too many, or one is damaged, and would lose what could be mended. */
+/** null: they are too many, or one is damaged, and a backup may bring it back. */
 async function restOf(tx: Tx, keys: TenantKeys, task: string): Promise<readonly KeyValue[] | null> {
   const all: KeyValue[] = [];
   let bytes = 0;

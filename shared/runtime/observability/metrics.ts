@@ -6,13 +6,7 @@ import { handoffMetrics, recoveryMetrics } from "./handoff-metrics.ts";
 import { makers } from "./metric-makers.ts";
 import { measureRuntime } from "./process-metrics.ts";
 import { gatewayMetrics, runnerMetrics, sessionMetrics, signerMetrics } from "./service-metrics.ts";
-import {
-  auditLogMetrics,
-  encryptionMetrics,
-  scrubMetrics,
-  storageMetrics,
-  sweepMetrics,
-} from "./storage-metrics.ts";
+import { auditLogMetrics, scrubMetrics, storageMetrics, sweepMetrics } from "./storage-metrics.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -72,7 +66,6 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "Drafts finalized because a newer checkpoint of their task had followed.",
     ),
     ...sweepMetrics(make),
-    ...encryptionMetrics(make),
     storeConflictsTotal: make.counter(
       "fleet_store_conflicts_total",
       "Transactions that lost a race and ran again.",

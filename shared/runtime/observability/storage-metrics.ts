@@ -52,7 +52,7 @@ export function sweepMetrics(make: MetricMakers) {
   };
 }
 
-export function encryptionMetrics(make: MetricMakers) {
+function encryptionMetrics(make: MetricMakers) {
   return {
     encryptedRowsTotal: make.counter(
       "fleet_encrypted_rows_total",
@@ -102,6 +102,7 @@ function accessLogMetrics(make: MetricMakers) {
 
 export function storageMetrics(make: MetricMakers) {
   return {
+    ...encryptionMetrics(make),
     indexLag: make.gauge("fleet_index_lag", "Events that the search index does not contain yet."),
     signaturesTotal: make.counter(
       "fleet_signatures_total",

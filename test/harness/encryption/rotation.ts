@@ -41,7 +41,7 @@ export async function addTaskKeys(
 
 type Rotated = Pick<BucketRotation, "store" | "engine" | "ring"> & Partial<BucketRotation>;
 
-/** One step with the lease of nobody else. */
+/** One step, with no other watchdog. */
 export function stepBuckets(rotation: Rotated): Promise<BucketRotationStep> {
   return stepRotation({ guard: async () => {}, nowMs: Date.now(), isOpen: false, ...rotation });
 }
