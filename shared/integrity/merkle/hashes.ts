@@ -2,7 +2,7 @@
  * The hashes of a Merkle tree (RFC 6962, RFC 9162). A leaf and an inner node begin with different bytes, so that
  * neither can be given out as the other.
  */
-import { createHash, hash } from "node:crypto";
+import { createHash } from "node:crypto";
 
 export const TREE_HASH_BYTES = 32;
 
@@ -16,15 +16,8 @@ export function leafHash(data: Uint8Array | string): Uint8Array {
   return createHash("sha256").update(LEAF).update(data).digest();
 }
 
-const node = Buffer.concat([NODE, Buffer.alloc(2 * TREE_HASH_BYTES)]);
-
-/** In one call, which takes half the time of three: a tree is as many of them as it has leaves. */
 export function nodeHash(left: Uint8Array, right: Uint8Array): Uint8Array {
-  if (left.length !== TREE_HASH_BYTES || right.length !== TREE_HASH_BYTES)
-    return createHash("sha256").update(NODE).update(left).update(right).digest();
-  node.set(left, 1);
-  node.set(right, 1 + TREE_HASH_BYTES);
-  return hash("sha256", node, "buffer");
+  return createHash("sha256").update(NODE).update(left).update(right).digest();
 }
 
 export function isSameHash(a: Uint8Array, b: Uint8Array): boolean {
