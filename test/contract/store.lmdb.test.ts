@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once as event } from "node:events";
-import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -58,6 +58,19 @@ describe("lmdb on disk", () => {
     expect(
       await withStore(path, (store) => look(store, async (reader) => i64Of(await reader.get(text("n"))))),
     ).toBe(2n);
+  });
+
+  it("has files that only their user can read, also those of an older version", async () => {
+    const path = await directory();
+    const modes = () =>
+      withStore(path, async () =>
+        Promise.all(
+          ["data.mdb", "lock.mdb"].map(async (name) => (await stat(join(path, name))).mode & 0o777),
+        ),
+      );
+    expect(await modes()).toEqual([0o600, 0o600]);
+    await chmod(join(path, "data.mdb"), 0o644);
+    expect(await modes()).toEqual([0o600, 0o600]);
   });
 
   it("reserves no disk space", async () => {

@@ -2,7 +2,8 @@
  * The LMDB environment, opened with the same options in every thread: LMDB keeps the options with the
  * environment, and a second opening with other options fails or silently changes the durability.
  */
-import { mkdirSync } from "node:fs";
+import { chmodSync, mkdirSync, statSync } from "node:fs";
+import { join } from "node:path";
 import type { RootDatabase, RootDatabaseOptionsWithPath, Transaction } from "lmdb";
 import { loadOptional } from "../../runtime/process/optional-package.ts";
 import type { KeyRange, KeyValue } from "../store.ts";
@@ -23,6 +24,9 @@ export interface EnvironmentOptions {
 const READERS_MAX = 4_096;
 
 const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
+const OTHERS = 0o077;
+const FILES = ["data.mdb", "lock.mdb"];
 
 let lastRead: (() => number) | undefined;
 
@@ -44,7 +48,7 @@ async function openPath(
   mkdirSync(path, { recursive: true, mode: FOLDER_MODE });
   const lock = new OpeningLock(path);
   try {
-    return lock.open(() =>
+    const environment: LmdbEnvironment = lock.open(() =>
       open({
         path,
         noSubdir: false, // always a directory, even when its name looks like that of a file
@@ -55,8 +59,20 @@ async function openPath(
         ...options,
       }),
     );
+    if (options.readOnly !== true) keepPrivate(path);
+    return environment;
   } finally {
     lock.close();
+  }
+}
+
+/** The engine gives its files the mode of the process, so that others could read them in a folder that a user has opened to them. */
+function keepPrivate(path: string): void {
+  for (const name of FILES) {
+    const file = join(path, name);
+    const { mode, uid } = statSync(file);
+    // A file of another user has the mode that its owner gave it.
+    if ((mode & OTHERS) !== 0 && uid === process.getuid?.()) chmodSync(file, FILE_MODE);
   }
 }
 
