@@ -73,6 +73,7 @@ test("a person signs on the command line, and everything shows it", { timeout: C
   for (const shown of [
     ["checkpoint", "show", id],
     ["checkpoint", "history", "auth"],
+    ["checkpoint", "list", "--task", "auth"],
     ["signatures", "auth"],
   ]) {
     const { out } = await cli(shown);
@@ -115,6 +116,26 @@ test("a program that reads a checkpoint over MCP sees its signatures", { timeout
       metadata: { version: 1 },
       electronic_signatures: [{ state: "valid", printed_name: "Ada Lovelace", meaning: "approval" }],
     });
+});
+
+test("lists, searches and the checkpoints of a mission show signatures", { timeout: CALLS_MS }, async () => {
+  await json("mission", "start", "msn-signed", "--title", "sign it");
+  const made = await fleet.written("msn-signed");
+  await fleet.signedBy(await fleet.newCaller(), "msn-signed");
+  const block = { state: "valid", printed_name: "Ada Lovelace", meaning: "approval", version: 1 };
+  const of = { ...block, checkpoint_id: made };
+  expect(await json("checkpoint", "list", "--mission", "msn-signed")).toMatchObject([
+    { electronic_signatures: [of] },
+  ]);
+  expect(await json("checkpoint", "list", "--task", "msn-signed")).toMatchObject({
+    electronic_signatures: [of],
+  });
+  const search = ["checkpoint", "search", "--task", "msn-signed"];
+  await expect
+    .poll(() => json(...search), { timeout: 30_000 })
+    .toMatchObject({ electronic_signatures: [of] });
+  for (const args of [search, ["checkpoint", "list", "--mission", "msn-signed"]])
+    expect((await cli(args)).out, args.join(" ")).toMatch(/chk-\S+ version 1 signed by Ada Lovelace/);
 });
 
 test("a version that is superseded is signed, and the signature stays with it", {

@@ -35,9 +35,8 @@ async function history(session: Session, task: string, { order, limit, cursor }:
   const page = await client.getCheckpointHistory(task, { order, limit, cursor, ...session.deadline });
   const { renderHistory } = await import("../../rendering/checkpoints/history.ts");
   const next = nextPage(session, page.cursor);
-  const { shownBlocks, shownSignatures } = await import("../esign/shown-signatures.ts");
-  const shown = new Set(page.checkpoints.map(({ metadata }) => metadata.checkpoint_id));
-  const signatures = (await shownSignatures(session, task)).filter((one) => shown.has(one.checkpoint_id));
+  const { shownBlocks, signaturesOf } = await import("../esign/shown-signatures.ts");
+  const signatures = await signaturesOf(session, page.checkpoints);
   const electronic_signatures = shownBlocks(signatures);
   await session.show(signatures.length === 0 ? page : { ...page, electronic_signatures }, () =>
     renderHistory(

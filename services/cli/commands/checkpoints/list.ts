@@ -105,9 +105,10 @@ async function listCopied(
   const checkpoints = id === undefined ? [] : (await copies.checkpointsOf(id)).slice(0, limit);
   if (id === undefined || checkpoints.length === 0) return false;
   const { renderMissionCheckpoints } = await import("../../rendering/missions/checkpoints.ts");
-  await session.show(checkpoints, () =>
-    renderMissionCheckpoints({ mission: { mission_id: id }, checkpoints, next: undefined }, session.view),
-  );
+  const { warnUnread } = await import("../esign/shown-signatures.ts");
+  warnUnread(session, { task_id: id });
+  const of = { mission: { mission_id: id }, checkpoints, signatures: [], next: undefined };
+  await session.show(checkpoints, () => renderMissionCheckpoints(of, session.view));
   return true;
 }
 
@@ -122,7 +123,10 @@ async function listOfMission(
   warnAbout(session, page);
   const next = nextPage(session, page.cursor);
   const { renderMissionCheckpoints } = await import("../../rendering/missions/checkpoints.ts");
-  await session.show(page.checkpoints, () =>
-    renderMissionCheckpoints({ mission, checkpoints: page.checkpoints, next }, session.view),
+  const { signaturesOf, withBlocks } = await import("../esign/shown-signatures.ts");
+  const { checkpoints } = page;
+  const signatures = await signaturesOf(session, checkpoints);
+  await session.show(withBlocks(checkpoints, signatures), () =>
+    renderMissionCheckpoints({ mission, checkpoints, signatures, next }, session.view),
   );
 }

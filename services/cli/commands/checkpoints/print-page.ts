@@ -9,8 +9,12 @@ export async function showCheckpoints(
   text: { title: string; withTask: boolean; next: string | undefined; none?: string },
 ): Promise<void> {
   const { renderCheckpointTable } = await import("../../rendering/checkpoints/checkpoint-table.ts");
-  await session.show(page, () =>
-    renderCheckpointTable({ ...text, checkpoints: page.checkpoints }, session.view),
+  const { checkpoints } = page;
+  const { shownBlocks, signaturesOf } = await import("../esign/shown-signatures.ts");
+  const signatures = await signaturesOf(session, checkpoints);
+  const electronic_signatures = shownBlocks(signatures);
+  await session.show(signatures.length === 0 ? page : { ...page, electronic_signatures }, () =>
+    renderCheckpointTable({ ...text, checkpoints, signatures }, session.view),
   );
   warnAbout(session, page);
 }

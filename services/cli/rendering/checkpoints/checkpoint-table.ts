@@ -1,6 +1,8 @@
 // A page of checkpoints as a table, in the order of the answer.
 
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
+import { signedVersionLines } from "../esign/signatures.ts";
 import { briefIds } from "../terminal/elision.ts";
 import { pageEnd, tableLines, titleLine } from "../terminal/table.ts";
 import { counted, plain, principalText, progressText, shownId } from "../terminal/text.ts";
@@ -10,6 +12,7 @@ import type { View } from "../terminal/view.ts";
 export interface CheckpointTable {
   readonly title: string;
   readonly checkpoints: readonly Checkpoint[];
+  readonly signatures: readonly EsignBlock[];
   /** The command for the next page; undefined if this is the last one. */
   readonly next: string | undefined;
   /** Whether to show the task of each row. */
@@ -31,7 +34,7 @@ const FIT = [
 ] as const;
 
 export function renderCheckpointTable(
-  { title, checkpoints, next, withTask, none }: CheckpointTable,
+  { title, checkpoints, signatures, next, withTask, none }: CheckpointTable,
   view: View,
 ): string {
   const { colors } = view;
@@ -60,6 +63,7 @@ export function renderCheckpointTable(
     titleLine(title, view),
     "",
     ...tableLines(rows, { heads, view, fit: FIT }),
+    ...signedVersionLines(signatures, view),
     "",
     ...pageEnd(counted(checkpoints.length, "checkpoint"), next, view),
   ].join("\n");

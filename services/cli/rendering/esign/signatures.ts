@@ -45,6 +45,18 @@ export function signatureBlockLines(blocks: readonly EsignBlock[], view: View): 
   );
 }
 
+/** Under a table of checkpoints; nothing if there are none. */
+export function signedVersionLines(blocks: readonly EsignBlock[], view: View): string[] {
+  if (blocks.length === 0) return [];
+  return [
+    "",
+    ...blocks.map(
+      (block) =>
+        `${shownId(block.checkpoint_id)} version ${block.version} signed by ${signatureBlockText(block, view)}`,
+    ),
+  ];
+}
+
 export function renderSignatures(task: string, blocks: readonly EsignBlock[], view: View): string {
   if (blocks.length === 0) return `Task ${plain(task)} has no electronic signatures.`;
   const lines = blocks.map(

@@ -128,7 +128,10 @@ describe("tables", () => {
 describe("pages", () => {
   test("a page ends with the command for the next one", () => {
     const text = renderCheckpointTable(
-      { title: "T", checkpoints: [second, checkpoint()], next: "fleet x --cursor y", withTask: true },
+      {
+        ...{ title: "T", checkpoints: [second, checkpoint()], signatures: [] },
+        ...{ next: "fleet x --cursor y", withTask: true },
+      },
       view,
     );
     expect(text.split("\n")).toEqual([
@@ -144,7 +147,7 @@ describe("pages", () => {
   });
 
   test("an empty page reads None, unless there is a next page", () => {
-    const empty = { title: "T", checkpoints: [], withTask: false };
+    const empty = { title: "T", checkpoints: [], signatures: [], withTask: false };
     expect(renderCheckpointTable({ ...empty, next: undefined }, view)).toBe("T\n\nNone.");
     expect(renderCheckpointTable({ ...empty, next: "fleet on" }, view)).toContain(
       "0 checkpoints; more with:\n  fleet on",
@@ -152,7 +155,13 @@ describe("pages", () => {
   });
 
   test("an empty page may have its own text", () => {
-    const empty = { title: "T", checkpoints: [], withTask: false, none: "No checkpoint matches." };
+    const empty = {
+      title: "T",
+      checkpoints: [],
+      signatures: [],
+      withTask: false,
+      none: "No checkpoint matches.",
+    };
     expect(renderCheckpointTable({ ...empty, next: undefined }, view)).toBe("No checkpoint matches.");
     expect(renderCheckpointTable({ ...empty, next: "fleet on" }, view)).toContain("more with:\n  fleet on");
   });

@@ -78,7 +78,7 @@ describe("at 80 columns nothing wraps", () => {
     fc.assert(
       fc.property(page, fc.boolean(), (checkpoints, withTask) => {
         const text = renderCheckpointTable(
-          { title: "T", checkpoints, next: undefined, withTask },
+          { title: "T", checkpoints, signatures: [], next: undefined, withTask },
           terminal(80),
         );
         expectToFit(text, checkpoints.length);
