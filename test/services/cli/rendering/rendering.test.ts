@@ -126,15 +126,13 @@ describe("tables", () => {
 });
 
 describe("pages", () => {
+  type Page = Omit<Parameters<typeof renderCheckpointTable>[0], "title" | "signatures">;
+  const pageText = (page: Page) => renderCheckpointTable({ title: "T", signatures: [], ...page }, view);
+  const empty = { checkpoints: [], withTask: false };
+
   test("a page ends with the command for the next one", () => {
-    const text = renderCheckpointTable(
-      {
-        ...{ title: "T", checkpoints: [second, checkpoint()], signatures: [] },
-        ...{ next: "fleet x --cursor y", withTask: true },
-      },
-      view,
-    );
-    expect(text.split("\n")).toEqual([
+    const checkpoints = [second, checkpoint()];
+    expect(pageText({ checkpoints, next: "fleet x --cursor y", withTask: true }).split("\n")).toEqual([
       "T",
       "",
       "ID                                        WHEN     TRIGGER   PROGRESS  PHASE    STATUS  AGENT    TASK",
@@ -146,24 +144,12 @@ describe("pages", () => {
     ]);
   });
 
-  test("an empty page reads None, unless there is a next page", () => {
-    const empty = { title: "T", checkpoints: [], signatures: [], withTask: false };
-    expect(renderCheckpointTable({ ...empty, next: undefined }, view)).toBe("T\n\nNone.");
-    expect(renderCheckpointTable({ ...empty, next: "fleet on" }, view)).toContain(
-      "0 checkpoints; more with:\n  fleet on",
-    );
-  });
-
-  test("an empty page may have its own text", () => {
-    const empty = {
-      title: "T",
-      checkpoints: [],
-      signatures: [],
-      withTask: false,
-      none: "No checkpoint matches.",
-    };
-    expect(renderCheckpointTable({ ...empty, next: undefined }, view)).toBe("No checkpoint matches.");
-    expect(renderCheckpointTable({ ...empty, next: "fleet on" }, view)).toContain("more with:\n  fleet on");
+  test("an empty page reads None, or its own text, unless there is a next page", () => {
+    expect(pageText({ ...empty, next: undefined })).toBe("T\n\nNone.");
+    const none = "No checkpoint matches.";
+    expect(pageText({ ...empty, none, next: undefined })).toBe(none);
+    for (const page of [empty, { ...empty, none }])
+      expect(pageText({ ...page, next: "fleet on" })).toContain("0 checkpoints; more with:\n  fleet on");
   });
 
   test.each([
