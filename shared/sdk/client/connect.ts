@@ -23,7 +23,7 @@ import { homeOf } from "../fleet-home.ts";
 import { Redaction } from "../redaction/redaction.ts";
 import { type RedactionMode, type RedactionSettings, redactionFields } from "../redaction/secret-settings.ts";
 import { connectionOver, PersistentConnection } from "../request/connection.ts";
-import type { AsideReason, SpooledCommand } from "../spool/line.ts";
+import type { SpooledCommand } from "../spool/line.ts";
 import { type SpoolNote, type SpoolOwner, spoolPlace, waitingFor, writeNote } from "../spool/places.ts";
 import { SpoolSeal, spoolKeyField } from "../spool/seal.ts";
 import { Spool } from "../spool/spool.ts";
@@ -32,9 +32,9 @@ import { FleetClient } from "./client.ts";
 import {
   emitProcessWarning,
   type OnWarning,
+  warnOfAside,
   warnOfDefault,
   warnOfOtherFleet,
-  warnOfSealed,
 } from "./warnings.ts";
 
 export const clientFields = {
@@ -330,21 +330,13 @@ function openSpool(
     isUp: () => connection.isUp,
     send: (command) => sendSpooled(connection.bus, command),
     onRemoved: ({ taskId, commandId }) => order.queued(taskId, commandId),
-    onSealed: (error) => warnOfSealed(onWarning, path, error),
-    onAside: ({ reason }, command) =>
-      onWarning({
-        code: "SPOOL_SET_ASIDE",
-        text: SET_ASIDE[reason] ?? "a spooled command cannot be sent and was set aside for an operator",
-        details: { reason, spool: path, task_id: command?.taskId, command_id: command?.commandId },
-      }),
+    onAside: ({ reason }, command) => {
+      const facts = { spool: path, reason, task_id: command?.taskId, command_id: command?.commandId };
+      log.warn(facts, "a line of the spool was set aside");
+      warnOfAside(onWarning, path, reason, command);
+    },
   });
 }
-
-const SET_ASIDE: Readonly<Partial<Record<AsideReason, string>>> = {
-  damaged: "a damaged line of the spool was set aside; a process that is killed while it writes leaves one",
-  newer:
-    "a line of the spool was set aside, because a newer version of Fleet wrote it; use that version to send it",
-};
 
 /** Returns the refusals that no repetition can cure; throws the other errors. */
 async function sendSpooled(

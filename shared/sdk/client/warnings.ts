@@ -3,6 +3,8 @@
 import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
 import type { FleetError } from "../../protocol/errors.ts";
 import type { RedactedPart } from "../../protocol/redaction-report.ts";
+import type { AsideReason, SpooledCommand } from "../spool/line.ts";
+import { SPOOL_KEY } from "../spool/seal.ts";
 
 export interface FleetWarning {
   readonly code:
@@ -13,7 +15,6 @@ export interface FleetWarning {
     | "OTHER_FLEET"
     | "REDACTED"
     | "SHORTENED_CHECKPOINT"
-    | "SPOOL_SEALED"
     | "SPOOL_SET_ASIDE";
   readonly text: string;
   readonly details: Readonly<Record<string, unknown>>;
@@ -76,9 +77,27 @@ export function warnOfShortened(onWarning: OnWarning, taskId: string, leftOut: r
   });
 }
 
-/** Commands wait on this machine for a key that the process does not have. */
-export function warnOfSealed(onWarning: OnWarning, spool: string, { message, details }: FleetError): void {
-  onWarning({ code: "SPOOL_SEALED", text: message, details: { ...details, spool } });
+const SET_ASIDE: Readonly<Partial<Record<AsideReason, string>>> = {
+  damaged: "a damaged line of the spool was set aside; a process that is killed while it writes leaves one",
+  newer:
+    "a line of the spool was set aside, because a newer version of Fleet wrote it; use that version to send it",
+  sealed:
+    "a sealed command of the spool was set aside, because its key is not named; name the key, and send it with `fleet spool reopen`",
+};
+
+/** `command` undefined: the line has none that could be read. */
+export function warnOfAside(
+  onWarning: OnWarning,
+  spool: string,
+  reason: AsideReason,
+  command: SpooledCommand | undefined,
+): void {
+  const key = reason === "sealed" ? { setting: SPOOL_KEY, key_id: command?.sealed?.key.root } : {};
+  onWarning({
+    code: "SPOOL_SET_ASIDE",
+    text: SET_ASIDE[reason] ?? "a spooled command cannot be sent and was set aside for an operator",
+    details: { reason, spool, task_id: command?.taskId, command_id: command?.commandId, ...key },
+  });
 }
 
 /** The members of a command in which secrets stood: the first ones, if they are many. */

@@ -13,7 +13,8 @@ import { LIMITS } from "../../protocol/limits.ts";
 import { type Aside, asideLine, type Line, linesOf, type Mark, markLine } from "./line.ts";
 
 const OPEN = "open";
-const ASIDE = "aside";
+/** The lines that cannot be sent. */
+export const ASIDE_FILE = "aside";
 const FULL = new Set(["ENOSPC", "EDQUOT"]);
 const CLOSED = /^\d{8}-[0-9a-f-]{36}\.closed$/;
 const APPENDING = constants.O_APPEND | constants.O_CREAT | constants.O_WRONLY;
@@ -45,9 +46,7 @@ export class SpoolFolder {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ line, resolve, reject });
       // Lines that arrive during a sync share the next one.
-      this.#storing ??= this.#storeAll().finally(() => {
-        this.#storing = undefined;
-      });
+      this.#storing ??= this.#storeAll();
     });
   }
 
@@ -89,7 +88,7 @@ export class SpoolFolder {
   }
 
   async setAside(all: readonly Aside[]): Promise<void> {
-    await appendTo(join(this.path, ASIDE), Buffer.concat(all.map(asideLine)), APPENDING);
+    await appendTo(join(this.path, ASIDE_FILE), Buffer.concat(all.map(asideLine)), APPENDING);
   }
 
   async remove(name: string): Promise<void> {
@@ -102,7 +101,7 @@ export class SpoolFolder {
   }
 
   async aside(): Promise<Aside[]> {
-    const lines = [...linesOf(await this.read(ASIDE))];
+    const lines = [...linesOf(await this.read(ASIDE_FILE))];
     return lines.flatMap((line) => (line.kind === "aside" ? [line.aside] : []));
   }
 
@@ -135,6 +134,8 @@ export class SpoolFolder {
         for (const { reject } of batch) reject(notSpooled(error, this.path, progress.landed));
       }
     }
+    // In the same step as the last look, so that no line arrives in between and waits for ever.
+    this.#storing = undefined;
   }
 
   async #admitted(batch: readonly PendingLine[]): Promise<PendingLine[]> {

@@ -64,7 +64,7 @@ export interface Aside {
   readonly line: string;
 }
 
-export type AsideReason = "damaged" | "newer" | "doubtful" | "too_large" | "forbidden";
+export type AsideReason = "damaged" | "newer" | "sealed" | "doubtful" | "too_large" | "forbidden";
 
 /** `start` and `end`: offsets in the file. */
 export type Line = { readonly start: number; readonly end: number } & (

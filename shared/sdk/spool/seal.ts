@@ -12,32 +12,26 @@ import {
 } from "../../integrity/encryption/encrypted-bytes.ts";
 import { KeyEncryptionError, type KeyEncryptionKeys } from "../../integrity/encryption/key-encryption-key.ts";
 import { localKeyField, openLocalKeys } from "../../integrity/encryption/root-keys.ts";
-import { FleetError } from "../../protocol/errors.ts";
 import type { Environment } from "../../runtime/settings/config.ts";
 import { optional } from "../../runtime/settings/config.ts";
 import type { LineKey, SealingKey, SpooledCommand } from "./line.ts";
 
-const SETTING = "FLEET_SPOOL_KEY";
+/** The setting of the keys of this machine, also for errors and warnings about them. */
+export const SPOOL_KEY = "FLEET_SPOOL_KEY";
 const CONTEXT = "fleet/spool/v1";
 /** Of processes that wrote to the spools of this agent. */
 const OPENED_KEYS_MAX = 256;
 
 export const spoolKeyField = optional(
-  localKeyField(SETTING, {
+  localKeyField(SPOOL_KEY, {
     description:
-      "Keys of the spools, the newest first: it seals what waits there, the others still open it. A file of mode 0600 (`fleet keys encryption-key` makes one) or a variable of the environment",
-    defaultNote: "none: spooled commands are readable by their user",
+      "Keys of this machine, the newest first: it seals spooled commands, events of hooks that wait, and the files of agents that have ended; the others still open them. A file of mode 0600 (`fleet keys encryption-key` makes one) or a variable of the environment",
+    defaultNote: "none: these files are readable by their user",
   }),
 );
 
-/** This process has no key for a sealed command, which therefore stays. */
-export class SealedCommand extends FleetError {
-  constructor(key: LineKey, { taskId, commandId }: SpooledCommand) {
-    super("UNAVAILABLE", "a spooled command is sealed, and its key is not named", {
-      details: { setting: SETTING, key_id: key.root, task_id: taskId, command_id: commandId },
-    });
-  }
-}
+/** Why a sealed command does not open: this process has no key for it, or its line was changed. */
+export type Unopened = "sealed" | "damaged";
 
 export class SpoolSeal {
   readonly #keys: KeyEncryptionKeys | undefined;
@@ -51,7 +45,7 @@ export class SpoolSeal {
 
   /** Throws StartupError for a key that cannot be read. `sources`: the value of {@link spoolKeyField}. */
   static of(sources: readonly string[] | undefined, env: Environment): SpoolSeal {
-    return new SpoolSeal(sources && openLocalKeys(sources, { setting: SETTING, env }));
+    return new SpoolSeal(sources && openLocalKeys(sources, { setting: SPOOL_KEY, env }));
   }
 
   /** undefined: bodies are not sealed. */
@@ -61,24 +55,23 @@ export class SpoolSeal {
     return this.#sealing;
   }
 
-  /** null: the line was changed. Throws {@link SealedCommand}. */
-  async open(command: SpooledCommand): Promise<SpooledCommand | null> {
+  async open(command: SpooledCommand): Promise<SpooledCommand | Unopened> {
     const { sealed, ...plain } = command;
     if (sealed === undefined) return command;
-    const key = await this.#keyOf(sealed.key, command);
-    const body =
-      key &&
-      decryptBytes(key, Buffer.from(Buffer.from(command.body).toString("latin1"), "base64"), sealed.head);
-    return body === null ? null : { ...plain, body };
+    const key = await this.#keyOf(sealed.key);
+    if (typeof key === "string") return key;
+    const bytes = Buffer.from(Buffer.from(command.body).toString("latin1"), "base64");
+    const body = decryptBytes(key, bytes, sealed.head);
+    return body === null ? "damaged" : { ...plain, body };
   }
 
-  async #keyOf(wrapped: LineKey, command: SpooledCommand): Promise<DataKey | null> {
+  async #keyOf(wrapped: LineKey): Promise<DataKey | Unopened> {
     const known = this.#opened.get(wrapped.wrapped);
     if (known !== undefined) return known;
     const root = this.#keys?.find(({ id }) => id === wrapped.root);
-    if (root === undefined) throw new SealedCommand(wrapped, command);
+    if (root === undefined) return "sealed";
     const secret = await unwrapped(() => root.unwrap(Buffer.from(wrapped.wrapped, "base64"), CONTEXT));
-    if (secret?.length !== DATA_KEY_BYTES) return null;
+    if (secret?.length !== DATA_KEY_BYTES) return "damaged";
     const key = { id: Buffer.from(wrapped.id, "hex"), secret: createSecretKey(secret) };
     if (this.#opened.size >= OPENED_KEYS_MAX) this.#opened.clear();
     this.#opened.set(wrapped.wrapped, key);

@@ -99,10 +99,10 @@ export class SpoolSender {
     }
   }
 
-  /** Throws UNAVAILABLE without the key of a sealed command: it stays until a process with the key sends it. */
+  /** A command without its key is set aside: the key may be gone for good, and the commands behind it must not wait for it. */
   async #sendOpened(command: SpooledCommand): Promise<AsideReason | undefined> {
     const opened = await this.#parts.seal.open(command);
-    return opened === null ? "damaged" : this.#parts.send(opened);
+    return typeof opened === "string" ? opened : this.#parts.send(opened);
   }
 
   async #setAside(reason: AsideReason, bytes: Uint8Array, line: Line, command?: SpooledCommand) {

@@ -8,7 +8,7 @@ import type { Logger } from "../../runtime/observability/log.ts";
 import { lockFolder } from "../../runtime/process/folder-lock.ts";
 import { SpoolFolder } from "./folder.ts";
 import { type Aside, commandLine, type SpooledCommand } from "./line.ts";
-import { SealedCommand, type SpoolSeal } from "./seal.ts";
+import type { SpoolSeal } from "./seal.ts";
 import { type Send, SpoolSender, unsent } from "./spool-sender.ts";
 
 /** The commands that wait on this machine for a bus. */
@@ -38,8 +38,6 @@ export interface SpoolOptions {
   /** Called with each command that no longer waits, in the order of its task. */
   readonly onRemoved: (command: SpooledCommand) => void;
   readonly onAside: (aside: Aside, command: SpooledCommand | undefined) => void;
-  /** Called once if commands wait for a key that this process does not have. */
-  readonly onSealed: (error: SealedCommand) => void;
 }
 
 const RETRY_MS = { first: 100, last: 5_000 } as const;
@@ -57,7 +55,6 @@ export class Spool {
   #waiters: (() => void)[] = [];
   #running: Promise<void> = Promise.resolve();
   #isNoted = false;
-  #isSealedNoted = false;
   /** The last attempt to send failed. */
   #isStuck = false;
 
@@ -173,7 +170,6 @@ export class Spool {
         pause = RETRY_MS.first;
       } catch (error) {
         log.debug({ error }, "spool could not be sent");
-        this.#noteSealed(error);
         this.#isStuck = true;
         idleMs = pause;
         pause = Math.min(pause * 2, RETRY_MS.last);
@@ -181,12 +177,6 @@ export class Spool {
       this.#announce();
       await clock.wait(Math.min(idleMs, 2 ** 31 - 1), this.#wake, signal);
     }
-  }
-
-  #noteSealed(error: unknown): void {
-    if (this.#isSealedNoted || !(error instanceof SealedCommand)) return;
-    this.#isSealedNoted = true;
-    this.#options.onSealed(error);
   }
 
   /** True if no command is left; false if another process sends them, or if the spool is closing. */

@@ -80,6 +80,17 @@ function sending(
 const never = new AbortController().signal;
 
 describe("appending", () => {
+  test("a line that follows another one after any number of steps is stored", async () => {
+    const folder = folderOf();
+    const commands = Array.from({ length: 30 }, (_, n) => spooled(`t-${n}`));
+    for (const [steps, command] of commands.entries()) {
+      await append(folder, command);
+      for (let step = 0; step < steps; step += 1) await Promise.resolve();
+    }
+    await folder.end();
+    expect(await idsIn(folder)).toEqual(commands.map(({ commandId }) => commandId));
+  });
+
   test("keeps the order, in files that only the owner may read", async () => {
     const folder = folderOf();
     const commands = Array.from({ length: 20 }, (_, n) => spooled(`t${n}`));

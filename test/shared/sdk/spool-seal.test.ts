@@ -1,4 +1,4 @@
-// Sealed spools: what waits on disk is not readable, is sent by a process with the key, and stays without it.
+// Sealed spools: what waits on disk is not readable, is sent by a process with the key, and is set aside by one without it.
 
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -8,15 +8,18 @@ import { crc32 } from "node:zlib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
+import { lockFolder } from "../../../shared/runtime/process/folder-lock.ts";
 import { connect, type FleetWarning } from "../../../shared/sdk/sdk.ts";
 import { SpoolFolder } from "../../../shared/sdk/spool/folder.ts";
 import { commandLine, linesOf, type SpooledCommand } from "../../../shared/sdk/spool/line.ts";
-import { SealedCommand, SpoolSeal } from "../../../shared/sdk/spool/seal.ts";
+import { reopenSealed } from "../../../shared/sdk/spool/reopen.ts";
+import { SpoolSeal } from "../../../shared/sdk/spool/seal.ts";
 import { pendingIn } from "../../../shared/sdk/spool/spool.ts";
 import { SpoolSender } from "../../../shared/sdk/spool/spool-sender.ts";
 import { manualClock } from "../../harness/clock.ts";
 import { filesWith } from "../../harness/encryption/raw-bytes.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
+import { callCli } from "../../services/cli/call.ts";
 import { queueMessagesOf } from "./queue-messages.ts";
 import { spooled } from "./spool-command.ts";
 
@@ -101,17 +104,58 @@ test("plain lines of a time before are sent beside sealed ones, and sealed ones 
 test.each([
   ["no key", () => sealOf()],
   ["another key", () => sealOf(newText())],
-])("with %s the sealed commands stay as they are", async (_, other) => {
+])(
+  "with %s a sealed command is set aside, what follows is sent, and its key sends it later",
+  async (_, other) => {
+    const key = newText();
+    await fill(sealOf(key), [spooled("a", { body: body(CANARY) })]);
+    const folder = await fill(sealOf(), [
+      spooled("a", { body: body("later") }),
+      spooled("b", { body: body("plain") }),
+    ]);
+    const { bodies, aside, failure } = await sent(folder, other());
+    expect({ bodies: bodies.sort(), aside, failure }).toEqual({
+      bodies: ["later", "plain"].map((text) => body(text).toString()),
+      aside: ["sealed"],
+      failure: null,
+    });
+    expect(await folder.isEmpty()).toBe(true);
+    expect(await pendingIn(folder)).toMatchObject({ commands: 0, aside: 1 });
+    expect(filesWith(path, CANARY)).toEqual([]);
+
+    expect(await reopenSealed(path, other())).toEqual({ reopened: 0, sealed: 1 });
+    expect(await pendingIn(folder)).toMatchObject({ commands: 0, aside: 1 });
+    expect(await reopenSealed(path, sealOf(newText(), key))).toEqual({ reopened: 1, sealed: 0 });
+    expect(await pendingIn(folder)).toMatchObject({ commands: 1, aside: 0, tasks: ["a"] });
+    expect((await sent(folder, sealOf(key))).bodies).toEqual([body(CANARY).toString()]);
+  },
+);
+
+test("reopening keeps the lines that were set aside for other reasons, byte by byte", async () => {
   const key = newText();
-  const folder = await fill(sealOf(key), [spooled("a", { body: body(CANARY) })]);
-  const { bodies, aside, failure } = await sent(folder, other());
-  expect({ bodies, aside }).toEqual({ bodies: [], aside: [] });
-  expect(failure).toBeInstanceOf(SealedCommand);
-  expect(failure).toMatchObject({
-    code: "UNAVAILABLE",
-    details: { setting: "FLEET_SPOOL_KEY", key_id: expect.stringMatching(/^local:/), task_id: "a" },
-  });
-  expect((await sent(folder, sealOf(key))).bodies).toEqual([body(CANARY).toString()]);
+  const folder = await fill(sealOf(key), [spooled("a", { body: body("sealed") })]);
+  writeFileSync(
+    join(path, "open"),
+    Buffer.concat([readFileSync(join(path, "open")), Buffer.from("\ncut off")]),
+  );
+  expect((await sent(folder, sealOf())).aside).toEqual(["sealed", "damaged"]);
+  const torn = Buffer.from("\n{ a line that a killed process left");
+  writeFileSync(join(path, "aside"), Buffer.concat([readFileSync(join(path, "aside")), torn]));
+  const kept = await folder.aside();
+  expect(await reopenSealed(path, sealOf(key))).toEqual({ reopened: 1, sealed: 0 });
+  expect(await folder.aside()).toEqual(kept.filter(({ reason }) => reason === "damaged"));
+  expect(readFileSync(join(path, "aside")).subarray(-torn.length)).toEqual(torn);
+  expect(await reopenSealed(path, sealOf(key))).toEqual({ reopened: 0, sealed: 0 });
+});
+
+test("a spool whose commands another process sends is not reopened", async () => {
+  await fill(sealOf(), [spooled("a")]);
+  const lock = lockFolder(path)!;
+  try {
+    await expect(reopenSealed(path, sealOf())).rejects.toMatchObject({ code: "CONFLICT" });
+  } finally {
+    lock.release();
+  }
 });
 
 /** The same line with another part, and a right checksum. */
@@ -151,7 +195,7 @@ test.each<[string, (head: string, content: string, other: string) => readonly [s
   expect(await folder.aside()).toMatchObject([{ reason: "damaged", line: line.toString().slice(1) }]);
 });
 
-test("a client seals what it spools; one without the key warns, and one with the key sends it", async () => {
+test("a client seals what it spools; one without the key sets it aside, and `fleet spool reopen` sends it with the key", async () => {
   const key = join(root, "spool.key");
   writeFileSync(key, newText(), { mode: 0o600 });
   const settings = (own: Record<string, string>, warnings: FleetWarning[] = []) => ({
@@ -176,13 +220,32 @@ test("a client seals what it spools; one without the key warns, and one with the
 
   const warnings: FleetWarning[] = [];
   const blind = await connect({ ...settings({}, warnings), url: nats.url });
-  await expect.poll(() => warnings.map(({ code }) => code), { timeout: 30_000 }).toEqual(["SPOOL_SEALED"]);
+  await expect.poll(() => warnings.map(({ code }) => code), { timeout: 30_000 }).toEqual(["SPOOL_SET_ASIDE"]);
+  expect(await blind.flush({ deadlineMs: 30_000 })).toMatchObject({ commands: 0, aside: 1 });
   await blind.close();
-  expect(warnings[0]?.details).toMatchObject({ setting: "FLEET_SPOOL_KEY", task_id: "task" });
+  expect(warnings[0]?.details).toMatchObject({
+    reason: "sealed",
+    setting: "FLEET_SPOOL_KEY",
+    key_id: expect.stringMatching(/^local:/),
+    task_id: "task",
+  });
+  expect(filesWith(path, CANARY)).toEqual([]);
 
-  const back = await connect({ ...settings(withKey), url: nats.url });
-  expect(await back.flush({ deadlineMs: 30_000 })).toMatchObject({ commands: 0, aside: 0 });
-  await back.close();
+  const env = { HOME: root, XDG_STATE_HOME: root, FLEET_HOME: join(root, "home"), FLEET_SPOOL_DIR: path };
+  const status = await callCli(["spool", "status"], { env });
+  expect(status.out).toContain("fleet spool reopen");
+  const without = await callCli(["spool", "reopen", "--json", "--url", nats.url], { env });
+  expect(without.exit).toBe(69);
+  expect(JSON.parse(without.out)).toEqual({ reopened: 0, sealed: 1, remaining: 0 });
+  const reopened = await callCli(["spool", "reopen", "--json", "--url", nats.url], {
+    env: { ...env, ...withKey },
+  });
+  expect({ exit: reopened.exit, ...JSON.parse(reopened.out) }).toEqual({
+    exit: 0,
+    reopened: 1,
+    sealed: 0,
+    remaining: 0,
+  });
   const messages = await queueMessagesOf(nats.url, "task");
   expect(messages.map(({ text }) => text)).toEqual([expect.stringContaining(CANARY)]);
 });

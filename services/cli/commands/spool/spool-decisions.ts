@@ -1,8 +1,9 @@
 // `fleet spool redirect` and `drop`: what becomes of commands whose fleet was deleted. Only an operator can decide that: another fleet
-// does not have their tasks.
+// does not have their tasks. `fleet spool reopen`: later commands of a task may have been sent before one that was sealed.
 
 import { rm } from "node:fs/promises";
 import type { Command } from "commander";
+import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -36,6 +37,48 @@ export function addSpoolDecisions(group: Command, action: ActionFactory, parts: 
   withExamples(dropCommand, (fleet) => ({
     "The commands for a fleet that was deleted": `${fleet} spool drop 5f0c91d2a7e84b36 --yes`,
   }));
+}
+
+export function addSpoolReopen(group: Command, action: ActionFactory, parts: Parts): void {
+  const command = group
+    .command("reopen")
+    .summary("Send sealed commands that were set aside, now that their key is named.")
+    .description(
+      "Send the sealed commands that were set aside because FLEET_SPOOL_KEY did not name their key, of all agents or of --agent. Name the key in it first. Later commands of a task may have been sent meanwhile: these follow them (exit 69: some are left).",
+    )
+    .action(action((session) => reopen(session, parts)));
+  withExamples(command, (fleet) => ({
+    "After the key was found": `FLEET_SPOOL_KEY=file:/etc/fleet/new.key,file:/etc/fleet/found.key ${fleet} spool reopen`,
+  }));
+}
+
+async function reopen(session: Session, { spoolsOf, sendAs }: Parts): Promise<void> {
+  const { reopenSealed } = await import("../../../../shared/sdk/spool/reopen.ts");
+  const { SpoolSeal, spoolKeyField } = await import("../../../../shared/sdk/spool/seal.ts");
+  const { readConfig } = await import("../../../../shared/runtime/settings/config.ts");
+  const { env } = session.context;
+  const seal = SpoolSeal.of(readConfig({ keys: spoolKeyField }, env).keys, env);
+  let [reopened, sealed] = [0, 0];
+  for (const spool of (await spoolsOf(session)).filter(({ reasons }) => reasons.includes("sealed"))) {
+    const found = await reopenSealed(spool.path, seal);
+    reopened += found.reopened;
+    sealed += found.sealed;
+    if (found.reopened > 0) await sendAs(session, spool);
+  }
+  const remaining = total(await spoolsOf(session));
+  if (remaining + sealed > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
+  const { counted } = await import("../../rendering/terminal/text.ts");
+  await session.show({ reopened, sealed, remaining }, () =>
+    [
+      `Reopened: ${counted(reopened, "command")}`,
+      ...(sealed > 0
+        ? [`${counted(sealed, "command")} still sealed: FLEET_SPOOL_KEY does not name their key`]
+        : []),
+      ...(remaining > 0
+        ? [`${counted(remaining, "command")} left, which \`${session.programName} spool flush\` sends`]
+        : []),
+    ].join("\n"),
+  );
 }
 
 async function redirect(session: Session, fleet: string, { spoolsOf, sendAs }: Parts): Promise<void> {

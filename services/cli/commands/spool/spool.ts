@@ -8,7 +8,7 @@ import { readConfig } from "../../../../shared/runtime/settings/config.ts";
 import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { Session } from "../../runtime/session.ts";
-import { addSpoolDecisions } from "./spool-decisions.ts";
+import { addSpoolDecisions, addSpoolReopen } from "./spool-decisions.ts";
 
 export function addSpool(program: Command, action: ActionFactory): void {
   const group = program
@@ -31,6 +31,7 @@ export function addSpool(program: Command, action: ActionFactory): void {
   withExamples(flushCommand, (fleet) => ({
     "Before this machine is switched off": `${fleet} spool flush --timeout 1m`,
   }));
+  addSpoolReopen(group, action, { spoolsOf, sendAs });
   addSpoolDecisions(group, action, { spoolsOf, sendAs });
 }
 

@@ -48,6 +48,9 @@ export function renderSpools(
           "",
           "Commands that were set aside are not sent automatically; each line states the reason:",
           ...kept,
+          ...(spools.some(({ reasons }) => reasons.includes("sealed"))
+            ? [`Name the keys of sealed ones in FLEET_SPOOL_KEY, then send them: ${fleet} spool reopen`]
+            : []),
         ]),
   ].join("\n");
 }

@@ -50,12 +50,17 @@ function checkFiles(files: readonly OpenFile[], home: string | null): readonly C
 }
 
 function checkSpools(spools: DoctorFacts["machine"]["spools"], program: string): readonly CheckOutcome[] {
-  const problems = spools.map(({ agentId, path, commands, aside }) => {
+  const problems = spools.map(({ agentId, path, commands, aside, reasons }) => {
     const waiting = [
       ...(commands > 0 ? [`${counted(commands, "command")} of ${agentId} wait`] : []),
       ...(aside > 0 ? [`${counted(aside, "command")} of ${agentId} were set aside`] : []),
     ];
-    const fix = `\`${program} spool status\` names their fleet, and \`${program} spool flush\` sends them now.`;
+    const fix = [
+      `\`${program} spool status\` names their fleet, and \`${program} spool flush\` sends them now.`,
+      ...(reasons.includes("sealed")
+        ? [`Name the key of sealed ones in FLEET_SPOOL_KEY, and send them with \`${program} spool reopen\`.`]
+        : []),
+    ].join(" ");
     return warning("machine.spool", `${waiting.join(", ")} in ${path}`, fix);
   });
   return orSound(problems, () => sound("machine.spool", "no commands wait on this machine"));
