@@ -14,15 +14,21 @@ const ID_DOMAIN = "fleet/key-encryption-key/v1\0";
 const BASE64 = /^[A-Za-z0-9+/]{43}=$/;
 
 /** `text`: 32 random bytes in base64. null: it has another form. */
-export function secretKeyOf(text: string): KeyEncryptionKey | null {
+export function dataKeyOf(text: string): DataKey | null {
   if (!BASE64.test(text)) return null;
   const bytes = Buffer.from(text, "base64");
   // Spare bits of the last character may be set: such a text is not what was written.
   if (bytes.length !== DATA_KEY_BYTES || bytes.toString("base64") !== text) return null;
   const digest = createHash("sha256").update(ID_DOMAIN).update(bytes).digest();
-  const key: DataKey = { id: digest.subarray(0, DATA_KEY_ID_BYTES), secret: createSecretKey(bytes) };
+  return { id: digest.subarray(0, DATA_KEY_ID_BYTES), secret: createSecretKey(bytes) };
+}
+
+/** The same key as one that wraps others. */
+export function secretKeyOf(text: string): KeyEncryptionKey | null {
+  const key = dataKeyOf(text);
+  if (key === null) return null;
   return {
-    id: `local:${digest.toString("hex", 0, DATA_KEY_ID_BYTES)}`,
+    id: `local:${Buffer.from(key.id).toString("hex")}`,
     wrap: async (plain, context) => encryptBytes(key, plain, Buffer.from(context)),
     unwrap: async (wrapped, context) => {
       const plain = decryptBytes(key, wrapped, Buffer.from(context));

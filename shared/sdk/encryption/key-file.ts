@@ -1,6 +1,7 @@
-/** Files of keys of encryption at rest. */
+/** Files of keys of encryption. */
 import { randomBytes } from "node:crypto";
 import { DATA_KEY_BYTES } from "../../integrity/encryption/encrypted-bytes.ts";
+import { exportKeyPairOf, newPrivateKeyText } from "../../integrity/encryption/files/x25519-key.ts";
 import { secretKeyOf } from "../../integrity/encryption/secret-key.ts";
 import { writeOnce } from "../../runtime/process/whole-file.ts";
 
@@ -11,4 +12,18 @@ import { writeOnce } from "../../runtime/process/whole-file.ts";
 export function newEncryptionKeyFile(path: string): string | null {
   const text = randomBytes(DATA_KEY_BYTES).toString("base64");
   return writeOnce(path, `${text}\n`) ? secretKeyOf(text)!.id : null;
+}
+
+export interface ExportKey {
+  readonly id: string;
+  /** With it other programs encrypt for the holder of the file. */
+  readonly publicKey: string;
+}
+
+/** The same for a key pair: the file has the private key. */
+export function newExportKeyFile(path: string): ExportKey | null {
+  const text = newPrivateKeyText();
+  if (!writeOnce(path, `${text}\n`)) return null;
+  const { id, publicText } = exportKeyPairOf(text)!;
+  return { id, publicKey: publicText };
 }

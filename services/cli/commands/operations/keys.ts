@@ -15,7 +15,7 @@ import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 import { addEncryption } from "../keys/encryption.ts";
-import { addEncryptionKey } from "../keys/encryption-key.ts";
+import { addEncryptionKey, addExportKey } from "../keys/encryption-key.ts";
 
 const POLL_MS = 200;
 /** Holders go over to the next key within seconds. After this time, or that of --timeout, one of them does not run, or cannot write its file. */
@@ -72,6 +72,7 @@ export function addKeys(program: Command, action: ActionFactory): void {
   }));
   addEncryption(group, action);
   addEncryptionKey(group, action);
+  addExportKey(group, action);
 }
 
 async function list(session: Session): Promise<void> {

@@ -1,9 +1,9 @@
 // The artifacts of an export file, uploaded before the versions that reference them.
 
-import { open } from "node:fs/promises";
 import { partsOf } from "../../../../shared/protocol/artifacts.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
+import type { ReadablePath } from "../../../../shared/transfer/encryption/encrypted-export.ts";
 import { ExportFault, parseExportLine } from "../../../../shared/transfer/export-line.ts";
 import { type ArtifactPlace, refusingFaults, type VerifiedFile } from "./exported-tasks.ts";
 import { fileLines } from "./line-reader.ts";
@@ -24,7 +24,7 @@ export async function missingArtifacts(
 /** Stores those that the file has. One that the fleet has stays for the grace time too. Returns their number. */
 export async function uploadArtifacts(
   client: FleetClient,
-  path: string,
+  source: ReadablePath,
   { references, artifacts }: VerifiedFile,
   tasks: readonly string[],
   onArtifact: (sha256: string) => void,
@@ -34,9 +34,11 @@ export async function uploadArtifacts(
     const place = artifacts.get(sha256);
     if (place === undefined) continue;
     onArtifact(sha256);
-    const stored = await client.artifacts.put(partsAt(path, place), { name: sha256 });
+    const stored = await client.artifacts.put(partsAt(source, place), { name: sha256 });
     if (stored.sha256 !== sha256)
-      throw new FleetError("CORRUPT", "the file was changed during the import", { details: { file: path } });
+      throw new FleetError("CORRUPT", "the file was changed during the import", {
+        details: { file: source.path },
+      });
     count += 1;
   }
   return count;
@@ -47,9 +49,12 @@ const referencedBy = (
   tasks: readonly string[],
 ): ReadonlySet<string> => new Set(tasks.flatMap((task) => [...(references.get(task)?.keys() ?? [])]));
 
-async function* partsAt(path: string, { size, start }: ArtifactPlace): AsyncGenerator<Uint8Array> {
+async function* partsAt(
+  { path, open }: ReadablePath,
+  { size, start }: ArtifactPlace,
+): AsyncGenerator<Uint8Array> {
   if (size === 0) return;
-  const file = await open(path, "r");
+  const file = await open();
   try {
     let part = 0;
     for await (const { bytes } of fileLines(file, () => {}, start)) {

@@ -2,9 +2,16 @@
 // the export continues there, so that the result is the file that an uninterrupted export writes.
 
 import { EventEmitter, once } from "node:events";
+import { existsSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { ExportLine, ExportLineOf } from "../../../../shared/protocol/export-lines.ts";
+import {
+  type NamedKeys,
+  plainReadable,
+  type ReadablePath,
+} from "../../../../shared/transfer/encryption/encrypted-export.ts";
+import { EncryptedWriter } from "../../../../shared/transfer/encryption/encrypted-writer.ts";
 import { ExportFault, exportLineText } from "../../../../shared/transfer/export-line.ts";
 import { ExportVerifier } from "../../../../shared/transfer/export-verifier.ts";
 import type { Output } from "../../runtime/process-context.ts";
@@ -15,9 +22,14 @@ import { fileLines } from "./line-reader.ts";
 export class ExportSink {
   readonly verifier: ExportVerifier;
   readonly #write: (bytes: Buffer) => Promise<void>;
-  readonly #close: () => Promise<void>;
+  readonly #close: (isWhole: boolean) => Promise<void>;
 
-  constructor(verifier: ExportVerifier, write: (bytes: Buffer) => Promise<void>, close: () => Promise<void>) {
+  /** `close`: false if the export was interrupted. */
+  constructor(
+    verifier: ExportVerifier,
+    write: (bytes: Buffer) => Promise<void>,
+    close: (isWhole: boolean) => Promise<void>,
+  ) {
     this.verifier = verifier;
     this.#write = write;
     this.#close = close;
@@ -35,7 +47,7 @@ export class ExportSink {
   }
 
   close(): Promise<void> {
-    return this.#close();
+    return this.#close(this.verifier.isComplete);
   }
 }
 
@@ -55,6 +67,28 @@ export async function createFile(path: string): Promise<ExportSink> {
   } catch (error) {
     throw unusable(path, error, "Name another file, or continue an interrupted export with --resume.");
   }
+}
+
+/** A new file, encrypted for its receivers. It is there only when it is whole. Throws UsageError if it exists. */
+export async function createEncryptedFile(path: string, keys: NamedKeys): Promise<ExportSink> {
+  const hint = "Name another file.";
+  if (existsSync(path)) throw new UsageError(`${path} exists`, hint);
+  const writer = await EncryptedWriter.create(path, keys).catch((error: unknown) => {
+    throw unusable(path, error, "Give a file in a folder that you may write to.");
+  });
+  let isWritten = true;
+  const write = (bytes: Buffer) =>
+    writer.write(bytes).catch((error: unknown) => {
+      isWritten = false;
+      throw unwritable(path, error);
+    });
+  const close = async (isWhole: boolean): Promise<void> => {
+    if (!isWhole || !isWritten) return writer.discard();
+    await writer.finish().catch((error: NodeJS.ErrnoException) => {
+      throw error.code === "EEXIST" ? unusable(path, error, hint) : unwritable(path, error);
+    });
+  };
+  return new ExportSink(new ExportVerifier(), write, close);
 }
 
 /** An interrupted file, cut behind its last whole task. Throws ExportFault if a whole line of it is not what an export writes. */
@@ -81,7 +115,7 @@ async function wholeTasks(
 ): Promise<{ readonly verifier: ExportVerifier; readonly end: number; readonly isCut: boolean }> {
   const verifier = new ExportVerifier();
   let [end, isCut] = [0, false];
-  for await (const line of fileLines(file)) {
+  for await (const line of fileLines(plainReadable(file))) {
     if (line.end > limit) break;
     verifier.add(line.bytes);
     isCut = !verifier.isBetweenTasks;
@@ -121,10 +155,10 @@ function sinkOf(
 
 /** Reads a whole file. Throws ExportFault. `onLine` receives each verified line, and the position behind it. */
 export async function readExport(
-  path: string,
+  { path, open: opened }: ReadablePath,
   onLine: (line: ExportLine, end: number) => void | Promise<void> = () => {},
 ): Promise<ExportVerifier> {
-  const file = await open(path, "r").catch((error: unknown) => {
+  const file = await opened().catch((error: unknown) => {
     throw unusable(path, error, "Name a file that `export` wrote.");
   });
   try {

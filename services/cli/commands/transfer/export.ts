@@ -3,11 +3,15 @@
 import { type Command, Option } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import type { ExportScope } from "../../../../shared/protocol/export-lines.ts";
+import type { NamedKeys } from "../../../../shared/transfer/encryption/encrypted-export.ts";
 import { revokedKeyOption, trustedKeyOption } from "../../input/key-id.ts";
 import { parseMoment } from "../../input/moment.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
+import { decryptOption, encryptOption } from "./encryption/key-options.ts";
+import { addExportOpen } from "./encryption/open.ts";
+import { warnOfPlain } from "./encryption/plain-warning.ts";
 import type { ExportSink } from "./export-file.ts";
 
 interface Flags {
@@ -20,6 +24,7 @@ interface Flags {
   readonly bundle?: string;
   readonly checkpoint?: string;
   readonly attach?: readonly string[];
+  readonly encryptWith?: readonly string[];
 }
 
 interface VerifyFlags {
@@ -27,6 +32,7 @@ interface VerifyFlags {
   readonly revoked?: readonly string[];
   readonly checkpoint?: string;
   readonly tsaCa?: string;
+  readonly decryptWith?: readonly string[];
 }
 
 export function addExport(program: Command, action: ActionFactory): void {
@@ -54,11 +60,13 @@ export function addExport(program: Command, action: ActionFactory): void {
     )
     .option("--checkpoint <file>", "with --bundle: prove that the audit log continues this kept checkpoint")
     .option("--attach <file...>", "with --bundle: carry these files, such as letters, under attachments/")
+    .addOption(encryptOption().conflicts("resume"))
     .action(action(exportTasks));
   withExamples(command, (fleet) => ({
     "One task": `${fleet} export --task auth --out auth.jsonl`,
     "Everything, also after an interruption": `${fleet} export --all --out tenant.jsonl || ${fleet} export --resume --out tenant.jsonl`,
     Compressed: `${fleet} export --since 7d | gzip > week.jsonl.gz`,
+    "For the holder of a key alone": `${fleet} export --all --out tenant.enc --encrypt-with x25519:7Hs0…`,
     "Prove a file without a fleet": `${fleet} export verify tenant.jsonl`,
     "Everything that an auditor needs to verify it": `${fleet} export --all --bundle tenant.tar`,
   }));
@@ -72,12 +80,14 @@ export function addExport(program: Command, action: ActionFactory): void {
     .addOption(revokedKeyOption())
     .option("--checkpoint <file>", "of a bundle: a checkpoint of the audit log that you have kept")
     .option("--tsa-ca <file>", "of a bundle: certificates of the time-stamp authorities that you trust (PEM)")
+    .addOption(decryptOption())
     .action(action(verify));
   withExamples(verifyCommand, (fleet) => ({
     "In a nightly job": `${fleet} export verify tenant.jsonl --json > report.json`,
     "A bundle, with the key that you know from another place": `${fleet} export verify tenant.tar --key $KEY --checkpoint kept.txt`,
     "And the certificates of its time-stamp authority": `${fleet} export verify tenant.tar --key $KEY --tsa-ca tsa-ca.pem`,
   }));
+  addExportOpen(command, action);
 }
 
 async function exportTasks(session: Session, flags: Flags): Promise<void> {
@@ -86,11 +96,14 @@ async function exportTasks(session: Session, flags: Flags): Promise<void> {
   const scope = scopeOf(session, flags);
   if (flags.bundle === undefined && (flags.checkpoint ?? flags.attach) !== undefined)
     throw new UsageError("--checkpoint and --attach are parts of a bundle", "Name its file with --bundle.");
+  if (flags.encryptWith !== undefined && flags.bundle === undefined && flags.out === undefined)
+    throw new UsageError("--encrypt-with needs a file", "Name it with --out or --bundle.");
   if (scope !== null) await requireSource(session, scope);
   if (flags.bundle !== undefined && scope !== null) {
     const { exportBundle } = await import("./bundle/bundle-export.ts");
     const { bundle: path, artifacts, checkpoint, attach = [] } = flags;
-    return exportBundle(session, path, { scope, artifacts, checkpoint, attach });
+    await exportBundle(session, path, { scope, artifacts, checkpoint, attach, keys: keysOf(session, flags) });
+    return warnOfPlain(session, flags);
   }
   const sink = await openSink(session, flags);
   try {
@@ -101,6 +114,7 @@ async function exportTasks(session: Session, flags: Flags): Promise<void> {
   } finally {
     await sink.close();
   }
+  await warnOfPlain(session, flags);
   const { summary } = sink.verifier;
   const { lost, unreadable, artifacts_lost, records_lost } = summary;
   if (!isWholeExport(summary)) {
@@ -129,9 +143,10 @@ async function exportTasks(session: Session, flags: Flags): Promise<void> {
 async function endInterrupted(
   session: Session,
   { verifier }: ExportSink,
-  { out, resume }: Flags,
+  { out, resume, encryptWith }: Flags,
 ): Promise<void> {
-  if (out === undefined) return;
+  // An encrypted file is there only when it is whole.
+  if (out === undefined || encryptWith !== undefined) return;
   if (resume !== true && verifier.done.size === 0) {
     const { rm } = await import("node:fs/promises");
     return rm(out, { force: true });
@@ -160,15 +175,31 @@ function scopeOf(session: Session, { task, all, since, resume, out }: Flags): Ex
   throw new UsageError(`--since: ${since} is no time`, "Write a duration such as 2h or 7d, or a date.");
 }
 
-async function openSink(session: Session, { out, resume }: Flags): Promise<ExportSink> {
-  const { createFile, resumeFile, standardOutput } = await import("./export-file.ts");
+/** null: the file is not encrypted. */
+function keysOf({ context }: Session, { encryptWith }: Flags): NamedKeys | null {
+  return encryptWith === undefined ? null : { sources: encryptWith, env: context.env };
+}
+
+async function openSink(session: Session, flags: Flags): Promise<ExportSink> {
+  const { createEncryptedFile, createFile, resumeFile, standardOutput } = await import("./export-file.ts");
+  const { out, resume } = flags;
   if (out === undefined) return standardOutput(session.context.stdout);
+  const keys = keysOf(session, flags);
+  if (keys !== null) return createEncryptedFile(out, keys);
   return resume === true ? await resumeFile(out) : await createFile(out);
 }
 
 async function verify(session: Session, path: string, flags: VerifyFlags): Promise<void> {
   const { isBundle, verifyBundleFile } = await import("./bundle/bundle-check.ts");
-  if (await isBundle(path)) return verifyBundleFile(session, path, flags);
+  const { readablePath } = await import("../../../../shared/transfer/encryption/encrypted-export.ts");
+  const file = readablePath(path, { sources: flags.decryptWith ?? [], env: session.context.env });
+  const bundle = await isBundle(file);
+  if (bundle === "plain") return verifyBundleFile(session, path, flags);
+  if (bundle === "encrypted")
+    throw new UsageError(
+      "the file is an encrypted bundle",
+      `Write its content to a file with \`${session.programName} export open\`, and verify that one.`,
+    );
   if ((flags.key ?? flags.revoked ?? flags.checkpoint ?? flags.tsaCa) !== undefined)
     throw new UsageError(
       "the file is no bundle",
@@ -178,7 +209,7 @@ async function verify(session: Session, path: string, flags: VerifyFlags): Promi
   const { ExportFault } = await import("../../../../shared/transfer/export-line.ts");
   const { isWholeExport, renderExport, renderFault } = await import("../../rendering/transfer/export.ts");
   try {
-    const { summary } = await readExport(path);
+    const { summary } = await readExport(file);
     if (!isWholeExport(summary)) session.exitCode = ERROR_TABLE.CORRUPT.exit;
     await session.show({ file: path, ok: true, complete: isWholeExport(summary), ...summary }, () =>
       renderExport(path, summary, { view: session.view, fleet: session.programName }),

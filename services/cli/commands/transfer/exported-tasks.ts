@@ -1,12 +1,12 @@
 // The tasks of an export file, for an import. A file is read twice: once to verify all of it, once to import it, because it may be larger
 // than the memory. The second reading verifies again, so a file that changed in between is refused at the latest before a task ends.
 
-import { type FileHandle, open } from "node:fs/promises";
 import type { ImportRecordsCommand } from "../../../../shared/protocol/commands.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { ExportLine } from "../../../../shared/protocol/export-lines.ts";
 import type { Task } from "../../../../shared/sdk/sdk.ts";
 import { referencesIn } from "../../../../shared/transfer/artifact-verifier.ts";
+import type { ReadableFile, ReadablePath } from "../../../../shared/transfer/encryption/encrypted-export.ts";
 import { ExportFault, exportedHash, parseExportLine } from "../../../../shared/transfer/export-line.ts";
 import { type ExportSummary, ExportVerifier } from "../../../../shared/transfer/export-verifier.ts";
 import { exportedRecordHash } from "../../../../shared/transfer/record-verifier.ts";
@@ -68,7 +68,7 @@ export interface VerifiedFile {
 }
 
 /** Throws CORRUPT, with the number of the line, unless the whole file verifies. */
-export async function verifiedFile(path: string): Promise<VerifiedFile> {
+export async function verifiedFile(source: ReadablePath): Promise<VerifiedFile> {
   const tasks = new Map<string, string>();
   const incomplete = new Set<string>();
   const artifacts = new Map<string, ArtifactPlace>();
@@ -91,16 +91,16 @@ export async function verifiedFile(path: string): Promise<VerifiedFile> {
     if (isPart || !removed.isWhole || (line.records_lost ?? 0) > 0) incomplete.add(line.task_id);
     removed = new RemovedCheckpoints();
   };
-  const { summary, withoutRecords } = await refusingFaults(path, () => readExport(path, note));
+  const { summary, withoutRecords } = await refusingFaults(source.path, () => readExport(source, note));
   return { summary, tasks, incomplete, withoutRecords, references, artifacts };
 }
 
 /** The tasks that are meant, one by one. Of a task only the places of its versions are in memory. */
 export async function* exportedTasks(
-  path: string,
+  { path, open }: ReadablePath,
   isMeant: (task: string) => boolean,
 ): AsyncGenerator<ExportedTask> {
-  const file = await open(path, "r");
+  const file = await open();
   try {
     const verifier = new ExportVerifier();
     let [versions, records]: [VersionPlace[], RecordPlace[]] = [[], []];
@@ -132,7 +132,11 @@ export async function* exportedTasks(
   }
 }
 
-function readVersion(file: FileHandle, path: string, place: VersionPlace): ReturnType<ExportedTask["read"]> {
+function readVersion(
+  file: ReadableFile,
+  path: string,
+  place: VersionPlace,
+): ReturnType<ExportedTask["read"]> {
   const { hash, line: number } = place;
   return refusingFaults(path, async () => {
     const line = await readLine(file, place);
@@ -143,7 +147,7 @@ function readVersion(file: FileHandle, path: string, place: VersionPlace): Retur
 }
 
 function readRecordAt(
-  file: FileHandle,
+  file: ReadableFile,
   path: string,
   place: RecordPlace,
 ): ReturnType<ExportedTask["readRecord"]> {
@@ -157,11 +161,10 @@ function readRecordAt(
 }
 
 async function readLine(
-  file: FileHandle,
+  file: ReadableFile,
   { start, bytes, line }: Pick<VersionPlace, "start" | "bytes" | "line">,
 ): Promise<ExportLine> {
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(bytes), 0, bytes, start);
-  return parseExportLine(buffer.subarray(0, bytesRead), line);
+  return parseExportLine(await file.read(start, bytes), line);
 }
 
 const changed = (line: number): ExportFault =>

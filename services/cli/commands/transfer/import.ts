@@ -3,17 +3,20 @@
 
 import type { Command } from "commander";
 import { ERROR_TABLE, FleetError } from "../../../../shared/protocol/errors.ts";
+import type { ReadablePath } from "../../../../shared/transfer/encryption/encrypted-export.ts";
 import type { ExportSummary } from "../../../../shared/transfer/export-verifier.ts";
 import type { ImportReport } from "../../rendering/transfer/import.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { addThreadImport } from "../langgraph/import-threads.ts";
+import { decryptOption } from "./encryption/key-options.ts";
 import type { ExportedTask, VerifiedFile } from "./exported-tasks.ts";
 
 interface Flags {
   readonly task?: readonly string[];
   readonly skipExisting?: boolean;
   readonly dryRun?: boolean;
+  readonly decryptWith?: readonly string[];
 }
 
 export function addImport(program: Command, action: ActionFactory): void {
@@ -28,10 +31,12 @@ export function addImport(program: Command, action: ActionFactory): void {
     .argument("<file>", "the file")
     .option("-t, --task <id...>", "only these tasks of the file")
     .option("--skip-existing", "leave out tasks whose names are taken, in place of importing none (exit 5)")
+    .addOption(decryptOption())
     .option("--dry-run", "verify the file, compare it with the fleet, and change nothing")
     .action(action(importFile));
   withExamples(command, (fleet) => ({
     "The effect, then the import": `${fleet} import tenant.jsonl --dry-run && ${fleet} import tenant.jsonl`,
+    "An encrypted file": `${fleet} import tenant.enc --decrypt-with file:/etc/fleet/export.key`,
     "One task, into another tenant": `${fleet} import tenant.jsonl --task auth --tenant staging`,
   }));
   addThreadImport(command, action);
@@ -42,7 +47,9 @@ type Plan = "import" | "continue" | "identical" | "taken";
 async function importFile(session: Session, path: string, flags: Flags): Promise<void> {
   const { renderImport } = await import("../../rendering/transfer/import.ts");
   const { exportedTasks, verifiedFile } = await import("./exported-tasks.ts");
-  const file = await verifiedFile(path);
+  const { readablePath } = await import("../../../../shared/transfer/encryption/encrypted-export.ts");
+  const source = readablePath(path, { sources: flags.decryptWith ?? [], env: session.context.env });
+  const file = await verifiedFile(source);
   const wanted = wantedTasks(flags.task, file.tasks);
   const plans = new Map<string, Plan>();
   for (const [id, digest] of file.tasks) {
@@ -59,9 +66,9 @@ async function importFile(session: Session, path: string, flags: Flags): Promise
   const missing = await requireArtifacts(session, file, written, flags.dryRun === true);
   let [versions, tombstones, records, artifacts] = [0, 0, 0, 0];
   if (flags.dryRun !== true && written.length > 0) {
-    artifacts = await writeArtifacts(session, path, file, written);
+    artifacts = await writeArtifacts(session, source, file, written);
     const isMeant = (id: string): boolean => plans.get(id) === "import" || plans.get(id) === "continue";
-    for await (const task of exportedTasks(path, isMeant)) {
+    for await (const task of exportedTasks(source, isMeant)) {
       const done = await importTask(session, file.summary, task, plans.size);
       versions += done.versions;
       tombstones += done.tombstones;
@@ -113,14 +120,14 @@ async function requireArtifacts(
 
 async function writeArtifacts(
   session: Session,
-  path: string,
+  source: ReadablePath,
   file: VerifiedFile,
   tasks: readonly string[],
 ): Promise<number> {
   const { uploadArtifacts } = await import("./artifact-import.ts");
   const { PROGRESS_END } = await import("../../rendering/terminal/progress.ts");
   try {
-    return await uploadArtifacts(await session.client(), path, file, tasks, (sha256) =>
+    return await uploadArtifacts(await session.client(), source, file, tasks, (sha256) =>
       session.progress(`${PROGRESS_END}Importing artifact ${sha256}`),
     );
   } finally {

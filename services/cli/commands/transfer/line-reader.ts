@@ -1,7 +1,7 @@
 // Reads a file of lines in constant memory.
 
-import type { FileHandle } from "node:fs/promises";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import type { ReadableFile } from "../../../../shared/transfer/encryption/encrypted-export.ts";
 import { ExportFault } from "../../../../shared/transfer/export-line.ts";
 
 const CHUNK_BYTES = 256 * 1024;
@@ -16,18 +16,17 @@ export interface FileLine {
 
 /** The whole lines of a file from a position. `onRest` receives the number of bytes after the last line feed. Throws {@link ExportFault} for an endless line. */
 export async function* fileLines(
-  file: FileHandle,
+  file: Pick<ReadableFile, "read">,
   onRest: (bytes: number) => void = () => {},
   from = 0,
 ): AsyncGenerator<FileLine> {
   let rest = Buffer.alloc(0);
   let [start, number] = [from, 1];
   for (let at = from; ; ) {
-    const { bytesRead, buffer } = await file.read(Buffer.alloc(CHUNK_BYTES), 0, CHUNK_BYTES, at);
-    if (bytesRead === 0) break;
-    at += bytesRead;
+    const chunk = await file.read(at, CHUNK_BYTES);
+    if (chunk.length === 0) break;
+    at += chunk.length;
     let begin = 0;
-    const chunk = buffer.subarray(0, bytesRead);
     for (let feed = chunk.indexOf(LINE_FEED); feed >= 0; feed = chunk.indexOf(LINE_FEED, begin)) {
       const bytes = Buffer.concat([rest, chunk.subarray(begin, feed)]);
       rest = Buffer.alloc(0);

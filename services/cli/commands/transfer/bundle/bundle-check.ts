@@ -2,16 +2,13 @@
 
 import { closeSync, openSync } from "node:fs";
 import { ERROR_TABLE } from "../../../../../shared/protocol/errors.ts";
-import {
-  archiveBytes,
-  memberLines,
-  readArchive,
-} from "../../../../../shared/transfer/bundle/offline/archive.ts";
+import { memberLines, readArchive } from "../../../../../shared/transfer/bundle/offline/archive.ts";
 import {
   type BundleReport,
   verifyBundle,
 } from "../../../../../shared/transfer/bundle/offline/bundle-verifier.ts";
 import { certificateText } from "../../../../../shared/transfer/bundle/offline/verify-program.ts";
+import type { ReadablePath } from "../../../../../shared/transfer/encryption/encrypted-export.ts";
 import { ExportFault } from "../../../../../shared/transfer/export-line.ts";
 import { ExportVerifier } from "../../../../../shared/transfer/export-verifier.ts";
 import type { Session } from "../../../runtime/session.ts";
@@ -20,13 +17,23 @@ import { UsageError } from "../../../runtime/usage.ts";
 const MAGIC = Buffer.from("ustar");
 const MAGIC_AT = 257;
 
-/** Whether the file is a tar. */
-export async function isBundle(path: string): Promise<boolean> {
-  try {
-    return withFile(path, (file) => archiveBytes(file, MAGIC_AT, MAGIC.length).equals(MAGIC));
-  } catch {
+/** Whether the file is a tar, and then whether it is encrypted. Throws what the keys of an encrypted file are refused with. */
+export async function isBundle(source: ReadablePath): Promise<"plain" | "encrypted" | false> {
+  const file = await source.open().catch((error: NodeJS.ErrnoException) => {
     // The reader of the lines names the problem.
-    return false;
+    if (error.syscall !== undefined) return null;
+    throw error;
+  });
+  if (file === null) return false;
+  try {
+    if (!(await file.read(MAGIC_AT, MAGIC.length)).equals(MAGIC)) return false;
+    return file.isEncrypted ? "encrypted" : "plain";
+  } catch (error) {
+    // It is a folder, for example.
+    if ((error as NodeJS.ErrnoException).syscall !== undefined) return false;
+    throw error;
+  } finally {
+    await file.close();
   }
 }
 
@@ -109,3 +116,6 @@ export async function showReport(session: Session, path: string, report: BundleR
   const { renderBundle } = await import("../../../rendering/transfer/bundle.ts");
   await session.show({ file: path, ...report }, () => renderBundle(path, report, session.view));
 }
+
+export const unwritableBundle = (path: string, { code }: NodeJS.ErrnoException): UsageError =>
+  new UsageError(`${path} cannot be written: ${code}`, "Give a file in a folder that you may write to.");

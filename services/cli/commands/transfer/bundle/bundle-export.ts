@@ -20,6 +20,7 @@ import {
 } from "../../../../../shared/transfer/bundle/bundle-files.ts";
 import { reportEnd, reportPart, reportStart } from "../../../../../shared/transfer/bundle/bundle-report.ts";
 import { isMemberName, memberLines } from "../../../../../shared/transfer/bundle/offline/archive.ts";
+import type { NamedKeys } from "../../../../../shared/transfer/encryption/encrypted-export.ts";
 import type { ExportSummary } from "../../../../../shared/transfer/export-verifier.ts";
 import { ExportVerifier } from "../../../../../shared/transfer/export-verifier.ts";
 import type { Session } from "../../../runtime/session.ts";
@@ -27,7 +28,7 @@ import { UsageError } from "../../../runtime/usage.ts";
 import { fillExport } from "../export-contents.ts";
 import { ExportSink } from "../export-file.ts";
 import { recordedAnchors, writeAnchorFile } from "./bundle-anchors.ts";
-import { judgeBundle, keptText, showReport } from "./bundle-check.ts";
+import { judgeBundle, keptText, showReport, unwritableBundle } from "./bundle-check.ts";
 import { keyChanges } from "./bundle-keyset.ts";
 import { awaitLog, type BundledLog, writeProofs } from "./bundle-proofs.ts";
 
@@ -37,18 +38,22 @@ export interface BundleExtent {
   /** The file of a kept checkpoint of the log. */
   readonly checkpoint: string | undefined;
   readonly attach: readonly string[];
+  /** null: the bundle is not encrypted. */
+  readonly keys: NamedKeys | null;
 }
 
 export async function exportBundle(session: Session, path: string, extent: BundleExtent): Promise<void> {
   if (existsSync(path)) throw new UsageError(`${path} exists`, "Name another file.");
   const attached = await attachments(extent.attach);
   const kept = extent.checkpoint === undefined ? null : await keptText(extent.checkpoint);
+  if (extent.keys !== null) {
+    const { exportEncryptedBundle } = await import("../encryption/encrypted-bundle.ts");
+    const write = (file: FileHandle) => writeArchive(session, file, { ...extent, kept, attached });
+    return exportEncryptedBundle(session, path, { keys: extent.keys, kept, write });
+  }
   const draft = `${path}.${randomBytes(6).toString("hex")}.part`;
   const file = await open(draft, "wx+", 0o600).catch((error: NodeJS.ErrnoException) => {
-    throw new UsageError(
-      `${path} cannot be written: ${error.code}`,
-      "Give a file in a folder that you may write to.",
-    );
+    throw unwritableBundle(path, error);
   });
   try {
     try {
