@@ -2,8 +2,8 @@
 # `fleet hook <vendor> <event>`, as the settings of agent programs call it. It runs at every tool call of an agent, and a shell starts in
 # a fraction of the time of Node. The event is on disk before the helper process finds it; its answer is a file too.
 #
-# What is not usual is left to hook.mjs: no helper runs, the folder belongs to another user, the event is large, or its secrets cannot be
-# removed here. The exit code is always 0.
+# What is not usual is left to hook.mjs: no helper runs, the folder belongs to another user, the event is large, its secrets cannot be
+# removed here, or it must be sealed, which no shell can do. The exit code is always 0.
 
 hook=$1 vendor=$2 event=$3
 here=${0%/*}
@@ -34,6 +34,7 @@ start_helper() {
   "$node" "$here/start-helper.mjs" >/dev/null 2>&1 </dev/null &
 }
 
+[ -z "${FLEET_SPOOL_KEY:-}" ] || with_node
 case $vendor in claude-code | codex | gemini) ;; *) with_node ;; esac
 case $event in '' | *[!A-Za-z]*) with_node ;; esac
 case $PWD in *'

@@ -53,7 +53,8 @@ export async function runHook([vendor, event, ...options], env = process.env) {
     const fleet = Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith("FLEET_")));
     if (options.includes("--home") && fleet.FLEET_HOME === undefined) fleet.FLEET_HOME = home;
     const fields = { vendor, event, at, wait: waitMs, cwd: process.cwd(), ...fleet };
-    const file = keep(folder, `${String(at).padStart(14, "0")}-${process.pid}.event`, fields, payload);
+    const name = `${String(at).padStart(14, "0")}-${process.pid}.event`;
+    const file = keep(folder, name, await stored(name, fields, payload, env));
     const answer = await ask(socket, file, waitMs, event === "SessionStart" ? folder : undefined, () => {
       dropOldest(join(folder, "inbox"));
       return startHelper(folder);
@@ -140,13 +141,20 @@ function dropOldest(inbox) {
     rmSync(join(inbox, name), { force: true });
 }
 
-/** Under its final name an event is whole. Its form: lines of `name=value`, an empty line, and the payload. */
-function keep(folder, name, fields, payload) {
+/** The form of an event: lines of `name=value`, an empty line, and the payload. With a key of this machine it is sealed. */
+async function stored(name, fields, payload, env) {
+  const lines = Object.entries(fields).filter(([, value]) => !/[\n\r]/.test(String(value)));
+  const text = [...lines.map((line) => line.join("=")), "", payload].join("\n");
+  if (!env.FLEET_SPOOL_KEY) return text;
+  const { sealedEvent } = await import("./seal.mjs");
+  return sealedEvent(text, name, env.FLEET_SPOOL_KEY, env);
+}
+
+/** Under its final name an event is whole. */
+function keep(folder, name, text) {
   const inbox = join(folder, "inbox");
   mkdirSync(inbox, { recursive: true, mode: 0o700 });
-  const lines = Object.entries(fields).filter(([, value]) => !/[\n\r]/.test(String(value)));
   const path = join(inbox, name);
-  const text = [...lines.map((line) => line.join("=")), "", payload].join("\n");
   writeFileSync(`${path}.part`, text, { mode: 0o600 });
   renameSync(`${path}.part`, path);
   return name;
@@ -193,7 +201,7 @@ function exchange(socket, file, waitMs) {
   });
 }
 
-/** The helper outlives the agent. It gets no settings of one agent, because it serves all agents of this user. */
+/** The helper outlives the agent. It gets no settings of one agent, because it serves all agents of this user, but for keys of this machine. */
 async function startHelper(folder) {
   const [{ spawn }, { enableCompileCache }, { isPackage, root }, versions] = await Promise.all([
     import("node:child_process"),
@@ -209,9 +217,11 @@ async function startHelper(folder) {
   const isNew = versionAtLeast(process.versions.node, compiled ? OLDEST_NODE_COMPILED : OLDEST_NODE);
   const node = isNew ? process.execPath : join(root, "node_modules", ".bin", "node");
   enableCompileCache();
+  const keys = (process.env.FLEET_SPOOL_KEY ?? "").split(",").map((source) => source.trim());
   const env = Object.fromEntries(
     Object.entries(process.env).filter(
-      ([name]) => !name.startsWith("FLEET_") || name.startsWith("FLEET_HOOK_"),
+      ([name]) =>
+        !name.startsWith("FLEET_") || name.startsWith("FLEET_HOOK_") || keys.includes(`env:${name}`),
     ),
   );
   spawn(node, [main], {

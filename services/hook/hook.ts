@@ -7,7 +7,7 @@ import type { ServiceContext, Stop } from "../../shared/runtime/process/service.
 import { startTicker } from "../../shared/runtime/ticker.ts";
 import type { HookConfig } from "./config.ts";
 import { FleetConnections } from "./fleet-connections.ts";
-import { Inbox } from "./inbox.ts";
+import { Inbox } from "./inbox/inbox.ts";
 import { listen } from "./listener.ts";
 import { SessionQueue } from "./session-queue.ts";
 import { SessionWork } from "./session-work.ts";

@@ -6,7 +6,8 @@ import { FleetError } from "../../shared/protocol/errors.ts";
 import type { ServiceContext } from "../../shared/runtime/process/service.ts";
 import { withRetries } from "../../shared/runtime/retry.ts";
 import { type HookEvent, parseHookEvent } from "./event.ts";
-import type { Inbox } from "./inbox.ts";
+import type { Inbox } from "./inbox/inbox.ts";
+import { openedEvent, SealedEvent } from "./inbox/sealed-event.ts";
 import type { SessionWork } from "./session-work.ts";
 
 /** The wait for a fleet that did not answer the last event, or not in time: an agent is not held by an outage. */
@@ -137,12 +138,21 @@ export class SessionQueue {
     const kept = this.#inbox.read(name);
     if (kept === undefined) return undefined;
     try {
-      return parseHookEvent(kept.text, kept.keptAt);
+      return parseHookEvent(openedEvent(kept.text, name, process.env), kept.keptAt);
     } catch (error) {
+      if (error instanceof SealedEvent) return this.#setAside(name, error);
       this.#context.log.error({ problem: (error as Error).message }, "an event of an agent has another form");
       this.#inbox.remove(name);
       return undefined;
     }
+  }
+
+  #setAside(name: string, { message, details }: SealedEvent): undefined {
+    this.#inbox.setAside(name);
+    this.#context.log.error(
+      { ...details, problem: message, file: name },
+      "an event of an agent was set aside",
+    );
   }
 
   /** Never rejects. An event that the fleet did not take stays on disk for the next helper. */

@@ -14,10 +14,12 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import type { Logger } from "../../shared/runtime/observability/log.ts";
-import type { Stop } from "../../shared/runtime/process/service.ts";
+import type { Logger } from "../../../shared/runtime/observability/log.ts";
+import type { Stop } from "../../../shared/runtime/process/service.ts";
 
 const NAME = /^\d{14}-\d{1,10}\.event$/;
+/** Behind the name of an event that could not be opened. */
+const ASIDE = ".sealed";
 /** During a long outage the oldest events are dropped. */
 const EVENTS_MAX = 5_000;
 
@@ -32,6 +34,7 @@ export class Inbox {
     this.#log = log;
     for (const folder of [this.#folder, this.#answers]) mkdirSync(folder, { recursive: true, mode: 0o700 });
     this.#removeParts();
+    this.#putBack();
   }
 
   /** `found` gets the names of new events. */
@@ -50,6 +53,12 @@ export class Inbox {
       const writer = Number(/-(\d+)\.event\.part$/.exec(name)?.[1]);
       if (!isRunning(writer)) this.remove(name);
     }
+  }
+
+  /** The next helper tries them again: their key may be there by then. */
+  #putBack(): void {
+    for (const name of readdirSync(this.#folder).filter((one) => one.endsWith(ASIDE)))
+      renameSync(join(this.#folder, name), join(this.#folder, name.slice(0, -ASIDE.length)));
   }
 
   /** The names of all events, the oldest first. */
@@ -75,6 +84,12 @@ export class Inbox {
     } catch {
       return undefined;
     }
+  }
+
+  /** The event stays on disk, under another name, and holds up no other. */
+  setAside(name: string): void {
+    const path = join(this.#folder, name);
+    renameSync(path, `${path}${ASIDE}`);
   }
 
   remove(name: string): void {
