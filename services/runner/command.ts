@@ -2,6 +2,7 @@
 import { resolve } from "node:path";
 import type { Placeholder, RunnerAgent } from "../../shared/protocol/runner-settings.ts";
 import { traceparentKey } from "../../shared/runtime/observability/trace-context.ts";
+import { SPOOL_KEY } from "../../shared/sdk/spool/seal.ts";
 import type { AgentPaths, AgentRecord } from "./journal.ts";
 import type { LaunchSpec } from "./launchers/launcher.ts";
 import { agentInvocation, resumeCommand } from "./profiles.ts";
@@ -46,6 +47,8 @@ export function launchSpec(
     resumeArgv: resumeCommand(agent).map((part) => filled(part, values)),
     env: {
       ...(isPod ? {} : (Object.fromEntries(inherited) as Record<string, string>)),
+      // What the agent's client and hooks keep on this machine is sealed like the runner's own files.
+      ...(context.env[SPOOL_KEY] !== undefined && !isPod && { [SPOOL_KEY]: context.env[SPOOL_KEY] }),
       ...Object.fromEntries(configured),
       ...fleetEnv(record, paths, context),
       // An agent trusts the same bus. It does not get the key of the runner's own certificate. A pod has other paths.

@@ -51,6 +51,7 @@ export const runnerProcessFields = {
   tenant: clientFields.tenant,
   home: homeField,
   spoolDir: clientFields.spoolDir,
+  spoolKeys: clientFields.spoolKeys,
   busCredentials: clientFields.busCredentials,
   busTokenFile: clientFields.busTokenFile,
   ...tlsFields,

@@ -8,6 +8,9 @@ import type { ExitReport } from "../../shared/protocol/exit-report.ts";
 import { type ExitWord, exitWordSchema, type LauncherName } from "../../shared/protocol/runner-settings.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { NewerFile, readJson, writeWhole } from "../../shared/runtime/process/whole-file.ts";
+import type { FileSeal } from "../../shared/sdk/encryption/file-seal.ts";
+import { agentFiles } from "./launchers/agent-folder.ts";
+import { olderOutput } from "./launchers/output-log.ts";
 import { START_MESSAGE } from "./profiles.ts";
 
 /**
@@ -59,11 +62,13 @@ const EXIT_NOTE_BYTES_MAX = 64 * 1_024;
 export class Journal {
   readonly #root: string;
   readonly #log: Logger;
+  readonly #seal: FileSeal | null;
 
-  /** Throws if the folder cannot be created. */
-  constructor(root: string, log: Logger) {
+  /** `seal`: for the files of reported agents; null: they stay as they are. Throws if the folder cannot be created. */
+  constructor(root: string, log: Logger, seal: FileSeal | null = null) {
     this.#root = root;
     this.#log = log;
+    this.#seal = seal;
     mkdirSync(root, { recursive: true, mode: 0o700 });
   }
 
@@ -115,6 +120,24 @@ export class Journal {
         this.#log.warn({ agent_id: agentId, error }, "the exit note of an agent cannot be read");
       return undefined;
     }
+  }
+
+  /** Seals the prompt, the messages and the output of a reported agent. Never rejects: what is left plain is sealed at the next start. */
+  async seal(agentId: string): Promise<void> {
+    if (this.#seal === null) return;
+    const { folder, prompt, checkpointMessage, exitNote } = this.paths(agentId);
+    const { output, paste } = agentFiles(folder);
+    try {
+      for (const path of [prompt, checkpointMessage, exitNote, paste, output, olderOutput(output)])
+        await this.#seal(path);
+    } catch (error) {
+      this.#log.error({ agent_id: agentId, error }, "the files of an agent are not sealed");
+    }
+  }
+
+  /** Seals what earlier runners have left, before the setting or because they were killed. */
+  async sealReported(): Promise<void> {
+    for (const { agent_id, state } of this.all()) if (state === "reported") await this.seal(agent_id);
   }
 
   /** Deletes all but the newest `kept` folders of reported agents. */

@@ -10,6 +10,7 @@ import { lockFolder } from "../../shared/runtime/process/folder-lock.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import { tlsFor } from "../../shared/sdk/address.ts";
+import { fileSealOf } from "../../shared/sdk/encryption/file-seal.ts";
 import { spoolFolderOf } from "../../shared/sdk/spool/places.ts";
 import {
   type AgentCredentials,
@@ -41,9 +42,11 @@ export interface RunnerContext extends ServiceContext {
 export async function start(context: RunnerContext): Promise<Stop> {
   const { bus, config, clock, log } = context;
   const { settings, runnerName, runnerDir, tenant } = config;
+  const seal = await fileSealOf(config.spoolKeys, process.env);
   const release = lockRunnerFolder(runnerDir);
   const launchers = launchersOf(context);
-  const journal = new Journal(join(runnerDir, "agents"), log);
+  const journal = new Journal(join(runnerDir, "agents"), log, seal);
+  await journal.sealReported();
   const launchContext = {
     url: config.busUrl,
     caFile: tlsFor(config.busUrl, process.env).tls?.caFile,

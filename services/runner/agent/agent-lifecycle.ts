@@ -342,6 +342,7 @@ export class AgentLifecycle {
       fleet.report(this.#record, report),
     );
     this.#save({ state: "reported" });
+    await journal.seal(this.#record.agent_id);
     journal.prune(settings.kept_folders);
   }
 }

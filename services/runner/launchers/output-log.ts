@@ -1,6 +1,9 @@
 /** The bounded log of an agent's output: two alternating files, which together hold the newest bytes. */
 import { closeSync, openSync, renameSync, statSync, writeSync } from "node:fs";
 
+/** The file of the older half. */
+export const olderOutput = (path: string): string => `${path}.1`;
+
 export class OutputLog {
   readonly #path: string;
   readonly #half: number;
@@ -35,7 +38,7 @@ export class OutputLog {
   #append(part: Uint8Array): number {
     if (this.#size >= this.#half) {
       this.close();
-      renameSync(this.#path, `${this.#path}.1`);
+      renameSync(this.#path, olderOutput(this.#path));
     }
     if (this.#file === undefined) {
       this.#file = openSync(this.#path, "a", 0o600);

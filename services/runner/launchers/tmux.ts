@@ -3,7 +3,7 @@
  * knows how each program ended. The prompt is pasted, and Enter is sent separately until the window shows that the program took it.
  */
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import type { Clock } from "../../../shared/runtime/clock.ts";
@@ -139,6 +139,8 @@ export class TmuxLauncher implements Launcher {
     if (before === undefined) return false;
     writeWhole(paste, pasteable(readFileSync(path, "utf8")));
     await this.#server.paste(pane, `fleet-${spec.name}`, paste);
+    // The server has its text now.
+    rmSync(paste, { force: true });
     // A program that does not show the text may ask for a permission, which Enter would give.
     if (!(await this.#isShown(pane, before))) return false;
     await this.#clock.sleep(KEY_DELAY_MS);

@@ -30,6 +30,7 @@ let collector: Server;
 let traces: Buffer[];
 let fleet: TestFleet | undefined;
 let hooks: TestHooks | undefined;
+let waitingHooks: TestHooks | undefined;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "fleet-canary-"));
@@ -44,6 +45,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   hooks?.stop();
+  waitingHooks?.stop();
   await fleet?.stop();
   collector.close();
   rmSync(folder, { recursive: true, force: true });
@@ -112,6 +114,38 @@ async function prompt(): Promise<void> {
   await hooks.drained();
 }
 
+/** The prompt of an agent program whose fleet is away: its event waits in the inbox. */
+async function waitingPrompt(env: Record<string, string>): Promise<void> {
+  const away = {
+    FLEET_HOME: at("no-home"),
+    FLEET_URL: NOWHERE,
+    FLEET_SPOOL_DIR: at("hook-spool"),
+    HOME: folder,
+  };
+  waitingHooks = openHooks("claude-code", { ...away, ...env });
+  const session = { session_id: "0b6a3f0e-3d0b-4c1e-8a57-6a1c2f9d7e42", cwd: at("work") };
+  const prompts = ["first", "second"].map((which) => ({ ...session, prompt: `${canary} ${which} prompt` }));
+  for (const prompt of prompts)
+    await waitingHooks.run("UserPromptSubmit", { hook_event_name: "UserPromptSubmit", ...prompt });
+  const inbox = join(waitingHooks.folder, "inbox");
+  // The helper has tried the first one, and keeps both.
+  await expect.poll(() => waitingHooks?.log().length, SOON).toBeGreaterThan(1);
+  expect(filesBelow(inbox).length).toBe(2);
+}
+
+/** All of the tenant, as a file and as a bundle. */
+async function exportAll(...keys: string[]): Promise<void> {
+  const env = { FLEET_HOME: home, FLEET_URL: fleet!.url };
+  mkdirSync(at("export"));
+  for (const form of [
+    ["--out", at("export", "tenant.jsonl")],
+    ["--bundle", at("export", "tenant.tar")],
+  ]) {
+    const { exit, err } = await callCli(["export", "--all", ...form, ...keys], { env });
+    expect({ exit, err }).toEqual({ exit: 0, err: "" });
+  }
+}
+
 /** A command of an agent that reaches no bus. */
 async function spool(env: Record<string, string>): Promise<void> {
   const spooler = await connect({
@@ -146,13 +180,19 @@ const places = () => ({
   artifacts: filesWith(join(home, "artifacts"), canary),
   spool: filesWith(at("spool"), canary),
   backup: filesWith(at("backup"), canary),
+  export: filesWith(at("export"), canary),
+  inbox: filesWith(join(waitingHooks!.folder, "inbox"), canary),
 });
 
-const NONE = { store: [], bus: [], mirror: [], artifacts: [], spool: [], backup: [] };
+const NONE = { store: [], bus: [], mirror: [], artifacts: [], spool: [], backup: [], export: [], inbox: [] };
 
 /** Everything else that the fleet, its agents and its hooks have left. */
 function expectNowhereElse(): void {
   expect(filesWith(hooks!.folder, canary), "the folder of hooks").toEqual([]);
+  expect(holdsText(readFileSync(join(waitingHooks!.folder, "hook.log")), canary), "the log of hooks").toBe(
+    false,
+  );
+  expect(filesWith(at("hook-spool"), canary), "the spool of hooks").toEqual([]);
   const logged = fleet!.output().split("\n");
   expect(logged.filter((line) => holdsText(Buffer.from(line), canary))).toEqual([]);
   expect(traces.length).toBeGreaterThan(0);
@@ -162,6 +202,7 @@ function expectNowhereElse(): void {
 async function useEverything(
   settings: Record<string, string>,
   spoolSettings: Record<string, string>,
+  ...exportKeys: string[]
 ): Promise<void> {
   const policy = at("policy.json");
   writeFileSync(policy, JSON.stringify({ defaults: { offer: { deadline_ms: 1_000, max_attempts: 1 } } }));
@@ -169,6 +210,8 @@ async function useEverything(
   await writeContent(await fleet!.client("owner"));
   await prompt();
   await spool(spoolSettings);
+  await waitingPrompt(spoolSettings);
+  await exportAll(...exportKeys);
   await mirrored(2);
   // Spans leave in batches, every few seconds.
   await expect.poll(() => Buffer.concat(traces).includes("alert_ack"), SOON).toBe(true);
@@ -190,10 +233,11 @@ test(
 test(
   "with encryption no raw byte shows content, after a kill and after a stop",
   async () => {
-    const keys = { root: at("root.key"), spool: at("spool.key") };
+    const keys = { root: at("root.key"), spool: at("spool.key"), export: at("export.key") };
     for (const path of Object.values(keys)) newEncryptionKeyFile(path);
     const settings = { FLEET_ENCRYPTION_KEY: `file:${keys.root}` };
-    await useEverything(settings, { FLEET_SPOOL_KEY: `file:${keys.spool}` });
+    const exportKey = ["--encrypt-with", `file:${keys.export}`];
+    await useEverything(settings, { FLEET_SPOOL_KEY: `file:${keys.spool}` }, ...exportKey);
     await backUp(settings);
     await fleet!.kill9();
     expect(places()).toEqual(NONE);
