@@ -1,6 +1,6 @@
 // The files of agents that a runner has started: plain without a key, sealed when the end of the agent is reported with one, those of earlier agents too.
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -42,32 +42,42 @@ const runnerFolder = () => join(fleet.home, "runner");
 const agents = () => readdirSync(join(runnerFolder(), "agents"));
 const filesOf = (agent: string) => readdirSync(join(runnerFolder(), "agents", agent));
 
-/** Hands a task to an agent of the runner, whose end is reported when this resolves. Returns the agent's name. */
-async function told(task: string): Promise<string> {
-  const before = agents();
+interface AgentFile {
+  readonly agent_id: string;
+  readonly task_id: string;
+  readonly state: string;
+}
+
+/** The agents of a task whose end is reported. Recovery gives a task that was not completed to further ones. */
+function reported(task: string): string[] {
+  const records = agents().flatMap((name) => {
+    const path = join(runnerFolder(), "agents", name, "agent.json");
+    return existsSync(path) ? [JSON.parse(readFileSync(path, "utf8")) as AgentFile] : [];
+  });
+  return records
+    .filter(({ task_id, state }) => task_id === task && state === "reported")
+    .map(({ agent_id }) => agent_id);
+}
+
+/** Hands a task to an agent of the runner, whose end is reported when this resolves. Returns its name. */
+async function handedOver(task: string): Promise<string> {
   await client.createCheckpoint({ taskId: task, checkpoint: input({ goal: `${CANARY} ${task}` }) });
   await client.task(task).handOff({ toAgentType: "documentation" });
-  const added = () => agents().filter((name) => !before.includes(name));
-  await expect.poll(added, SOON).toHaveLength(1);
-  const [agent = ""] = added();
-  const record = join(runnerFolder(), "agents", agent, "agent.json");
-  await expect
-    .poll(() => filesOf(agent).includes("agent.json") && JSON.parse(readFileSync(record, "utf8")).state, SOON)
-    .toBe("reported");
-  return agent;
+  await expect.poll(() => reported(task).length, SOON).toBeGreaterThan(0);
+  return reported(task)[0]!;
 }
 
 test(
   "a runner with the key seals the prompts and the output of its agents, and those of an earlier runner",
   async () => {
     runner = await startRunner(fleet, AGENTS);
-    const plain = await told("first");
+    const plain = await handedOver("first");
     await runner.terminate();
     const shown = filesWith(runnerFolder(), CANARY).map((path) => path.slice(path.lastIndexOf("/") + 1));
-    expect(shown.sort()).toEqual(["output.log", "prompt.md"]);
+    expect([...new Set(shown)].sort()).toEqual(["output.log", "prompt.md"]);
 
     runner = await startRunner(fleet, AGENTS, { FLEET_SPOOL_KEY: `file:${key}`, FLEET_LOG_LEVEL: "debug" });
-    const sealed = await told("second");
+    const sealed = await handedOver("second");
     await expect.poll(() => filesWith(runnerFolder(), CANARY), SOON).toEqual([]);
     for (const agent of [plain, sealed])
       expect(filesOf(agent)).toEqual(expect.arrayContaining(["output.log.enc", "prompt.md.enc"]));

@@ -12,7 +12,7 @@ import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 import { input } from "../../harness/records/records.ts";
 import { clear, fill, smallDisk } from "../../harness/small-disk.ts";
-import { callerEnvironment, commandsOf, json } from "./commands.ts";
+import { callerEnvironment, commandsOf, json } from "../transfer/commands.ts";
 
 /** A busy machine takes seconds for each call. */
 const CALLS_MS = 240_000;
