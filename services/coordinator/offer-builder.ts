@@ -3,6 +3,7 @@
  * is none.
  */
 import pLimit from "p-limit";
+import { newSalt } from "../../shared/integrity/seal.ts";
 import { nextAgentType } from "../../shared/lifecycle/routing.ts";
 import { continuationPrompt } from "../../shared/prompts/continuation.ts";
 import type { Prompt } from "../../shared/prompts/prompt.ts";
@@ -90,6 +91,7 @@ function offerFor(
         prompt: prompt.text,
         promptStyle: prompt.style,
         promptTokens: prompt.tokens,
+        salt: newSalt(),
         deadlineMs: offer.deadline_ms,
         firstCheckpointMs: first_checkpoint_ms,
       },

@@ -145,6 +145,8 @@ export interface Offering {
   readonly prompt: string;
   readonly promptStyle: string;
   readonly promptTokens: number;
+  /** Random: the digest stays in the trail, and the prompt must not be guessed from it when the content is gone. */
+  readonly salt: string;
   /** How long the offer can be accepted. */
   readonly deadlineMs: number;
   readonly firstCheckpointMs: number;
@@ -200,6 +202,7 @@ function offerOf(handoff: Handoff, toAgent: string, offering: Offering): Offer {
     prompt: offering.prompt,
     prompt_style: offering.promptStyle,
     prompt_tokens: offering.promptTokens,
+    salt: offering.salt,
     fence_to_be: handoff.fence_to_be as number,
     attempt: offering.attempt,
     max_attempts: offering.maxAttempts,

@@ -38,6 +38,8 @@ export const offerDataSchema = z.looseObject({
   prompt: promptSchema,
   prompt_style: z.string(),
   prompt_tokens: z.int().min(0),
+  /** Random, so that `digest` says nothing about the prompt. Absent: an earlier version of Fleet made the offer. */
+  salt: z.string().exactOptional(),
   /** The fence that `acknowledge` will answer with. */
   fence_to_be: z.int(),
   /** 1 for the first offer of this handoff. */

@@ -68,6 +68,7 @@ describe.each(CLUSTER_ENGINES)("on %s", (engine) => {
         from_agent: "agent-a",
         reason: "the context is full",
         prompt_style: "standard",
+        salt: expect.stringMatching(/^[0-9a-f]{64}$/),
         fence_to_be: 2,
         attempt: 1,
         max_attempts: 3,

@@ -27,6 +27,7 @@ export function offering(handoff: Handoff, changes: Partial<Offering> = {}): Off
     prompt: "Continue from the checkpoint.",
     promptStyle: "standard",
     promptTokens: 6,
+    salt: "0".repeat(64),
     deadlineMs: 60_000,
     firstCheckpointMs: 900_000,
     ...changes,
