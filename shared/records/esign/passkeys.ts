@@ -100,15 +100,17 @@ function requireRecorded(
 
 /** Whether the act states this record. It binds the enrolment, and the enrolment all else that no use and no revocation changes. */
 export function isRecordedBy(record: StoredPasskey, act: PasskeyAct): boolean {
-  const { audit_seq, passkey_id, credential_id, rp_id, signer, printed_name, enrolment } = record;
+  const { audit_seq, enrolled_at, enrolled_by, passkey_id, credential_id, rp_id, signer, enrolment } = record;
   const { passkey, signer: stated } = enrolmentFrom(Buffer.from(enrolment.payload, "base64")) ?? {};
   return (
     act.seq === audit_seq &&
+    act.at === enrolled_at &&
+    act.by === enrolled_by &&
     act.passkey_id === passkey_id &&
     statesEnrolment(act, enrolmentFacts(signer, credential_id, enrolment)) &&
     passkey?.credential_id === credential_id &&
     passkey.rp_id === rp_id &&
-    canonicalText(stated ?? null) === canonicalText({ id: signer, printed_name })
+    canonicalText(stated ?? null) === canonicalText({ id: signer, printed_name: record.printed_name })
   );
 }
 

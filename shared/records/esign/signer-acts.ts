@@ -7,24 +7,28 @@ const SIGNER_ACTS = ["passkey_add", "passkey_revoke", "signer_revoke"] as const;
 
 export interface SignerAct extends SignerId {
   readonly action: (typeof SIGNER_ACTS)[number];
-  /** The number of the entry. */
+  /** The number of the entry, its time, and the principal that acted. */
   readonly seq: number;
+  readonly at: string;
+  readonly by: string;
   /** Empty for an act that concerns no passkey. */
   readonly passkey_id: string;
   /** Empty for an act that enrols none. */
   readonly enrolment_hash: string;
 }
 
-export type PasskeyAct = EnrolmentFacts & Pick<SignerAct, "seq">;
+export type PasskeyAct = EnrolmentFacts & Pick<SignerAct, "seq" | "at" | "by">;
 
 /** `facts`: of the entry `seq`. null: it is no such act of this tenant. */
 export function signerActIn(tenant: string, seq: number, facts: object | undefined): SignerAct | null {
-  const { action, tenant: stated, seq: place, subject } = (facts ?? {}) as Readonly<Record<string, unknown>>;
+  const entry = (facts ?? {}) as Readonly<Record<string, unknown>>;
+  const { action, tenant: stated, seq: place, subject, at, actor } = entry;
   const known = SIGNER_ACTS.find((one) => one === action);
   if (known === undefined || stated !== tenant || place !== seq) return null;
   const { issuer, subject: person, passkey_id, enrolment_hash } = (subject ?? {}) as Record<string, unknown>;
   return {
-    ...{ action: known, seq, issuer: textOf(issuer), subject: textOf(person) },
+    ...{ action: known, seq, at: textOf(at), by: textOf((actor as { readonly id?: unknown } | null)?.id) },
+    ...{ issuer: textOf(issuer), subject: textOf(person) },
     ...{ passkey_id: textOf(passkey_id), enrolment_hash: textOf(enrolment_hash) },
   };
 }

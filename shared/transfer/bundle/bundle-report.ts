@@ -1,5 +1,8 @@
 /** report.html: a bundle for a reader with a browser or a printer. One page without programs, links and outside content. */
-import type { ExportLine } from "../../protocol/export-lines.ts";
+import { placedAct } from "../../integrity/esign/enrolment-act.ts";
+import { esignBlockOf, judgeEsignature } from "../../integrity/esign/judgement.ts";
+import { ESIGN_PROBLEMS } from "../../protocol/esign.ts";
+import type { ExportLine, ExportLineOf } from "../../protocol/export-lines.ts";
 import type { ListedFile } from "./archive-writer.ts";
 import { commitTimeIn } from "./bundle-statement.ts";
 
@@ -98,7 +101,8 @@ export function reportPart(line: ExportLine): string {
   }
 }
 
-function entryRow({ seq, entry, signature, esignature }: Extract<ExportLine, { kind: "audit" }>): string {
+function entryRow(line: ExportLineOf<"audit">): string {
+  const { seq, entry, signature } = line;
   const facts = objectOf(JSON.parse(entry));
   const { at, actor, op, reason, checkpoint_id, version, new_hash, signed_by } = facts;
   const { id, type } = objectOf(actor);
@@ -118,27 +122,28 @@ function entryRow({ seq, entry, signature, esignature }: Extract<ExportLine, { k
     made,
     key,
   ];
-  return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>\n${personRow(esignature)}`;
+  return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>\n${personRow(line, facts)}`;
 }
 
-/** Printed name, meaning and time with zone, as the person saw them: 21 CFR 11.50. */
-function personRow(signed: Extract<ExportLine, { kind: "audit" }>["esignature"]): string {
-  if (signed === undefined) return "";
-  const { signer, meaning, signed_at, zone, reason, subject } = statementIn(signed.payload);
-  const { printed_name, id } = objectOf(signer);
-  const { issuer, subject: person } = objectOf(id);
-  const { checkpoint_id, version } = objectOf(subject);
+/** Printed name, meaning and time with zone, as the person saw them: 21 CFR 11.50. What a statement that does not verify states is not repeated. */
+function personRow({ seq, esignature, passkey_acts }: ExportLineOf<"audit">, facts: Facts): string {
+  if (esignature === undefined && facts.op !== "signature_add") return "";
+  const { tenant, task, checkpoint_id, version } = facts;
+  const place = {
+    ...{ tenant: String(tenant), task: String(task), seq, facts, acts: passkey_acts?.map(placedAct) },
+    ...{ checkpoint_id: String(checkpoint_id), version: Number(version) },
+  };
+  const block = esignBlockOf(judgeEsignature(esignature ?? null, place), place);
+  const { state, printed_name, signer, meaning, signed_at, zone, reason, method } = block;
+  const cells = (text: string, mark = ""): string =>
+    `<tr><td></td><td colspan="6"${mark}>${text}</td></tr>\n`;
+  if (state !== "valid")
+    return cells(`An electronic signature does not verify: ${ESIGN_PROBLEMS[state]}`, ' class="gap"');
   const why = reason === undefined ? "" : `: ${htmlText(reason)}`;
-  const how = signed.proof.kind === "webauthn" ? ", with a passkey" : "";
-  return `<tr><td></td><td colspan="6"><b>Electronic signature</b> of ${htmlText(printed_name ?? "a statement that cannot be read")} (${htmlText(person)} of ${htmlText(issuer)}), ${htmlText(meaning)}, ${htmlText(signed_at)} (${htmlText(zone)})${how}, on ${htmlText(checkpoint_id)} version ${htmlText(version)}${why}</td></tr>\n`;
-}
-
-function statementIn(payload: string): Facts {
-  try {
-    return objectOf(JSON.parse(Buffer.from(payload, "base64").toString()));
-  } catch {
-    return {};
-  }
+  const how = method === "webauthn" ? ", with a passkey" : "";
+  return cells(
+    `<b>Electronic signature</b> of ${htmlText(printed_name)} (${htmlText(signer?.subject)} of ${htmlText(signer?.issuer)}), ${htmlText(meaning)}, ${htmlText(signed_at)} (${htmlText(zone)})${how}, on ${htmlText(checkpoint_id)} version ${htmlText(version)}${why}`,
+  );
 }
 
 function versionRow({ metadata, execution_state }: Facts, hash: string): string {

@@ -74,11 +74,17 @@ async function recordProblem(
   const record = readable(() => decodePasskey(value));
   if (record === null)
     return `the record of passkey ${Buffer.from(key).toString("hex").slice(-16)} cannot be read`;
-  const { passkey_id: id, audit_seq: seq } = record;
+  const { passkey_id: id, audit_seq: seq, revoked_at, revoked_audit_seq } = record;
   if (Buffer.compare(key, keys.passkey(id)) !== 0) return `passkey ${shortOf(id)}: the record is another one`;
-  const act = signerActIn(tenant, seq, readEntry(await reader.get(keys.tenantAudit(seq)))?.facts);
-  const isRecorded = act?.action === "passkey_add" && isRecordedBy(record, act);
-  return isRecorded ? null : `passkey ${shortOf(id)}: no audit entry records its enrolment`;
+  const actAt = async (at: number) =>
+    signerActIn(tenant, at, readEntry(await reader.get(keys.tenantAudit(at)))?.facts);
+  const added = await actAt(seq);
+  if (added?.action !== "passkey_add" || !isRecordedBy(record, added))
+    return `passkey ${shortOf(id)}: no audit entry records its enrolment`;
+  if (revoked_at === null) return null;
+  const revoked = await actAt(revoked_audit_seq ?? 0);
+  const isRevoked = revoked?.action === "passkey_revoke" && revoked.passkey_id === id;
+  return isRevoked ? null : `passkey ${shortOf(id)}: no audit entry records its revocation`;
 }
 
 const shortOf = (id: string): string => id.slice(0, 16);

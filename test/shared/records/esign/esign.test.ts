@@ -123,6 +123,27 @@ test("a signature is copied to another task", async () => {
   );
 });
 
+test("a signature is moved to another checkpoint, or another version, of its task", async () => {
+  const other = await create(records.repository);
+  await send(records.repository, "update", {
+    checkpoint_id: id,
+    patch: { execution_state: { current_focus: "the rest" } },
+  });
+  const row = await stored();
+  for (const [checkpoint_id, version] of [
+    [other.checkpoint_id, 1],
+    [id, 2],
+  ] as const) {
+    await write([
+      [keys.esignature("task-1", seq), encodeChecked({ ...row, checkpoint_id, version })],
+      [keys.esigned("task-1", checkpoint_id, "0".repeat(64)), encodeChecked([checkpoint_id, version, seq])],
+    ]);
+    const listed = { task_id: "task-1", checkpoint_id, version, from_seq: 1, limit: 50 };
+    const { signatures } = await records.repository.esignatures.list("default", listed);
+    expect(signatures.map(({ state }) => state)).toEqual(["moved"]);
+  }
+});
+
 test("signatures, signers and failed attempts of a tenant are its own", async () => {
   const { esignatures } = records.repository;
   expect((await esignatures.signers("default", { limit: 50 })).signers).toMatchObject([{ subject: "ada" }]);

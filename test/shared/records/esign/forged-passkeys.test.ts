@@ -111,6 +111,8 @@ test("a record with another key, provider, person or name", async () => {
     [ada, { signer: { issuer: PROVIDER, subject: "grace" } }],
     [ada, { printed_name: "Grace Hopper" }],
     [ada, { rp_id: "evil.example" }],
+    [ada, { enrolled_by: "human=grace" }],
+    [ada, { enrolled_at: "2020-01-01T00:00:00.000Z" }],
     [ada, { passkey_id: "0".repeat(64) }],
   ];
   for (const [key, changes] of cases) {
@@ -149,6 +151,15 @@ test("the older record of a revoked passkey, and none", async () => {
     await expectRefused(ada, "passkey_revoked");
     expect(await found()).toContainEqual(finding);
   }
+});
+
+test("a revocation that no person made", async () => {
+  const forged = { revoked_at: new Date().toISOString(), revoked_reason: "lost", revoked_audit_seq: 2 };
+  await write([keys.passkey(idOf(ada)), encodeChecked({ ...(await recordOf(ada)), ...forged })]);
+  await expectRefused(ada, "passkey_revoked");
+  expect(await found()).toContainEqual(
+    `esignature: passkey ${idOf(ada).slice(0, 16)}: no audit entry records its revocation`,
+  );
 });
 
 test("the older record of a revoked passkey, without the entry of the revocation", async () => {

@@ -1,0 +1,55 @@
+/** The page of a bundle shows the electronic signatures that verify, and of the others only that they do not. */
+import { expect, test } from "vitest";
+import { canonicalText } from "../../../shared/integrity/canonical.ts";
+import { proofHash } from "../../../shared/integrity/esign/proof.ts";
+import { statementHash } from "../../../shared/integrity/esign/statement.ts";
+import { ESIGN_PAYLOAD_TYPE, type EsignStatement } from "../../../shared/protocol/esign.ts";
+import type { ExportLineOf } from "../../../shared/protocol/export-lines.ts";
+import { reportPart } from "../../../shared/transfer/bundle/bundle-report.ts";
+import { PROVIDER, signedBody } from "../../harness/esign/signed-statement.ts";
+
+const statement: EsignStatement = {
+  v: 1,
+  subject: {
+    ...{ tenant: "default", task: "auth", checkpoint_id: "0199a0c0-0000-7000-8000-000000000001" },
+    ...{ version: 2, hash: "a".repeat(64), head: { seq: 7, hash: "b".repeat(64) } },
+  },
+  signer: { id: { issuer: PROVIDER, subject: "ada" }, printed_name: "Ada <b>Lovelace</b>" },
+  meaning: "approval",
+  signed_at: "2026-11-26T13:00:00.000Z",
+  zone: "Europe/London",
+  policy: "c".repeat(64),
+};
+const { payload, proof } = await signedBody(statement);
+const { tenant, task, checkpoint_id, version, hash } = statement.subject;
+const facts = {
+  ...{ op: "signature_add", at: "2026-11-26T13:00:05.000Z", actor: { id: "human=ada", type: "human" } },
+  ...{ tenant, task, seq: 8, checkpoint_id, version, old_hash: hash, new_hash: null, meaning: "approval" },
+  ...{ signer_issuer: PROVIDER, signer_subject: "ada", proof_hash: proofHash(proof) },
+  statement_hash: statementHash(Buffer.from(payload, "base64")),
+};
+const esignature = { payload_type: ESIGN_PAYLOAD_TYPE, payload, proof };
+const line = (changes: object = {}): ExportLineOf<"audit"> => ({
+  ...{ kind: "audit", seq: 8, entry: canonicalText(facts), esignature, ...changes },
+});
+
+test("a signature that verifies is shown with name, meaning and time, as text", () => {
+  const text = reportPart(line());
+  expect(text).toContain("<b>Electronic signature</b> of Ada &lt;b&gt;Lovelace&lt;/b&gt; (ada of");
+  expect(text).toContain("approval, 2026-11-26T13:00:00.000Z (Europe/London)");
+});
+
+test("a signature that does not verify, or is lost, is shown without what it states", () => {
+  const moved = canonicalText({ ...facts, version: 3 });
+  for (const changes of [
+    { entry: moved },
+    { esignature: { ...esignature, payload: "e30=" } },
+    { esignature: undefined },
+  ]) {
+    const text = reportPart(line(changes));
+    expect(text).toContain("An electronic signature does not verify: ");
+    expect(text).not.toContain("Lovelace");
+  }
+  const other = canonicalText({ ...facts, op: "create" });
+  expect(reportPart(line({ entry: other, esignature: undefined }))).not.toContain("lectronic signature");
+});
