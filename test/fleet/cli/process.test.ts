@@ -139,7 +139,9 @@ describe("fleet up", { timeout: PROCESSES_MS }, () => {
     const args = ["up", "--port", String(port), "--home", own, "--ops-port", "0"];
     const first = start(args);
     try {
-      await printed(first, /Fleet is up/);
+      const [, pid] = await printed(first, /"pid":(\d+).*Fleet is up/s);
+      // A command that waited beside its fleet would keep a hundred megabytes, and leave the fleet when it is killed.
+      expect(Number(pid)).toBe(first.pid);
       const second = await resultOf(start(args));
       expect(second).toEqual({
         exit: 0,

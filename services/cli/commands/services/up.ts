@@ -1,5 +1,4 @@
-// `fleet up`: runs the standalone fleet as a child in the foreground. Streams and signals pass through: the child decides
-// how to stop, and its exit code becomes the exit code of the command.
+// `fleet up`: runs the standalone fleet in the foreground.
 
 import { fileURLToPath } from "node:url";
 import { type Command, Option } from "commander";
