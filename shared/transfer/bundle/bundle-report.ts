@@ -1,6 +1,7 @@
 /** report.html: a bundle for a reader with a browser or a printer. One page without programs, links and outside content. */
 import { placedAct } from "../../integrity/esign/enrolment-act.ts";
 import { esignBlockOf, judgeEsignature } from "../../integrity/esign/judgement.ts";
+import type { AuditAnchor } from "../../protocol/audit-anchors.ts";
 import { ESIGN_PROBLEMS } from "../../protocol/esign.ts";
 import type { ExportLine, ExportLineOf } from "../../protocol/export-lines.ts";
 import type { ListedFile } from "./archive-writer.ts";
@@ -21,6 +22,8 @@ export interface ReportFacts {
   /** The ids of the keys with signatures. */
   readonly keys: readonly string[];
   readonly logSize: number | null;
+  /** The anchors of the log, the newest first. */
+  readonly anchors: readonly AuditAnchor[];
   readonly counts: Readonly<Record<string, number>>;
   /** The files before this one. */
   readonly files: readonly ListedFile[];
@@ -44,17 +47,28 @@ export function htmlText(value: unknown): string {
 
 const row = (name: string, value: unknown): string =>
   `<tr><th>${htmlText(name)}</th><td>${htmlText(value)}</td></tr>\n`;
+
+/** The newest anchor of each target. */
+function anchorRows(anchors: readonly AuditAnchor[]): string {
+  const newest = new Map(anchors.toReversed().map((one) => [one.target, one]));
+  const rows = [...newest.values()].map(({ target, size, at, object, retained_until }) => {
+    const place = object === null ? "" : `, ${object} locked until ${retained_until}`;
+    return row(`Newest anchor (${target})`, `${size} entries, ${at}${place}`);
+  });
+  return rows.length > 0 ? rows.join("") : row("Anchors of the log", "none");
+}
+
 const code = (value: unknown): string => `<code>${htmlText(value)}</code>`;
 
 export function reportStart(facts: ReportFacts): string {
-  const { tenant, fleet, exported_at, by, tool, keys, logSize, counts, files } = facts;
+  const { tenant, fleet, exported_at, by, tool, keys, logSize, anchors, counts, files } = facts;
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>Evidence of tenant ${htmlText(tenant)}</title><style>${STYLE}</style></head><body>
 <h1>Evidence of tenant ${htmlText(tenant)}</h1>
 <table>
-${row("Fleet", fleet ?? "unknown")}${row("Exported at", `${exported_at} (UTC)`)}${row("Exported by", by)}${row("Program", `Fleet ${tool}`)}${row("Entries in the signed log", logSize ?? "the log is not signed")}${Object.entries(
+${row("Fleet", fleet ?? "unknown")}${row("Exported at", `${exported_at} (UTC)`)}${row("Exported by", by)}${row("Program", `Fleet ${tool}`)}${row("Entries in the signed log", logSize ?? "the log is not signed")}${anchorRows(anchors)}${Object.entries(
   counts,
 )
   .map(([name, value]) => row(name, value))

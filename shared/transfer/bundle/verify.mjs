@@ -1831,7 +1831,7 @@ function hashesOf(proof) {
 const ANCHOR_FILE = "anchors.jsonl";
 const ANCHOR_TARGETS = ["bucket", "folder", "timestamp"];
 /** More than an exporter writes. */
-const ANCHORS_MAX = 2_000;
+const ANCHORS_MAX = 5_000;
 /** Between the clocks of the fleet and of an authority. */
 const CLOCK_DIFFERENCE_MS = 300_000;
 /** And the time within which the log of a working fleet has an entry. */

@@ -1275,7 +1275,7 @@ def judge_changes(changes, keys, findings):
 # --- Anchors ---------------------------------------------------------------------------------------------------------
 
 ANCHOR_TARGETS = ["bucket", "folder", "timestamp"]
-ANCHORS_MAX = 2_000
+ANCHORS_MAX = 5_000
 CLOCK_DIFFERENCE_MS = 300_000
 LATE_MS = CLOCK_DIFFERENCE_MS + LOG_DELAY_MS
 

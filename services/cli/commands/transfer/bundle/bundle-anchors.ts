@@ -1,6 +1,10 @@
 // anchors.jsonl: the anchors of the tenant's audit log, each with the proof that the log of the bundle begins with its checkpoint.
 
-import type { AuditAnchor } from "../../../../../shared/protocol/audit-anchors.ts";
+import {
+  ANCHOR_TARGETS,
+  type AnchorTarget,
+  type AuditAnchor,
+} from "../../../../../shared/protocol/audit-anchors.ts";
 import { FleetError } from "../../../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../../../shared/protocol/limits.ts";
 import type { FleetClient } from "../../../../../shared/sdk/sdk.ts";
@@ -9,36 +13,52 @@ import { jsonLine } from "../../../../../shared/transfer/bundle/bundle-files.ts"
 import type { Session } from "../../../runtime/session.ts";
 import type { BundledLog } from "./bundle-proofs.ts";
 
-/** Hourly time-stamps of six weeks. Older ones are in `fleet audit anchors`. */
+/** Of each target: hourly time-stamps of six weeks. `fleet audit anchors` lists older ones. */
 const MOST = 1_000;
 /** Proofs that are read at once. */
 const PROOF_READS = 16;
 
 /** The newest anchors, read before the log: a longer one than the log is then the trace of a log that was cut off. */
 export interface RecordedAnchors {
+  /** The newest first. */
   readonly anchors: readonly AuditAnchor[];
-  /** Anchors of checkpoints with fewer entries were left out, or their records are damaged. null: none were. */
-  readonly omittedBefore: number | null;
+  /** For each target that has others: the size of the oldest one that was read. null: none was. */
+  readonly cutAt: readonly (number | null)[];
 }
 
-export async function recordedAnchors(
+export async function recordedAnchors(session: Session, client: FleetClient): Promise<RecordedAnchors> {
+  const read = await Promise.all(ANCHOR_TARGETS.map((target) => anchorsOf(session, client, target)));
+  const anchors = read.flatMap((one) => one.anchors).toSorted((one, other) => other.size - one.size);
+  return { anchors, cutAt: read.flatMap((one) => (one.isCut ? [one.anchors.at(-1)?.size ?? null] : [])) };
+}
+
+interface TargetAnchors {
+  readonly anchors: readonly AuditAnchor[];
+  readonly isCut: boolean;
+}
+
+/** Up to a damaged record of an anchor, which is no reason to have no bundle. */
+async function anchorsOf(
   { deadline }: Session,
   { admin }: FleetClient,
-): Promise<RecordedAnchors> {
+  target: AnchorTarget,
+): Promise<TargetAnchors> {
   const anchors: AuditAnchor[] = [];
-  for (let beforeSize = Number.MAX_SAFE_INTEGER; ; ) {
+  let limit: number = LIMITS.anchors_limit_max;
+  while (anchors.length < MOST) {
+    const beforeSize = anchors.at(-1)?.size;
     try {
-      const page = await admin.auditAnchors({ ...deadline, beforeSize, limit: LIMITS.anchors_limit_max });
+      const page = await admin.auditAnchors({ ...deadline, target, beforeSize, limit });
       anchors.push(...page.anchors);
-      const last = page.anchors.at(-1);
-      if (!page.more || last === undefined) return { anchors, omittedBefore: null };
-      beforeSize = last.size;
+      if (!page.more || page.anchors.length === 0) return { anchors, isCut: false };
     } catch (error) {
       if (!(error instanceof FleetError && error.code === "CORRUPT")) throw error;
-      return { anchors, omittedBefore: beforeSize };
+      // Those before the damaged one follow one by one.
+      if (limit === 1) break;
+      limit = 1;
     }
-    if (anchors.length >= MOST) return { anchors, omittedBefore: beforeSize };
   }
+  return { anchors, isCut: true };
 }
 
 interface AnchorFile extends RecordedAnchors {
@@ -51,9 +71,9 @@ interface AnchorFile extends RecordedAnchors {
 export async function writeAnchorFile(
   session: Session,
   client: FleetClient,
-  { writer, log, anchors, omittedBefore }: AnchorFile,
+  { writer, log, anchors, cutAt }: AnchorFile,
 ): Promise<number> {
-  if (anchors.length === 0 && omittedBefore === null) return 0;
+  if (anchors.length === 0 && cutAt.length === 0) return 0;
   writer.begin("anchors.jsonl");
   for (let from = 0; from < anchors.length; from += PROOF_READS) {
     const some = anchors.slice(from, from + PROOF_READS);
@@ -64,7 +84,10 @@ export async function writeAnchorFile(
       await writer.append(jsonLine({ ...of, consistency: proofs[i] ?? null }));
     }
   }
-  if (omittedBefore !== null) await writer.append(jsonLine({ omitted_before: omittedBefore }));
+  if (cutAt.length > 0) {
+    const omitted_before = Math.max(...cutAt.map((size) => size ?? (log?.size ?? 0) + 1));
+    await writer.append(jsonLine({ omitted_before }));
+  }
   await writer.end();
   return anchors.length;
 }

@@ -5,6 +5,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { type FileHandle, link, open, readFile, rm } from "node:fs/promises";
 import { basename } from "node:path";
+import type { AuditAnchor } from "../../../../../shared/protocol/audit-anchors.ts";
 import { EXPORT_ENDS_MAX } from "../../../../../shared/protocol/audit-log.ts";
 import { FleetError } from "../../../../../shared/protocol/errors.ts";
 import type { ExportLine, ExportLineOf, ExportScope } from "../../../../../shared/protocol/export-lines.ts";
@@ -125,7 +126,8 @@ async function writeArchive(session: Session, file: FileHandle, contents: Conten
     key_changes: changes,
     anchors,
   };
-  await writeReport(writer, file, { header, summary, counts, logSize: log?.size ?? null });
+  const logged = { logSize: log?.size ?? null, anchors: anchored.anchors };
+  await writeReport(writer, file, { header, summary, counts, ...logged });
   for (const { name, bytes } of verifierFiles()) await writer.add(name, bytes);
   const { fleet, tenant, exported_at, tool, scope } = header;
   const of = { fleet, tenant, exported_at, tool, scope, mtime: writer.mtime };
@@ -207,17 +209,19 @@ async function logAt(session: Session, client: FleetClient, kept: string | null)
 interface ReportParts extends WrittenExport {
   readonly counts: Readonly<Record<string, number>>;
   readonly logSize: number | null;
+  readonly anchors: readonly AuditAnchor[];
 }
 
 async function writeReport(
   writer: ArchiveWriter,
   file: FileHandle,
-  { header, summary, counts, logSize }: ReportParts,
+  { header, summary, counts, logSize, anchors }: ReportParts,
 ): Promise<void> {
   const { tenant, fleet, exported_at, by, tool } = header;
   const member = writer.member("export.jsonl");
   const files = [...writer.listed];
-  const of = { tenant, fleet, exported_at, by, tool, keys: summary.signing_keys, logSize, counts, files };
+  const facts = { tenant, fleet, exported_at, by, tool, keys: summary.signing_keys };
+  const of = { ...facts, logSize, anchors, counts, files };
   writer.begin("report.html");
   await writer.append(Buffer.from(reportStart(of)));
   for (const line of memberLines(file.fd, member))
