@@ -168,7 +168,7 @@ test("the first shell commands work", async () => {
  * test/fleet/cli/fork.test.ts covers it. A removal needs old checkpoints: test/fleet/cli/prune.test.ts. A mission is another task, too:
  * the tests of the program and of test/shared/records/mission.
  * The commands of an import need a task of their own: test/fleet/transfer/import.test.ts. The answer to `diagnose` depends on the machine:
- * test/fleet/doctor. Roots and proofs depend on the keys: test/fleet/signing/audit-log.test.ts. The ids of keys are random: test/fleet/signing/keys.test.ts, test/fleet/transfer/bundle.test.ts.
+ * test/fleet/doctor. Roots and proofs depend on the keys: test/fleet/signing/audit-log.test.ts. The ids of keys are random: test/fleet/signing/keys.test.ts, test/fleet/transfer/bundle/bundle.test.ts.
  * A signature needs a person and a provider: test/fleet/esign/esign.test.ts. The ids of sessions are random: test/fleet/access-log.
  */
 const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([

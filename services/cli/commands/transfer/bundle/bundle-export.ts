@@ -22,6 +22,7 @@ import {
 import { reportEnd, reportPart, reportStart } from "../../../../../shared/transfer/bundle/bundle-report.ts";
 import { isMemberName, memberLines } from "../../../../../shared/transfer/bundle/offline/archive.ts";
 import type { NamedKeys } from "../../../../../shared/transfer/encryption/encrypted-export.ts";
+import { syncFolderOf } from "../../../../../shared/transfer/encryption/encrypted-writer.ts";
 import type { ExportSummary } from "../../../../../shared/transfer/export-verifier.ts";
 import { ExportVerifier } from "../../../../../shared/transfer/export-verifier.ts";
 import type { Session } from "../../../runtime/session.ts";
@@ -66,6 +67,7 @@ export async function exportBundle(session: Session, path: string, extent: Bundl
     const report = judgeBundle(draft, { keys: null, kept });
     // Unlike a renaming, a link never replaces a file that was made meanwhile.
     await link(draft, path);
+    await syncFolderOf(path);
     await rm(draft);
     await showReport(session, path, report);
   } catch (error) {

@@ -6,10 +6,10 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { VERIFIER_FILE, verifierText } from "../../../shared/transfer/bundle/verifier-file.ts";
-import { TimestampAuthority } from "../../harness/anchors/timestamp-authority.ts";
-import { type EvidenceFleet, startEvidenceFleet } from "../../harness/evidence/evidence-fleet.ts";
-import { callCli } from "../../services/cli/call.ts";
+import { VERIFIER_FILE, verifierText } from "../../../../shared/transfer/bundle/verifier-file.ts";
+import { TimestampAuthority } from "../../../harness/anchors/timestamp-authority.ts";
+import { type EvidenceFleet, startEvidenceFleet } from "../../../harness/evidence/evidence-fleet.ts";
+import { callCli } from "../../../services/cli/call.ts";
 
 /** A busy machine takes seconds for each call. */
 const CALLS_MS = 200_000;

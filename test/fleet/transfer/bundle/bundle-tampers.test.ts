@@ -6,14 +6,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { signingKeyFrom } from "../../../shared/integrity/dsse.ts";
-import { type BundleReport, verifyBundle } from "../../../shared/transfer/bundle/offline/bundle-verifier.ts";
-import { TimestampAuthority } from "../../harness/anchors/timestamp-authority.ts";
-import { anchorTampers } from "../../harness/evidence/anchor-tampers.ts";
-import { type EvidenceFleet, startEvidenceFleet } from "../../harness/evidence/evidence-fleet.ts";
-import { seeded } from "../../harness/evidence/forgery.ts";
-import { type Tamper, tampers } from "../../harness/evidence/tampers.ts";
-import { newKey } from "../../harness/records/signed.ts";
+import { signingKeyFrom } from "../../../../shared/integrity/dsse.ts";
+import {
+  type BundleReport,
+  verifyBundle,
+} from "../../../../shared/transfer/bundle/offline/bundle-verifier.ts";
+import { TimestampAuthority } from "../../../harness/anchors/timestamp-authority.ts";
+import { anchorTampers } from "../../../harness/evidence/anchor-tampers.ts";
+import { type EvidenceFleet, startEvidenceFleet } from "../../../harness/evidence/evidence-fleet.ts";
+import { seeded } from "../../../harness/evidence/forgery.ts";
+import { type Tamper, tampers } from "../../../harness/evidence/tampers.ts";
+import { newKey } from "../../../harness/records/signed.ts";
 
 const TAMPERS = 1_000;
 /** Of one run of the verifier in Python, which remembers signatures. They are on disk at the same time. */
@@ -21,7 +24,7 @@ const BATCH = 250;
 const SEED = 17;
 const LONG_MS = 300_000;
 
-const VERIFY_PY = fileURLToPath(new URL("../../../shared/transfer/bundle/verify.py", import.meta.url));
+const VERIFY_PY = fileURLToPath(new URL("../../../../shared/transfer/bundle/verify.py", import.meta.url));
 const hasPython = spawnSync("python3", ["--version"]).status === 0;
 if (!hasPython) process.stderr.write("python3 is not on PATH: verify.py is not tested\n");
 

@@ -5,11 +5,11 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { verifyBundle } from "../../../shared/transfer/bundle/offline/bundle-verifier.ts";
-import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
-import { input } from "../../harness/records/records.ts";
-import { callCli } from "../../services/cli/call.ts";
-import { environment } from "../../services/cli/process.ts";
+import { verifyBundle } from "../../../../shared/transfer/bundle/offline/bundle-verifier.ts";
+import { startFleet, type TestFleet } from "../../../harness/processes/fleet.ts";
+import { input } from "../../../harness/records/records.ts";
+import { callCli } from "../../../services/cli/call.ts";
+import { environment } from "../../../services/cli/process.ts";
 
 /** A busy machine takes seconds for each call. */
 const CALLS_MS = 200_000;

@@ -37,4 +37,4 @@ fs.link = async (...place: Parameters<typeof link>): Promise<void> => {
 syncBuiltinESMExports();
 
 process.argv.splice(2, process.argv.length, ...args);
-await import("../../../services/cli/main.ts");
+await import("../../../../services/cli/main.ts");

@@ -4,14 +4,17 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
-import { openStore } from "../../../shared/store/open.ts";
-import { type BundleReport, verifyBundle } from "../../../shared/transfer/bundle/offline/bundle-verifier.ts";
-import { TimestampAuthority } from "../../harness/anchors/timestamp-authority.ts";
-import { startFleet } from "../../harness/processes/fleet.ts";
-import { input } from "../../harness/records/records.ts";
-import { WRITING } from "../../harness/records/signed.ts";
-import { callCli } from "../../services/cli/call.ts";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { openStore } from "../../../../shared/store/open.ts";
+import {
+  type BundleReport,
+  verifyBundle,
+} from "../../../../shared/transfer/bundle/offline/bundle-verifier.ts";
+import { TimestampAuthority } from "../../../harness/anchors/timestamp-authority.ts";
+import { startFleet } from "../../../harness/processes/fleet.ts";
+import { input } from "../../../harness/records/records.ts";
+import { WRITING } from "../../../harness/records/signed.ts";
+import { callCli } from "../../../services/cli/call.ts";
 
 const TEST_MS = 300_000;
 const SOON = { timeout: 100_000, interval: 200 };
