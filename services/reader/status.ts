@@ -16,7 +16,13 @@ const INSPECTION_MS = 1_000;
 
 const version = packageVersion();
 
-export function createStatus({ store, bus, clock, disk }: ReaderContext): () => Promise<FleetStatus> {
+export function createStatus({
+  store,
+  bus,
+  clock,
+  disk,
+  encryption = null,
+}: ReaderContext): () => Promise<FleetStatus> {
   const begin = clock.monotonic();
   const recorded = async (reader: Reader) => {
     const { depth, oldestMs } = await outboxBacklog(reader);
@@ -46,7 +52,12 @@ export function createStatus({ store, bus, clock, disk }: ReaderContext): () => 
     ]);
     return {
       version,
-      store: { engine: store.name, ok: storeHealth.ok, detail: storeHealth.detail },
+      store: {
+        engine: store.name,
+        ok: storeHealth.ok,
+        detail: storeHealth.detail,
+        encrypted: encryption !== null,
+      },
       bus: { ...busHealth, server_version: bus.serverVersion },
       findings,
       disks: disk.disks().map(diskStatus),

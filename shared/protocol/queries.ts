@@ -250,7 +250,13 @@ export interface IndexStatus {
 
 export interface FleetStatus {
   readonly version: string;
-  readonly store: { readonly engine: string; readonly ok: boolean; readonly detail: string };
+  readonly store: {
+    readonly engine: string;
+    readonly ok: boolean;
+    readonly detail: string;
+    /** Whether its rows are encrypted, or are being encrypted. Absent from older fleets. */
+    readonly encrypted?: boolean;
+  };
   readonly bus: { readonly ok: boolean; readonly detail: string; readonly server_version: string };
   /** Absent from older fleets. */
   readonly findings?: readonly StreamFinding[];

@@ -72,7 +72,12 @@ const indexSchema = z.looseObject({
 
 const statusSchema = z.looseObject({
   version: z.string(),
-  store: z.looseObject({ engine: z.string(), ok: z.boolean(), detail: z.string() }),
+  store: z.looseObject({
+    engine: z.string(),
+    ok: z.boolean(),
+    detail: z.string(),
+    encrypted: z.boolean().exactOptional(),
+  }),
   bus: z.looseObject({ ok: z.boolean(), detail: z.string(), server_version: z.string() }),
   findings: z.array(streamFindingSchema),
   index: indexSchema,

@@ -263,5 +263,8 @@ describe("an export", { timeout: CALLS_MS }, () => {
       details: { next: "--encrypt-with" },
     });
     rmSync(file("plain.jsonl"));
+    // An agent may not ask for the state of the fleet. It is not warned, and leaves no refused request.
+    const agent = await fleet("export", "--task", "alpha", "--agent", "writer-1");
+    expect(agent).toMatchObject({ exit: 0, err: "" });
   });
 });

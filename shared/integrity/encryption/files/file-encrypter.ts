@@ -6,6 +6,7 @@ import {
   encryptPart,
   FILE_KEY_CONTEXT,
   FILE_SALT_BYTES,
+  HEAD_BYTES_MAX,
   hashOfHead,
   headBytes,
   PART_BYTES,
@@ -36,7 +37,9 @@ export class FileEncrypter {
     for (const receiver of receivers)
       keys.push({ id: receiver.id, wrapped: Buffer.from(await receiver.wrap(fileKey, FILE_KEY_CONTEXT)) });
     const { parts, commitment } = derivedKeys(fileKey, salt);
-    return new FileEncrypter(headBytes({ keys, salt, commitment }), parts);
+    const head = headBytes({ keys, salt, commitment });
+    if (head.length > HEAD_BYTES_MAX) throw new TypeError("the wrapped keys of a file are too long");
+    return new FileEncrypter(head, parts);
   }
 
   /** The parts that are full now. A full one stays back until it is known whether it is the last. */

@@ -19,6 +19,8 @@ export interface FileKeyOptions {
 const FILE = /^file:(.+)$/;
 const VARIABLE = /^env:([A-Za-z_][A-Za-z0-9_]*)$/;
 const ROOT = /^(?:file|env|vault|awskms):/;
+/** So that their wrapped keys fit into the head of a file. */
+const RECEIVERS_MAX = 50;
 const EXPECTED =
   "x25519:KEY, file:/path, env:NAME, vault:https://host/v1/transit/keys/NAME or awskms:KEY_ARN";
 
@@ -27,6 +29,14 @@ export async function openFileReceivers(
   sources: readonly string[],
   options: FileKeyOptions,
 ): Promise<readonly FileReceiver[]> {
+  if (sources.length > RECEIVERS_MAX)
+    throw refusedSecret(
+      "a file is encrypted for too many keys",
+      { setting: options.setting, source: "all" },
+      {
+        expected: `at most ${RECEIVERS_MAX}`,
+      },
+    );
   const keys: FileReceiver[] = [];
   for (const source of new Set(sources)) keys.push(receiverOf(source) ?? (await ownKey(source, options)));
   return keys;

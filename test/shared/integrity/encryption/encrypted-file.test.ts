@@ -221,6 +221,17 @@ test("keys are named by their source, and a wrong one is refused without its tex
   expect(exportKeyPairOf(pair.publicText)).toBeNull();
 });
 
+test("the greatest number of receivers fits into the head, and more are refused", async () => {
+  const many = Array.from({ length: 51 }, () => exportKeyPairOf(newPrivateKeyText())!);
+  const sources = many.map(({ publicText }) => publicText);
+  const options = { setting: "--key", env: {} };
+  const { file } = await encrypted(Buffer.from("all"), await openFileReceivers(sources.slice(1), options));
+  expect((await contentOf(file, [many.at(-1)!])).toString()).toBe("all");
+  await expect(openFileReceivers(sources, options)).rejects.toMatchObject({
+    details: { expected: "at most 50" },
+  });
+});
+
 test("a public key of small order encrypts nothing", async () => {
   const zero = receiverOf(`x25519:${Buffer.alloc(32).toString("base64url")}`)!;
   await expect(encrypted(randomBytes(10), [zero])).rejects.toMatchObject({ kind: "refused" });
