@@ -31,7 +31,7 @@ const layoutOf =
 
 /** The key of the place is there: the cases count the conflicts of their own keys. */
 async function encrypted(store: Store, task: string | null): Promise<Store> {
-  const opened = encryptedStore(store, new KeyRing(store, [root]), layoutOf(task));
+  const opened = encryptedStore(store, new KeyRing(store, [root]), { layout: layoutOf(task) });
   await write(opened, async (tx) => tx.set(testSpace().key("a"), text("first")));
   return opened;
 }
@@ -48,6 +48,6 @@ storeContract("lmdb, encrypted", async () => encrypted(await openLmdb({ path: aw
     // A clock that stands still holds the commits of the first opening up.
     await (await encrypted(await openLmdb({ path: at }), "t")).close({ drainMs: 1_000 });
     const store = await openLmdb({ path: at, clock });
-    return encryptedStore(store, new KeyRing(store, [root]), layoutOf("t"));
+    return encryptedStore(store, new KeyRing(store, [root]), { layout: layoutOf("t") });
   },
 });

@@ -22,8 +22,16 @@ const REPEATS_MAX = 10;
 /** Places whose keys are loaded for one transaction. */
 const MISSED_MAX = 1_000;
 
-export function encryptedStore(store: Store, ring: KeyRing, layout: Layout = fleetLayout): Store {
-  const encryption: Encryption = { ring, layout, isConverted: false };
+/** `isConverted`: the record said that every row is encrypted. */
+export function encryptedStore(
+  store: Store,
+  ring: KeyRing,
+  {
+    layout = fleetLayout,
+    isConverted = false,
+  }: { readonly layout?: Layout; readonly isConverted?: boolean } = {},
+): Store {
+  const encryption: Encryption = { ring, layout, isConverted };
   const { clusterStatus } = store;
   return {
     name: store.name,

@@ -6,7 +6,7 @@ import { encodeChecked } from "../kv/codec.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 import { requireUnstated } from "./conversion-statement.ts";
 import { encryptedStore } from "./encrypted-store.ts";
-import type { EncryptionState } from "./encryption-state.ts";
+import { type EncryptionState, findConversion } from "./encryption-state.ts";
 import { parseBucketKey } from "./keys/encryption-keys.ts";
 import { KeyRing, type KeyRingOptions } from "./keys/key-ring.ts";
 import { SYSTEM_PLACE } from "./keys/place.ts";
@@ -53,8 +53,9 @@ export async function openEncryption(
   if (traces === "incomplete") throw lostRecords();
   if (traces !== "complete") await begin(store, ring);
   if ((await ring.find(SYSTEM_PLACE)) === null) throw lostRecords();
-  const opened = encryptedStore(store, ring);
-  await requireUnstated(opened);
+  const conversion = await store.read(WRITE, (reader) => findConversion(reader, ring));
+  const opened = encryptedStore(store, ring, { isConverted: conversion === "complete" });
+  if (conversion === "converting") await requireUnstated(opened);
   return { store: opened, ring };
 }
 

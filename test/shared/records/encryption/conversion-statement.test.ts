@@ -75,6 +75,9 @@ test("an older record is refused at the start and by the conversion, and the scr
   const step = () => stepConversion({ engine: place.store, store, guard, nowMs: Date.now() });
   await expect(step()).rejects.toMatchObject(OLDER_COPY);
   expect(sealedWith((await raw(forged))!)).toBeNull();
+  // A service that started after the end does not look at the record again.
+  const read = await started.read(LOOK, (reader) => reader.get(forged));
+  expect(Buffer.from(read!).every((byte) => byte === 0xc1)).toBe(true);
   expect(JSON.stringify(await scrubbed())).toContain("states that all rows are encrypted");
 
   await put(systemKeys.encryption(), after);
