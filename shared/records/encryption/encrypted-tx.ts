@@ -54,6 +54,8 @@ export class EncryptedTx implements Tx {
   readonly #fresh = new Map<string, { readonly place: KeyPlace; readonly keys: UnwrappedKeys }>();
   /** By the place's id: the id of the key of a row that the attempt has read, and whose change its commit conflicts with. */
   readonly #readWith = new Map<string, string>();
+  /** The tasks whose keys were read in the snapshot, which is no reason for a conflict. */
+  readonly #unguarded = new Set<string>();
   /** The tasks with whose keys it has written. */
   readonly #written = new Set<string>();
   /** Compare the keys of tasks with their rows. */
@@ -86,6 +88,7 @@ export class EncryptedTx implements Tx {
     for (const { id } of tasks) {
       const keys = found.get(id);
       this.#keys.set(id, keys === null ? "damaged" : (keys ?? "none"));
+      this.#unguarded.add(id);
     }
   }
 
@@ -214,13 +217,19 @@ export class EncryptedTx implements Tx {
     const found = this.#fresh.get(place.id)?.keys ?? this.#keys.get(place.id);
     if (found === "damaged") throw new UnreadableValue("the keys of the task were changed or moved");
     if (found === "none") return this.#make(place);
-    if (found !== undefined) return found;
+    if (found !== undefined) {
+      if (this.#unguarded.delete(place.id) && !this.#hasReadWith(place, found)) this.#guard(place);
+      return found;
+    }
     const known = this.#encryption.ring.known(place);
     if (known === undefined) throw this.#miss(place);
-    if (place.task !== null && this.#readWith.get(place.id) !== keyIdText(known.newest.id))
-      this.#check(place, known);
+    if (place.task !== null && !this.#hasReadWith(place, known)) this.#check(place, known);
     this.#keys.set(place.id, known);
     return known;
+  }
+
+  #hasReadWith({ id }: KeyPlace, { newest }: UnwrappedKeys): boolean {
+    return this.#readWith.get(id) === keyIdText(newest.id);
   }
 
   #make(place: KeyPlace): UnwrappedKeys {

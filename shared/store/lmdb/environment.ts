@@ -72,7 +72,12 @@ function keepPrivate(path: string): void {
     const file = join(path, name);
     const { mode, uid } = statSync(file);
     // A file of another user has the mode that its owner gave it.
-    if ((mode & OTHERS) !== 0 && uid === process.getuid?.()) chmodSync(file, FILE_MODE);
+    if ((mode & OTHERS) === 0 || uid !== process.getuid?.()) continue;
+    try {
+      chmodSync(file, FILE_MODE);
+    } catch {
+      // A file system without modes, as on some removable disks: its mount says who may read.
+    }
   }
 }
 
