@@ -106,18 +106,42 @@ async function readPage(reader: Reader, tenant: string, known: SignerTrail): Pro
   const range = { begin: keys.tenantAudit(before.seq + 1), end: keys.tenantAudits().end };
   const { rows, more } = await reader.getRange(range, { limit: PAGE });
   if (rows.length === 0) return { trail: before, more };
-  const part = { task: null, from: before.seq + 1, count: rows.length };
-  const signatures = await readSignatures(reader, keys, new KeyLookup(reader), part);
   const entries = rows.map(({ key, value }) => ({ seq: parseSeq(key), read: readEntry(value) }));
+  const hasPasskeys =
+    before.passkeys.size > 0 ||
+    entries.some(({ seq, read }) => signerActIn(tenant, seq, read?.facts)?.action === "passkey_add");
+  // Signatures prove enrolments, and that no later entry was exchanged. Before the first enrolment they take time for nothing.
+  const problems = hasPasskeys ? await problemsOf(reader, tenant, { before, entries, isRequired }) : null;
+  // Without any key, nothing in the store is proved by signatures.
+  const isProvedUnsigned = registered.length === 0;
+  return { trail: folded(before, tenant, entries, { problems, isProvedUnsigned }), more };
+}
+
+interface TrailEntry {
+  readonly seq: number;
+  readonly read: ReturnType<typeof readEntry>;
+}
+
+interface UnjudgedPage {
+  readonly before: SignerTrail;
+  readonly entries: readonly TrailEntry[];
+  readonly isRequired: boolean;
+}
+
+/** Of each entry that can be read. */
+async function problemsOf(
+  reader: Reader,
+  tenant: string,
+  { before, entries, isRequired }: UnjudgedPage,
+): Promise<ReadonlyMap<number, string | null>> {
+  const part = { task: null, from: before.seq + 1, count: entries.length };
+  const signatures = await readSignatures(reader, tenantKeys(tenant), new KeyLookup(reader), part);
   const whole = entries.flatMap(({ seq, read }) =>
     read?.facts === undefined ? [] : [{ seq, hash: entryHash(read.text), facts: read.facts }],
   );
   const of = { tenant, task: null };
   const judged = judgeEntries({ of, entries: whole, signatures, before: before.at, isRequired });
-  const problems = new Map([...judged].map(({ seq, problem }) => [seq, problem]));
-  // Without any key, nothing in the store is proved by signatures.
-  const isProvedUnsigned = registered.length === 0;
-  return { trail: folded(before, tenant, entries, { problems, isProvedUnsigned }), more };
+  return new Map([...judged].map(({ seq, problem }) => [seq, problem]));
 }
 
 /** Throws CORRUPT if the chain was written again, up to what was read of it. */
@@ -133,14 +157,15 @@ async function requireSameEntry(reader: Reader, tenant: string, { seq, hash }: S
 }
 
 interface Verdicts {
-  readonly problems: ReadonlyMap<number, string | null>;
+  /** null: the signatures were not verified. */
+  readonly problems: ReadonlyMap<number, string | null> | null;
   readonly isProvedUnsigned: boolean;
 }
 
 function folded(
   before: SignerTrail,
   tenant: string,
-  entries: readonly { readonly seq: number; readonly read: ReturnType<typeof readEntry> }[],
+  entries: readonly TrailEntry[],
   { problems, isProvedUnsigned }: Verdicts,
 ): SignerTrail {
   const passkeys = new Map(before.passkeys);
@@ -150,7 +175,7 @@ function folded(
   let faults = 0;
   for (const { seq, read } of entries) {
     verifier.add({ seq, entry: read?.text ?? "" });
-    const problem = problems.get(seq);
+    const problem = problems === null ? null : problems.get(seq);
     const isLinked = verifier.reached().problems.length === faults;
     faults = verifier.reached().problems.length;
     const isSound = isLinked && (problem === null || problem === "unsigned");

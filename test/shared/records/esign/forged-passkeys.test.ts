@@ -8,6 +8,7 @@ import { entryHash } from "../../../../shared/integrity/chain.ts";
 import { enrolmentFacts } from "../../../../shared/integrity/esign/enrolment-act.ts";
 import { passkeyIdOf } from "../../../../shared/integrity/esign/passkey.ts";
 import type { StoredPasskey } from "../../../../shared/protocol/esign-proof.ts";
+import { actOf, appendTenantAudit } from "../../../../shared/records/audit/tenant-audit.ts";
 import { signerName } from "../../../../shared/records/esign/signer-acts.ts";
 import { decode, decodeChecked, encode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
@@ -205,6 +206,27 @@ test.each(["that names a key", "that names none"])(
     expect(await found()).toContainEqual(expect.stringMatching(/^signature: signature_missing: entry 3/));
   },
 );
+
+test("a long chain is read in pages, and damage counts against the passkeys that were enrolled before it", async () => {
+  for (let n = 0; n < 450; n += 1)
+    await records.store.transact(WRITING, (tx) =>
+      appendTenantAudit(tx, "default", [actOf(BY, "alert_ack", Date.now(), { alert: `alert-${n}` })]),
+    );
+  await signWithKey(records.repository, ada);
+  await signWithKey(ofNewProcess(), ada);
+  const later = await enrolledKey("grace");
+  await signWithKey(records.repository, later);
+  const key = keys.tenantAudit(300);
+  const sound = await get(key);
+  await write([key, encode(decode<string>(sound).replace("alert-", "other-"))]);
+  await expect(signWithKey(ofNewProcess(), ada)).rejects.toMatchObject(refused("passkey_record"));
+  await signWithKey(ofNewProcess(), later);
+  await write([key, null]);
+  await expect(signWithKey(ofNewProcess(), ada)).rejects.toMatchObject(refused("passkey_record"));
+  await signWithKey(ofNewProcess(), later);
+  await write([key, sound]);
+  await signWithKey(ofNewProcess(), ada);
+}, 60_000);
 
 test("an enrolment that a thief signs with a key that is not registered", async () => {
   const forged = await enrolledKey("ada", new SoftwareAuthenticator(), await newProvider());
