@@ -3,7 +3,11 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { canonicalText, sha256Hex } from "../../../../shared/integrity/canonical.ts";
 import { hashOf } from "../../../../shared/integrity/seal.ts";
 import type { Checkpoint } from "../../../../shared/protocol/checkpoint.ts";
+import { DEFAULT_POLICIES } from "../../../../shared/protocol/policy.ts";
+import { decode, readable } from "../../../../shared/records/kv/codec.ts";
 import { encodeRecord, openRecord, recordHash } from "../../../../shared/records/mission/sealed-record.ts";
+import { stepShredding } from "../../../../shared/records/retention/shred/shred-sweep.ts";
+import { KEY_SPACE } from "../../../../shared/store/limits.ts";
 import {
   create,
   ENGINES,
@@ -78,6 +82,36 @@ describe.each(ENGINES)("on %s", (engine) => {
       send(bench.repository, "update", { checkpoint_id: id, expected_version: 1, patch }),
     ).rejects.toMatchObject({ code: "INVALID", fields: [{ path: "patch.compliance.salt" }] });
   });
+
+  test("after a shredding the hash is still there, and the salt is nowhere", async () => {
+    const task = "patient";
+    const { checkpoint_id: id } = await create(bench.repository, {
+      task,
+      checkpoint: input({ goal: "negative" }),
+    });
+    const { hash, salt } = (await bench.repository.get("default", id)).compliance;
+    expect(await rowsWith(salt!)).not.toEqual([]);
+    const by = (agent: string) => ({ task, agent });
+    const { shred } = await send(bench.repository, "shred_request", { reason: "erasure" }, by("human=olga"));
+    await send(bench.repository, "shred_approve", { request_seq: shred?.request_seq }, by("human=pavel"));
+    const sweep = { store: bench.store, incarnation: bench.format.incarnation, service: "test" };
+    const step = { ...sweep, policies: DEFAULT_POLICIES, now: () => Date.now() + 1, guard: async () => {} };
+    expect(await stepShredding(step)).toMatchObject({ ended: [{ task }], failed: [] });
+    expect(await rowsWith(salt!)).toEqual([]);
+    expect(await rowsWith(hash)).not.toEqual([]);
+  });
+
+  /** The keys of rows with a text, in their bytes or in what they encode. */
+  async function rowsWith(text: string): Promise<string[]> {
+    const { rows } = await bench.store.read({ label: "test", deadlineMs: 20_000 }, (reader) =>
+      reader.getRange(KEY_SPACE, { limit: 10_000 }),
+    );
+    const found = rows.filter(({ value }) => {
+      const decoded = value.length === 0 ? null : readable(() => decode<unknown>(value));
+      return Buffer.from(value).includes(text) || JSON.stringify(decoded)?.includes(text);
+    });
+    return found.map(({ key }) => Buffer.from(key).toString("latin1"));
+  }
 });
 
 test("equal records of a mission have different hashes", () => {
