@@ -2,7 +2,7 @@
  * Sealing and opening a checkpoint. The hash covers every byte except itself and the signature. Exactly the
  * hashed bytes are stored, so a read compares the hash first and only then parses.
  */
-import { randomBytes } from "node:crypto";
+import { randomFillSync } from "node:crypto";
 import type { Checkpoint, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { parseJsonText } from "../protocol/json.ts";
@@ -42,11 +42,23 @@ export function seal(checkpoint: UnsealedCheckpoint, allowance = 0): Sealed {
   return { bytes, hash: sha256Hex(bytes) };
 }
 
+const SALT_BYTES = 32;
+/** Random bytes for many salts: the system is asked once for them. */
+const salts = Buffer.alloc(128 * SALT_BYTES);
+let saltsUsed = salts.length;
+
 /**
  * A part of hashed content that makes its hash say nothing: without it the hash of content with few possible values could be guessed, also after that
  * content was removed or shredded, because hashes stay in the trail. It goes with the content.
  */
-export const newSalt = (): string => randomBytes(32).toString("hex");
+export function newSalt(): string {
+  if (saltsUsed === salts.length) {
+    randomFillSync(salts);
+    saltsUsed = 0;
+  }
+  saltsUsed += SALT_BYTES;
+  return salts.toString("hex", saltsUsed - SALT_BYTES, saltsUsed);
+}
 
 export class CorruptBytes extends Error {
   readonly reason: string;

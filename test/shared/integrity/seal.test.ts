@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { canonicalText, sha256Hex } from "../../../shared/integrity/canonical.ts";
-import { CorruptBytes, hashOf, open, seal } from "../../../shared/integrity/seal.ts";
+import { CorruptBytes, hashOf, newSalt, open, seal } from "../../../shared/integrity/seal.ts";
 import {
   type Checkpoint,
   checkpointSchema,
@@ -13,6 +13,12 @@ import { parseJsonText } from "../../../shared/protocol/json.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { CHECKPOINT_ID, unsealed } from "./checkpoint.ts";
 import { jsonValue } from "./values.ts";
+
+test("no two salts are equal, and each has 32 bytes", () => {
+  const salts = Array.from({ length: 1_000 }, newSalt);
+  expect(new Set(salts).size).toBe(1_000);
+  for (const salt of salts) expect(salt).toMatch(/^[0-9a-f]{64}$/);
+});
 
 test("opening returns the checkpoint with its hash, and it is valid", () => {
   const checkpoint = unsealed();
