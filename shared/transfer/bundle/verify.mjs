@@ -1834,7 +1834,7 @@ const ANCHOR_TARGETS = ["bucket", "folder", "timestamp"];
 const ANCHORS_MAX = 5_000;
 /** Between the clocks of the fleet and of an authority. */
 const CLOCK_DIFFERENCE_MS = 300_000;
-/** And the time within which the log of a working fleet has an entry. */
+/** And the time within which the log of a working fleet has an entry. No process that was paused writes an older entry. */
 const LATE_MS = CLOCK_DIFFERENCE_MS + 600_000;
 
 /** The newest anchor of a target that has no finding. */
@@ -1998,6 +1998,7 @@ class BundleEntries {
   #hasSigned = false;
   /** The time of the newest entry. */
   newest = Number.NEGATIVE_INFINITY;
+  #newestOfTask = Number.NEGATIVE_INFINITY;
   #proofLine = 0;
   #areProofsRead = false;
 
@@ -2008,6 +2009,7 @@ class BundleEntries {
   begin(isRequired, task) {
     if (isRequired !== this.#parts.keys.isRequired) this.#parts.findings.add("requirement", task);
     this.#hasSigned = false;
+    this.#newestOfTask = Number.NEGATIVE_INFINITY;
     [this.#open, this.#before, this.#isRequired, this.#waiting] = [[], undefined, isRequired, []];
   }
 
@@ -2017,7 +2019,10 @@ class BundleEntries {
     const isProved = this.#prove(entry);
     const chained = { tenant, task, seq, text, facts, before: this.#before };
     this.#before = facts.at;
-    this.newest = Math.max(this.newest, exactTime(facts.at) ?? this.newest);
+    const written = exactTime(facts.at) ?? this.#newestOfTask;
+    if (written < this.#newestOfTask - LATE_MS) findings.add("time_order", `${task}/${seq}`);
+    this.#newestOfTask = Math.max(this.#newestOfTask, written);
+    this.newest = Math.max(this.newest, written);
     this.#compareKey(line.signing_key);
     if (line.signature_unread === true && !this.#isRequired) {
       this.counts.signatures_unread += 1;

@@ -1686,14 +1686,19 @@ class Entries:
         self.esignatures.begin(is_required)
         self.has_signed = False
         self.open, self.before, self.is_required, self.waiting = [], None, is_required, []
+        self.newest_of_task = None
 
     def add(self, task, seq, text, facts, line):
         self.esignatures.add(task, seq, facts, line)
         at = "%s/%d" % (task.id, seq)
         is_proved = self.prove(task.id, seq, text, at, facts)
         written = exact_time(facts.get("at"))
-        if written is not None and (self.newest is None or written > self.newest):
-            self.newest = written
+        if written is not None:
+            newest = written if self.newest_of_task is None else max(self.newest_of_task, written)
+            if written < newest - LATE_MS:
+                self.findings.add((at, "time_order"))
+            self.newest_of_task = newest
+            self.newest = newest if self.newest is None else max(self.newest, newest)
         entry = {"tenant": task.head["tenant"], "task": task.id, "seq": seq, "text": text, "facts": facts}
         entry["before"], self.before = self.before, facts.get("at")
         self.compare_key(line)

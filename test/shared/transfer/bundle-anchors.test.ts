@@ -1,25 +1,23 @@
 /** Anchors of every target in a small bundle that this test makes: both verifiers say the same about each of them. */
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { signCheckpoint } from "../../../shared/integrity/merkle/note.ts";
-import { verifyBundle } from "../../../shared/transfer/bundle/offline/bundle-verifier.ts";
 import { TimestampAuthority } from "../../harness/anchors/timestamp-authority.ts";
-import { type Any, line, packed, redigested, sha256 } from "../../harness/evidence/forgery.ts";
+import type { Any } from "../../harness/evidence/forgery.ts";
+import {
+  judgeSmallBundle,
+  TENANT,
+  EXPORTED_AT as TIME,
+  writeSmallBundle,
+} from "../../harness/evidence/small-bundle.ts";
 import { newKey } from "../../harness/records/signed.ts";
 import { naiveConsistency, naiveLeaf, naiveRoot } from "../integrity/merkle/naive-tree.ts";
 
 const LONG_MS = 100_000;
-const MTIME = 1_770_000_000;
-const TIME = "2026-02-02T02:40:00.000Z";
-const ORIGIN = "fleet/audit/acme";
+const ORIGIN = `fleet/audit/${TENANT}`;
 const SIZE = 9;
-const VERIFY_PY = fileURLToPath(new URL("../../../shared/transfer/bundle/verify.py", import.meta.url));
-const hasPython = spawnSync("python3", ["--version"]).status === 0;
-if (!hasPython) process.stderr.write("python3 is not on PATH: verify.py is not tested\n");
 
 const key = newKey();
 const leaves = Array.from({ length: SIZE }, (_, i) => naiveLeaf(Buffer.from(`entry ${i}`)));
@@ -51,65 +49,27 @@ function stamped(size: number, changes: object = {}): Any {
   return anchor("timestamp", size, { at, token: token.toString("base64"), ...changes });
 }
 
-/** A bundle of a tenant without tasks, with these lines of anchors. */
-function bundleWith(anchors: readonly object[], hasLog = true): string {
-  const of = { tenant: "acme", exported_at: TIME, fleet: null, tool: "x" };
-  const record = {
-    ...{ key_id: key.id, algorithm: "ed25519", public_key: key.publicKey, purpose: "commits" },
-    ...{
-      owner: "x",
-      not_before: TIME,
-      not_after: null,
-      revoked_at: null,
-      replaces: null,
-      revoked_reason: null,
-    },
-  };
-  const body = redigested([
-    { ...of, kind: "header", format: 5 },
-    { kind: "trailer", tasks: 0, unreadable: 0 },
-  ]);
-  const files: [string, Buffer][] = Object.entries({
-    "export.jsonl": body,
-    "proofs.jsonl": "",
-    "keyset.json": line({ keys: [record], changes: null, signatures_required: false }),
-    ...(hasLog && { "log.note": noteOf(SIZE) }),
-    "anchors.jsonl": anchors.map(line).join(""),
-  }).map(([name, text]) => [name, Buffer.from(text)]);
-  const listed = files.map(([name, bytes]) => ({ name, size: bytes.length, sha256: sha256(bytes) }));
-  const counts = {
-    entries: 0,
-    included: 0,
-    key_changes: 0,
-    keys: 1,
-    lines: 2,
-    pending: 0,
-    tasks: 0,
-    versions: 0,
-  };
-  const facts = { kind: "fleet-evidence", format: 1, mtime: MTIME, scope: {}, counts, files: listed };
-  const path = join(folder, "bundle.tar");
-  writeFileSync(path, packed([...files, ["manifest.json", Buffer.from(line({ ...of, ...facts }))]], MTIME));
-  return path;
-}
+const record = {
+  ...{ key_id: key.id, algorithm: "ed25519", public_key: key.publicKey, purpose: "commits" },
+  ...{
+    owner: "x",
+    not_before: TIME,
+    not_after: null,
+    revoked_at: null,
+    replaces: null,
+    revoked_reason: null,
+  },
+};
 
-/** The report of both verifiers, without the finding that no fleet has sealed the bundle. */
-function judged(path: string, isTrusting: boolean) {
-  const trust = { keys: null, kept: null, authorities: isTrusting ? authority.ca : null };
-  const report = verifyBundle(path, trust);
-  if (hasPython) {
-    const args = [VERIFY_PY, path, "--json", ...(isTrusting ? ["--tsa-ca", authority.caFile] : [])];
-    const { stdout, stderr } = spawnSync("python3", args, { encoding: "utf8", maxBuffer: 2 ** 26 });
-    expect(stderr).toBe("");
-    expect(JSON.parse(stdout)).toEqual(report);
-  }
-  const codes = report.findings.filter(({ code }) => code !== "seal_missing");
-  return { ...report, codes: codes.map(({ at, code }) => `${code} ${at}`) };
+function judged(anchors: readonly object[], isTrusting: boolean, hasLog = true) {
+  const path = join(folder, "bundle.tar");
+  writeSmallBundle(path, { keys: [record], anchors, ...(hasLog && { note: noteOf(SIZE) }) });
+  return judgeSmallBundle(path, isTrusting ? authority : null);
 }
 
 test("a sound anchor of each target, with and without the certificates of the authority", () => {
   const lines = [inBucket(SIZE), stamped(7), anchor("folder", 4), inBucket(1)];
-  const unnamed = judged(bundleWith(lines), false);
+  const unnamed = judged(lines, false);
   expect(unnamed.codes).toEqual([]);
   expect(unnamed.counts).toMatchObject({ anchors: 4 });
   expect(unnamed.anchors).toMatchObject([
@@ -123,7 +83,7 @@ test("a sound anchor of each target, with and without the certificates of the au
     { target: "folder", size: 4, object: null, time: "stated" },
     { target: "timestamp", size: 7, time: "unverified" },
   ]);
-  expect(judged(bundleWith(lines), true)).toMatchObject({
+  expect(judged(lines, true)).toMatchObject({
     codes: [],
     anchors: [{}, {}, { target: "timestamp", time: "verified" }],
   });
@@ -208,12 +168,12 @@ test.each<[string, () => readonly object[], readonly string[]]>([
     ["anchor anchors.jsonl:5001"],
   ],
 ])("an anchor with %s is a finding", { timeout: LONG_MS }, (_title, lines, codes) => {
-  expect(judged(bundleWith(lines()), false).codes).toEqual(codes);
+  expect(judged(lines(), false).codes).toEqual(codes);
 });
 
 test("anchors of a bundle without a log prove nothing, and no anchor is missing without an authority", () => {
-  expect(judged(bundleWith([anchor("folder", 4)], false), false).codes).toEqual([`anchor_unproved ${AT}`]);
-  expect(judged(bundleWith([anchor("folder", 4)]), true).codes).toEqual(["timestamp_missing anchors.jsonl"]);
-  const cut = judged(bundleWith([anchor("folder", 4), { omitted_before: 4 }]), false);
+  expect(judged([anchor("folder", 4)], false, false).codes).toEqual([`anchor_unproved ${AT}`]);
+  expect(judged([anchor("folder", 4)], true).codes).toEqual(["timestamp_missing anchors.jsonl"]);
+  const cut = judged([anchor("folder", 4), { omitted_before: 4 }], false);
   expect(cut).toMatchObject({ codes: [], anchors_omitted_before: 4 });
 });

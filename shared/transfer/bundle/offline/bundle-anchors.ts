@@ -15,8 +15,8 @@ const ANCHOR_TARGETS = ["bucket", "folder", "timestamp"] as const;
 const ANCHORS_MAX = 5_000;
 /** Between the clocks of the fleet and of an authority. */
 const CLOCK_DIFFERENCE_MS = 300_000;
-/** And the time within which the log of a working fleet has an entry. */
-const LATE_MS = CLOCK_DIFFERENCE_MS + 600_000;
+/** And the time within which the log of a working fleet has an entry. No process that was paused writes an older entry. */
+export const LATE_MS = CLOCK_DIFFERENCE_MS + 600_000;
 
 /** The newest anchor of a target that has no finding. */
 export interface NewestAnchor {

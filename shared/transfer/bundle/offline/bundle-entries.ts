@@ -2,7 +2,7 @@
 import { leafHash } from "../../../integrity/merkle/hashes.ts";
 import type { LogCheckpoint } from "../../../integrity/merkle/note.ts";
 import { isIncluded } from "../../../integrity/merkle/proofs.ts";
-import type { BundleAnchors } from "./bundle-anchors.ts";
+import { type BundleAnchors, LATE_MS } from "./bundle-anchors.ts";
 import type { BundleKeys, ChainEntry } from "./bundle-keys.ts";
 import type { LineEntry } from "./bundle-lines.ts";
 import { hashesOf } from "./bundle-log.ts";
@@ -51,6 +51,7 @@ export class BundleEntries {
   #hasSigned = false;
   /** The time of the newest entry. */
   newest = Number.NEGATIVE_INFINITY;
+  #newestOfTask = Number.NEGATIVE_INFINITY;
   #proofLine = 0;
   #areProofsRead = false;
 
@@ -61,6 +62,7 @@ export class BundleEntries {
   begin(isRequired: boolean, task: string): void {
     if (isRequired !== this.#parts.keys.isRequired) this.#parts.findings.add("requirement", task);
     this.#hasSigned = false;
+    this.#newestOfTask = Number.NEGATIVE_INFINITY;
     [this.#open, this.#before, this.#isRequired, this.#waiting] = [[], undefined, isRequired, []];
   }
 
@@ -70,7 +72,10 @@ export class BundleEntries {
     const isProved = this.#prove(entry);
     const chained = { tenant, task, seq, text, facts, before: this.#before };
     this.#before = facts.at;
-    this.newest = Math.max(this.newest, exactTime(facts.at) ?? this.newest);
+    const written = exactTime(facts.at) ?? this.#newestOfTask;
+    if (written < this.#newestOfTask - LATE_MS) findings.add("time_order", `${task}/${seq}`);
+    this.#newestOfTask = Math.max(this.#newestOfTask, written);
+    this.newest = Math.max(this.newest, written);
     this.#compareKey(line.signing_key);
     if (line.signature_unread === true && !this.#isRequired) {
       this.counts.signatures_unread += 1;
