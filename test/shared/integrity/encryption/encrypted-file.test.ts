@@ -1,6 +1,14 @@
 // Encrypted files: of any length they open to the same bytes, for each of their receivers and for no other key, and every change of them is found.
 
-import { randomBytes } from "node:crypto";
+import {
+  createDecipheriv,
+  createHash,
+  createPublicKey,
+  diffieHellman,
+  generateKeyPairSync,
+  hkdfSync,
+  randomBytes,
+} from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -168,6 +176,72 @@ test("the head of a newer version is named, and other files are no encrypted one
     "fleet-encrypted 1\n[]\n",
   ])
     expect([text, await problemOf(Buffer.from(text))]).toEqual([text, "head"]);
+});
+
+/** AES-256-GCM with the tag behind the ciphertext. */
+function gcm(key: Buffer, nonce: Buffer, sealed: Buffer, associated: Buffer): Buffer {
+  const decipher = createDecipheriv("aes-256-gcm", key, nonce, { authTagLength: 16 });
+  decipher.setAAD(associated).setAuthTag(sealed.subarray(-16));
+  return Buffer.concat([decipher.update(sealed.subarray(0, -16)), decipher.final()]);
+}
+
+const hkdf = (secretBytes: Buffer, salt: Buffer, info: string) =>
+  Buffer.from(hkdfSync("sha256", secretBytes, salt, info, 32));
+
+/** Written from EXPORT.md alone. */
+function readByDocument(
+  file: Buffer,
+  wrapping: (wrapped: Buffer) => { key: Buffer; sealed: Buffer },
+): Buffer {
+  const start = file.indexOf("\n", file.indexOf("\n") + 1) + 1;
+  const head = JSON.parse(file.toString("utf8", file.indexOf("\n") + 1, start)) as {
+    keys: { wrapped: string }[];
+    salt: string;
+    commitment: string;
+  };
+  const [salt, commitment] = [Buffer.from(head.salt, "base64"), Buffer.from(head.commitment, "base64")];
+  const { key, sealed } = wrapping(Buffer.from(head.keys[0]!.wrapped, "base64"));
+  const place = Buffer.concat([sealed.subarray(0, 10), Buffer.from("fleet/encrypted-file/v1")]);
+  const fileKey = gcm(key, sealed.subarray(10, 22), sealed.subarray(22), place);
+  expect(hkdf(fileKey, salt, "fleet/encrypted-file/v1/commitment").equals(commitment)).toBe(true);
+  const partsKey = hkdf(fileKey, salt, "fleet/encrypted-file/v1/parts");
+  const hash = createHash("sha256").update(file.subarray(0, start)).digest();
+  const plain: Buffer[] = [];
+  for (let number = 0, at = start; at < file.length; number += 1, at += 65_552) {
+    const counted = Buffer.alloc(12);
+    counted.writeUInt32BE(number, 8);
+    const last = Buffer.from([at + 65_552 >= file.length ? 1 : 0]);
+    plain.push(
+      gcm(
+        partsKey,
+        counted,
+        file.subarray(at, at + 65_552),
+        Buffer.concat([hash, counted.subarray(4), last]),
+      ),
+    );
+  }
+  return Buffer.concat(plain);
+}
+
+test("a reader that follows the document opens a file of either kind of key", async () => {
+  const content = randomBytes(2 * PART_BYTES + 9);
+  const text = newSecret();
+  const { file } = await encrypted(content, [secretKeyOf(text)!]);
+  const key = Buffer.from(text, "base64");
+  expect(readByDocument(file, (sealed) => ({ key, sealed })).equals(content)).toBe(true);
+
+  const pair = generateKeyPairSync("x25519");
+  const own = Buffer.from(pair.publicKey.export({ format: "jwk" }).x!, "base64url");
+  const forPair = await encrypted(content, [receiverOf(`x25519:${own.toString("base64url")}`)!]);
+  const opened = readByDocument(forPair.file, (wrapped) => {
+    const share = wrapped.subarray(0, 32);
+    const jwk = { kty: "OKP", crv: "X25519", x: share.toString("base64url") };
+    const publicKey = createPublicKey({ key: jwk, format: "jwk" });
+    const shared = diffieHellman({ privateKey: pair.privateKey, publicKey });
+    const salt = Buffer.concat([share, own]);
+    return { key: hkdf(shared, salt, "fleet/encrypted-file/v1/x25519"), sealed: wrapped.subarray(32) };
+  });
+  expect(opened.equals(content)).toBe(true);
 });
 
 /** What a later version must still open. */
