@@ -1,6 +1,9 @@
 // The files of agents that a runner has started: plain without a key, sealed when the end of the agent is reported with one, those of earlier agents too.
 
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -19,6 +22,8 @@ const CANARY = "canary-2a91f7d36c0be584";
 /** It prints its prompt, and ends. */
 const AGENTS = { documentation: { command: ["sh", "-c", 'cat; echo "$FLEET_SPOOL_KEY"'], prompt: "stdin" } };
 
+const traces: Buffer[] = [];
+let collector: Server;
 let fleet: TestFleet;
 let client: FleetClient;
 let runner: TestService | undefined;
@@ -29,12 +34,18 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "fleet-runner-files-"));
   key = join(folder, "machine.key");
   newEncryptionKeyFile(key);
+  collector = createServer(async (request, response) => {
+    for await (const part of request) traces.push(part as Buffer);
+    response.writeHead(200, { "content-type": "application/json" }).end("{}");
+  }).listen(0, "127.0.0.1");
+  await once(collector, "listening");
   fleet = await startFleet({ FLEET_GATEWAY_PORT: "-1" });
   client = await fleet.client("person");
 }, LAST_MS);
 afterAll(async () => {
   await runner?.terminate();
   await fleet?.stop();
+  collector?.close();
   rmSync(folder, { recursive: true, force: true });
 }, LAST_MS);
 
@@ -76,12 +87,19 @@ test(
     const shown = filesWith(runnerFolder(), CANARY).map((path) => path.slice(path.lastIndexOf("/") + 1));
     expect([...new Set(shown)].sort()).toEqual(["output.log", "prompt.md"]);
 
-    runner = await startRunner(fleet, AGENTS, { FLEET_SPOOL_KEY: `file:${key}`, FLEET_LOG_LEVEL: "debug" });
+    runner = await startRunner(fleet, AGENTS, {
+      FLEET_SPOOL_KEY: `file:${key}`,
+      FLEET_LOG_LEVEL: "debug",
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`,
+    });
     const sealed = await handedOver("second");
     await expect.poll(() => filesWith(runnerFolder(), CANARY), SOON).toEqual([]);
     for (const agent of [plain, sealed])
       expect(filesOf(agent)).toEqual(expect.arrayContaining(["output.log.enc", "prompt.md.enc"]));
-    expect(holdsText(Buffer.from(runner.output()), CANARY)).toBe(false);
+    expect(holdsText(Buffer.from(runner.output()), CANARY), "the log").toBe(false);
+    // Spans leave in batches, every few seconds.
+    await expect.poll(() => traces.length, SOON).toBeGreaterThan(0);
+    expect(holdsText(Buffer.concat(traces), CANARY), "the traces").toBe(false);
 
     const out = join(folder, "output.log");
     const file = join(runnerFolder(), "agents", sealed, "output.log.enc");
