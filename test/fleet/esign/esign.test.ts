@@ -8,6 +8,8 @@ import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { nonceOfStatement } from "../../../shared/sdk/sdk.ts";
 import { type EsignFleet, startEsignFleet } from "../../harness/esign/esign-fleet.ts";
 import type { IdentityProvider } from "../../harness/esign/identity-provider.ts";
+import { signWithPasskeyAt } from "../../harness/esign/person.ts";
+import { SoftwareAuthenticator } from "../../harness/esign/software-authenticator.ts";
 import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
 
@@ -193,6 +195,27 @@ test("old signatures verify after the provider has another key", { timeout: CALL
   ]);
   const [one, two] = signatures.map(({ signed }) => (signed!.proof.jwk as EsignKey).kid);
   expect(one).not.toBe(two);
+});
+
+test("a reviewer signs, with a login and with a passkey, and other roles may not", {
+  timeout: CALLS_MS,
+}, async () => {
+  await fleet.written("roles");
+  const as = (role: "reviewer" | "custodian" | "observer") =>
+    fleet.server.client(`human=${role}`, "default", { role });
+  const reviewer = await as("reviewer");
+  await fleet.signedBy(reviewer, "roles");
+  await signWithPasskeyAt(fleet.provider, reviewer, "roles", new SoftwareAuthenticator());
+  const { signers } = await reviewer.admin.esign.signers();
+  expect(signers).toContainEqual(expect.objectContaining({ subject: "ada" }));
+  for (const role of ["custodian", "observer"] as const)
+    await expect(fleet.signedBy(await as(role), "roles", { meaning: "review" })).rejects.toMatchObject({
+      code: "FORBIDDEN",
+    });
+  expect(await reviewer.admin.esign.list("roles", { content: true })).toMatchObject([
+    { state: "valid", method: "oidc" },
+    { state: "valid", method: "webauthn" },
+  ]);
 });
 
 test("a tenant has its own signers, and its rules for their logins", { timeout: CALLS_MS }, async () => {
