@@ -60,6 +60,8 @@ export interface Mark {
 export interface Aside {
   readonly reason: AsideReason;
   readonly at: number;
+  /** The earliest time at which its command may have been sent; undefined if it was not. */
+  readonly since?: number | undefined;
   /** The line from its head to its checksum; in base64 if it is not text. */
   readonly line: string;
 }
@@ -108,8 +110,8 @@ export function markLine({ acked, sending, at }: Mark): Buffer {
   return line({ kind: "mark", acked, sending, at }, new Uint8Array(0));
 }
 
-export function asideLine({ reason, at, line: content }: Aside): Buffer {
-  return line({ kind: "aside", reason, at }, Buffer.from(JSON.stringify(content)));
+export function asideLine({ reason, at, since, line: content }: Aside): Buffer {
+  return line({ kind: "aside", reason, at, since }, Buffer.from(JSON.stringify(content)));
 }
 
 function line(head: object, body: Uint8Array): Buffer {
@@ -188,7 +190,8 @@ function sealedContent(head: Record<string, unknown>, start: Uint8Array, body: U
 
 function asideOf(head: Record<string, unknown>, body: Uint8Array): Aside {
   const line = JSON.parse(Buffer.from(body).toString()) as string;
-  return { reason: head.reason as AsideReason, at: Number(head.at), line };
+  const since = isNatural(head.since) ? { since: head.since } : {};
+  return { reason: head.reason as AsideReason, at: Number(head.at), ...since, line };
 }
 
 /** Validated like any input, because the subject is made from it. */

@@ -24,6 +24,11 @@ export interface SenderParts {
   readonly onAside: (aside: Aside, command: SpooledCommand | undefined) => void;
 }
 
+interface AsideCommand {
+  readonly command: SpooledCommand;
+  readonly since: number | undefined;
+}
+
 type CommandLine = Line & { readonly kind: "command" };
 
 const BATCH_COUNT = 64;
@@ -91,9 +96,8 @@ export class SpoolSender {
     for (const line of chain) {
       const { command } = line;
       const since = sentSince(line, mark);
-      const forgotten = since !== undefined && clock.now() - since > LIMITS.redelivery_ms_max;
-      const refused = forgotten ? "doubtful" : await this.#sendOpened(command);
-      if (refused !== undefined) await this.#setAside(refused, bytes, line, command);
+      const refused = isForgotten(since, clock.now()) ? "doubtful" : await this.#sendOpened(command);
+      if (refused !== undefined) await this.#setAside(refused, bytes, line, { command, since });
       this.#done.add(line.start);
       onRemoved(command);
     }
@@ -105,8 +109,11 @@ export class SpoolSender {
     return typeof opened === "string" ? opened : this.#parts.send(opened);
   }
 
-  async #setAside(reason: AsideReason, bytes: Uint8Array, line: Line, command?: SpooledCommand) {
-    const aside = { reason, at: this.#parts.clock.now(), line: asText(bytes.subarray(line.start, line.end)) };
+  /** The mark goes with the file, so the line keeps the time since which it is in doubt. */
+  async #setAside(reason: AsideReason, bytes: Uint8Array, line: Line, of: Partial<AsideCommand> = {}) {
+    const { command, since } = of;
+    const text = asText(bytes.subarray(line.start, line.end));
+    const aside = { reason, at: this.#parts.clock.now(), since, line: text };
     await this.#parts.folder.setAside([aside]);
     this.#parts.onAside(aside, command);
   }
@@ -127,6 +134,11 @@ function lastMark(lines: readonly Line[]): Mark {
 function sentSince({ start, command }: CommandLine, mark: Mark): number | undefined {
   const times = [...(start < mark.sending ? [mark.at] : []), ...(command.sent ? [command.at] : [])];
   return times.length === 0 ? undefined : Math.min(...times);
+}
+
+/** True if the fleet may no longer remember a command that may have been sent at this time. */
+export function isForgotten(since: number | undefined, now: number): boolean {
+  return since !== undefined && now - since > LIMITS.redelivery_ms_max;
 }
 
 /** True if the queue certainly did not store the command that failed with this error. */

@@ -123,9 +123,9 @@ test.each([
     expect(await pendingIn(folder)).toMatchObject({ commands: 0, aside: 1 });
     expect(filesWith(path, CANARY)).toEqual([]);
 
-    expect(await reopenSealed(path, other())).toEqual({ reopened: 0, sealed: 1 });
+    expect(await reopenSealed(path, other())).toEqual({ reopened: 0, sealed: 1, doubtful: 0 });
     expect(await pendingIn(folder)).toMatchObject({ commands: 0, aside: 1 });
-    expect(await reopenSealed(path, sealOf(newText(), key))).toEqual({ reopened: 1, sealed: 0 });
+    expect(await reopenSealed(path, sealOf(newText(), key))).toEqual({ reopened: 1, sealed: 0, doubtful: 0 });
     expect(await pendingIn(folder)).toMatchObject({ commands: 1, aside: 0, tasks: ["a"] });
     expect((await sent(folder, sealOf(key))).bodies).toEqual([body(CANARY).toString()]);
   },
@@ -142,10 +142,10 @@ test("reopening keeps the lines that were set aside for other reasons, byte by b
   const torn = Buffer.from("\n{ a line that a killed process left");
   writeFileSync(join(path, "aside"), Buffer.concat([readFileSync(join(path, "aside")), torn]));
   const kept = await folder.aside();
-  expect(await reopenSealed(path, sealOf(key))).toEqual({ reopened: 1, sealed: 0 });
+  expect(await reopenSealed(path, sealOf(key))).toEqual({ reopened: 1, sealed: 0, doubtful: 0 });
   expect(await folder.aside()).toEqual(kept.filter(({ reason }) => reason === "damaged"));
   expect(readFileSync(join(path, "aside")).subarray(-torn.length)).toEqual(torn);
-  expect(await reopenSealed(path, sealOf(key))).toEqual({ reopened: 0, sealed: 0 });
+  expect(await reopenSealed(path, sealOf(key))).toEqual({ reopened: 0, sealed: 0, doubtful: 0 });
 });
 
 test("a spool whose commands another process sends is not reopened", async () => {
@@ -236,7 +236,7 @@ test("a client seals what it spools; one without the key sets it aside, and `fle
   expect(status.out).toContain("fleet spool reopen");
   const without = await callCli(["spool", "reopen", "--json", "--url", nats.url], { env });
   expect(without.exit).toBe(69);
-  expect(JSON.parse(without.out)).toEqual({ reopened: 0, sealed: 1, remaining: 0 });
+  expect(JSON.parse(without.out)).toEqual({ reopened: 0, sealed: 1, doubtful: 0, remaining: 0 });
   const reopened = await callCli(["spool", "reopen", "--json", "--url", nats.url], {
     env: { ...env, ...withKey },
   });
@@ -244,6 +244,7 @@ test("a client seals what it spools; one without the key sets it aside, and `fle
     exit: 0,
     reopened: 1,
     sealed: 0,
+    doubtful: 0,
     remaining: 0,
   });
   const messages = await queueMessagesOf(nats.url, "task");

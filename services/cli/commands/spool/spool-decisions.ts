@@ -44,7 +44,7 @@ export function addSpoolReopen(group: Command, action: ActionFactory, parts: Par
     .command("reopen")
     .summary("Send sealed commands that were set aside, now that their key is named.")
     .description(
-      "Send the sealed commands that were set aside because FLEET_SPOOL_KEY did not name their key, of all agents or of --agent. Name the key in it first. Later commands of a task may have been sent meanwhile: these follow them (exit 69: some are left).",
+      "Send the sealed commands that were set aside because FLEET_SPOOL_KEY did not name their key, of all agents or of --agent. Name the key in it first. Later commands of a task may have been sent meanwhile: these follow them. One that may have been sent over a day ago stays aside (exit 69: some are left).",
     )
     .action(action((session) => reopen(session, parts)));
   withExamples(command, (fleet) => ({
@@ -58,21 +58,27 @@ async function reopen(session: Session, { spoolsOf, sendAs }: Parts): Promise<vo
   const { readConfig } = await import("../../../../shared/runtime/settings/config.ts");
   const { env } = session.context;
   const seal = SpoolSeal.of(readConfig({ keys: spoolKeyField }, env).keys, env);
-  let [reopened, sealed] = [0, 0];
+  let [reopened, sealed, doubtful] = [0, 0, 0];
   for (const spool of (await spoolsOf(session)).filter(({ reasons }) => reasons.includes("sealed"))) {
     const found = await reopenSealed(spool.path, seal);
     reopened += found.reopened;
     sealed += found.sealed;
+    doubtful += found.doubtful;
     if (found.reopened > 0) await sendAs(session, spool);
   }
   const remaining = total(await spoolsOf(session));
-  if (remaining + sealed > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
+  if (remaining + sealed + doubtful > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
   const { counted } = await import("../../rendering/terminal/text.ts");
-  await session.show({ reopened, sealed, remaining }, () =>
+  await session.show({ reopened, sealed, doubtful, remaining }, () =>
     [
       `Reopened: ${counted(reopened, "command")}`,
       ...(sealed > 0
         ? [`${counted(sealed, "command")} still sealed: FLEET_SPOOL_KEY does not name their key`]
+        : []),
+      ...(doubtful > 0
+        ? [
+            `${counted(doubtful, "command")} kept aside: sent over a day ago perhaps, and again it might be applied twice`,
+          ]
         : []),
       ...(remaining > 0
         ? [`${counted(remaining, "command")} left, which \`${session.programName} spool flush\` sends`]
