@@ -48,7 +48,7 @@ export function launchSpec(
     env: {
       ...(isPod ? {} : (Object.fromEntries(inherited) as Record<string, string>)),
       // What the agent's client and hooks keep on this machine is sealed like the runner's own files.
-      ...(context.env[SPOOL_KEY] !== undefined && !isPod && { [SPOOL_KEY]: context.env[SPOOL_KEY] }),
+      ...(isPod ? {} : spoolKeysIn(context.env)),
       ...Object.fromEntries(configured),
       ...fleetEnv(record, paths, context),
       // An agent trusts the same bus. It does not get the key of the runner's own certificate. A pod has other paths.
@@ -60,6 +60,18 @@ export function launchSpec(
     logBytes: context.logBytes,
     ...(context.hasCredentials && { access: { credentials: paths.credentials, ca } }),
   };
+}
+
+/** The setting of the keys of this machine, and the variables in which they are. */
+function spoolKeysIn(env: LaunchContext["env"]): Record<string, string> {
+  const sources = (env[SPOOL_KEY] ?? "").split(",").map((source) => source.trim());
+  const names = sources.flatMap((source) => (source.startsWith("env:") ? source.slice("env:".length) : []));
+  return Object.fromEntries(
+    [SPOOL_KEY, ...names].flatMap((name) => {
+      const value = env[name];
+      return value === undefined ? [] : [[name, value] as const];
+    }),
+  );
 }
 
 function fleetEnv(

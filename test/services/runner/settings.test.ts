@@ -2,7 +2,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { launchSpec } from "../../../services/runner/command.ts";
+import { type LaunchContext, launchSpec } from "../../../services/runner/command.ts";
 import { readRunnerConfig, readRunnerSettings } from "../../../services/runner/config.ts";
 import type { AgentRecord } from "../../../services/runner/journal.ts";
 import { agentInvocation } from "../../../services/runner/profiles.ts";
@@ -200,7 +200,7 @@ const CONTEXT = {
   },
 };
 
-function specWith(agent: object, more: { readonly caFile?: string } = {}) {
+function specWith(agent: object, more: Partial<LaunchContext> = {}) {
   const { agents } = readRunnerSettings(file({ agents: { qa: agent } }));
   return launchSpec(RECORD, agents.qa!, PATHS, { ...CONTEXT, ...more });
 }
@@ -236,6 +236,16 @@ describe("the launch specification", () => {
       FLEET_EXIT_FILE: PATHS.exitNote,
       TRACEPARENT: RECORD.traceparent,
     });
+  });
+
+  test("has the keys of this machine with their variables, which a pod does not have", () => {
+    const keys = { FLEET_SPOOL_KEY: "file:/keys/new, env:FLEET_SPOOL_SECRET", FLEET_SPOOL_SECRET: "old" };
+    const context = { env: { ...CONTEXT.env, ...keys, FLEET_OTHER_SECRET: "of the runner" } };
+    const { env } = specWith({ command: ["run"] }, context);
+    expect(env).toMatchObject(keys);
+    expect(env).not.toHaveProperty("FLEET_OTHER_SECRET");
+    const pod = { command: ["run"], launcher: "kubernetes", kubernetes: { image: "agent:1" } };
+    expect(Object.keys(specWith(pod, context).env).filter((name) => name in keys)).toEqual([]);
   });
 
   test("has the authority of the bus, which is of no use in a pod", () => {
