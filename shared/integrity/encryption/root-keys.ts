@@ -7,6 +7,7 @@
  *     vault:https://host:8200/v1/transit/keys/NAME   a key of the Transit engine of Vault or OpenBao
  *     awskms:arn:aws:kms:REGION:ACCOUNT:key/ID       a symmetric key of AWS KMS
  */
+import { isAbsolute } from "node:path";
 import type { Environment, Field, FieldOptions } from "../../runtime/settings/config.ts";
 import { list, optional } from "../../runtime/settings/config.ts";
 import { isKmsArn, openKmsKey } from "./aws-kms.ts";
@@ -15,9 +16,9 @@ import { secretKeyOf } from "./secret-key.ts";
 import { readSecretFile, readSecretVariable, refusedSecret, type SecretPlace } from "./secret-source.ts";
 import { openTransitKey, transitAddress } from "./vault-transit.ts";
 
-const LOCAL_TYPE = "file:/path or env:NAME, or several with commas";
+const LOCAL_TYPE = "file:/path (from the root folder) or env:NAME, or several with commas";
 const TYPE =
-  "file:/path, env:NAME, vault:https://host/v1/transit/keys/NAME or awskms:KEY_ARN, or several with commas";
+  "file:/path (from the root folder), env:NAME, vault:https://host/v1/transit/keys/NAME or awskms:KEY_ARN, or several with commas";
 const MAKE_HINT = "make a key with: fleet keys encryption-key --out FILE";
 
 /** The setting of root keys from all sources. Its value may be a key that was pasted by mistake, so it is never shown. */
@@ -52,7 +53,9 @@ const VARIABLE = /^env:([A-Za-z_][A-Za-z0-9_]*)$/;
 const VAULT = /^vault:(.+)$/;
 const KMS = /^awskms:(.+)$/;
 
-const isLocal = (source: string): boolean => FILE.test(source) || VARIABLE.test(source);
+/** The processes that read a setting have different working folders, so a path begins at the root. */
+const isLocal = (source: string): boolean =>
+  isAbsolute(FILE.exec(source)?.[1] ?? "") || VARIABLE.test(source);
 const isRemote = (source: string): boolean =>
   transitAddress(VAULT.exec(source)?.[1] ?? "") !== null || isKmsArn(KMS.exec(source)?.[1] ?? "");
 

@@ -132,7 +132,7 @@ const localField = localKeyField("FLEET_SPOOL_KEY", { description: "keys" });
 
 test.each([
   "file:/etc/fleet/encryption.key",
-  "env:FLEET_KEY_1, file:old.key",
+  "env:FLEET_KEY_1, file:/etc/fleet/old.key",
   "vault:https://vault.example:8200/v1/transit/keys/fleet",
   "vault:https://vault.example/v1/teams/a/transit/keys/fleet-2?namespace=admin&token_file=/run/token",
   "vault:http://127.0.0.1:8200/v1/transit/keys/fleet",
@@ -147,6 +147,8 @@ test.each([
   "",
   LEAKED,
   "file:",
+  "file:encryption.key",
+  "env:A,file:./encryption.key",
   "env:NO-NAME",
   "env:A,env:A",
   "vault:http://vault.example/v1/transit/keys/fleet",
