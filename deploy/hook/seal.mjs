@@ -3,6 +3,7 @@
 
 import { createCipheriv, createHash, randomBytes } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
+import { isAbsolute } from "node:path";
 
 const MARKER = Buffer.from([0xc1, 0x01]);
 const KEY_BYTES = 32;
@@ -10,10 +11,14 @@ const KEY_ID_BYTES = 8;
 const NONCE_BYTES = 12;
 const KEY_BYTES_MAX = 65_536;
 const ROOT_USER = 0;
+const FORM =
+  "a part of FLEET_SPOOL_KEY names no file:/path (from the root folder) and no env:NAME; it is not repeated";
 
-/** `text`: the event. `name`: that of its file, to which it is bound. `sources`: the value of FLEET_SPOOL_KEY, whose first key seals. */
+/** `text`: the event. `name`: that of its file, to which it is bound. `sources`: the value of FLEET_SPOOL_KEY, whose first key seals. It stands
+ * beside the sealed text in clear, so each of its parts must name a place of a key: one may be a key that was pasted by mistake. */
 export function sealedEvent(text, name, sources, env) {
-  const key = keyOf(sources.split(",")[0].trim(), env);
+  const places = placesOf(sources);
+  const key = keyOf(places[0], env);
   const id = createHash("sha256")
     .update("fleet/key-encryption-key/v1\0")
     .update(key)
@@ -24,14 +29,25 @@ export function sealedEvent(text, name, sources, env) {
   cipher.setAAD(Buffer.concat([MARKER, id, Buffer.from(`fleet/hook-inbox/v1/${name}`)]));
   const body = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
   const sealed = Buffer.concat([MARKER, id, nonce, body, cipher.getAuthTag()]);
-  return `sealed=1\nFLEET_SPOOL_KEY=${sources}\n\n${sealed.toString("base64")}`;
+  return `sealed=1\nFLEET_SPOOL_KEY=${places.map(({ source }) => source).join(",")}\n\n${sealed.toString("base64")}`;
 }
 
-function keyOf(source, env) {
+/** Separated as in shared/runtime/settings: spaces and empty parts do not count. */
+function placesOf(sources) {
+  const parts = sources.split(",").map((part) => part.trim());
+  const places = parts.filter((part) => part !== "").map(placeOf);
+  if (places.length === 0) throw new Error(FORM);
+  return places;
+}
+
+function placeOf(source) {
   const [, file] = /^file:(.+)$/.exec(source) ?? [];
   const [, variable] = /^env:([A-Za-z_][A-Za-z0-9_]*)$/.exec(source) ?? [];
-  if (file === undefined && variable === undefined)
-    throw new Error("FLEET_SPOOL_KEY names no file:/path and no env:NAME");
+  if (variable === undefined && !(file !== undefined && isAbsolute(file))) throw new Error(FORM);
+  return { source, file, variable };
+}
+
+function keyOf({ source, file, variable }, env) {
   const text = file === undefined ? (env[variable] ?? "").trim() : privateText(file);
   const key = Buffer.from(text, "base64");
   if (key.length !== KEY_BYTES || key.toString("base64") !== text)

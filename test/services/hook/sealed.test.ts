@@ -145,6 +145,13 @@ test.each([
     "is open to other users",
   ],
   ["is a secret that was pasted by mistake", () => `${CANARY}=`, "names no file:/path"],
+  ["is followed by such a secret", () => `file:${join(keys, "first")},${CANARY}=`, "names no file:/path"],
+  [
+    "is followed by another one in a new line",
+    () => `file:${join(keys, "first")}\nfile:${join(keys, "second")}`,
+    "names no file:/path",
+  ],
+  ["has a path in the working folder", () => "file:keys/first", "names no file:/path"],
 ])(
   "with a key that %s nothing is written in clear, the log says why, and the agent continues",
   async (_, value, problem) => {
