@@ -28,6 +28,7 @@ export async function start(
     log.debug("another helper serves this folder");
     return async () => {};
   }
+  inbox.putBack();
   log.info({ events: inbox.names().length }, "helper of the hooks started");
   const stopWatch = inbox.watch((name) => queue.found(name));
   // The events that a killed helper left, or that came while none ran.

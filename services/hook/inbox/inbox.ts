@@ -34,7 +34,6 @@ export class Inbox {
     this.#log = log;
     for (const folder of [this.#folder, this.#answers]) mkdirSync(folder, { recursive: true, mode: 0o700 });
     this.#removeParts();
-    this.#putBack();
   }
 
   /** `found` gets the names of new events. */
@@ -55,23 +54,23 @@ export class Inbox {
     }
   }
 
-  /** The next helper tries them again: their key may be there by then. */
-  #putBack(): void {
-    for (const name of readdirSync(this.#folder).filter((one) => one.endsWith(ASIDE)))
-      renameSync(join(this.#folder, name), join(this.#folder, name.slice(0, -ASIDE.length)));
+  /** A new helper tries the events again that were set aside: their key may be there by then. Only the helper that serves the folder may call this. */
+  putBack(): void {
+    for (const name of readdirSync(this.#folder).filter(isAside))
+      this.#rename(name, name.slice(0, -ASIDE.length));
   }
 
-  /** The names of all events, the oldest first. */
+  /** The names of the events that are not set aside, the oldest first. The limit counts all of them. */
   names(): string[] {
     const names = readdirSync(this.#folder)
-      .filter((name) => NAME.test(name))
+      .filter((name) => NAME.test(name) || isAside(name))
       .map((name) => ({ name, at: this.#keptAt(name) ?? 0 }))
       .sort((a, b) => a.at - b.at || (a.name < b.name ? -1 : 1))
       .map(({ name }) => name);
     const dropped = names.slice(0, Math.max(0, names.length - EVENTS_MAX));
     for (const name of dropped) this.remove(name);
     if (dropped.length > 0) this.#log.error({ events: dropped.length }, "the oldest events were dropped");
-    return names.slice(dropped.length);
+    return names.slice(dropped.length).filter((name) => !isAside(name));
   }
 
   /** undefined: it is done, or it was never there. `keptAt`: milliseconds since the epoch. */
@@ -88,8 +87,16 @@ export class Inbox {
 
   /** The event stays on disk, under another name, and holds up no other. */
   setAside(name: string): void {
-    const path = join(this.#folder, name);
-    renameSync(path, `${path}${ASIDE}`);
+    this.#rename(name, `${name}${ASIDE}`);
+  }
+
+  /** The event may be gone: an operator or another helper removes it at any time. */
+  #rename(from: string, to: string): void {
+    try {
+      renameSync(join(this.#folder, from), join(this.#folder, to));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    }
   }
 
   remove(name: string): void {
@@ -116,6 +123,8 @@ export class Inbox {
     return statSync(join(this.#folder, name), { throwIfNoEntry: false })?.mtimeMs;
   }
 }
+
+const isAside = (name: string): boolean => name.endsWith(ASIDE) && NAME.test(name.slice(0, -ASIDE.length));
 
 function isRunning(pid: number): boolean {
   try {
