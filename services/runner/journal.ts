@@ -2,11 +2,12 @@
  * The runner's journal: one folder per agent, written to disk before each step that cannot be undone. After a kill, the record names the
  * next step. Folders of reported agents are kept for a while for operators.
  */
-import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { ExitReport } from "../../shared/protocol/exit-report.ts";
 import { type ExitWord, exitWordSchema, type LauncherName } from "../../shared/protocol/runner-settings.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
+import { readRegularFile } from "../../shared/runtime/process/regular-file.ts";
 import { NewerFile, readJson, writeWhole } from "../../shared/runtime/process/whole-file.ts";
 import type { FileSeal } from "../../shared/sdk/encryption/file-seal.ts";
 import { agentFiles } from "./launchers/agent-folder.ts";
@@ -112,12 +113,10 @@ export class Journal {
   /** The agent's report about its own end; undefined without a readable report. */
   exitNote(agentId: string): ExitWord | undefined {
     try {
-      const bytes = readFileSync(this.paths(agentId).exitNote);
-      if (bytes.length > EXIT_NOTE_BYTES_MAX) return undefined;
-      return exitWordSchema.parse(JSON.parse(bytes.toString()));
+      const bytes = readRegularFile(this.paths(agentId).exitNote, EXIT_NOTE_BYTES_MAX);
+      return bytes === null ? undefined : exitWordSchema.parse(JSON.parse(bytes.toString()));
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT")
-        this.#log.warn({ agent_id: agentId, error }, "the exit note of an agent cannot be read");
+      this.#log.warn({ agent_id: agentId, error }, "the exit note of an agent cannot be read");
       return undefined;
     }
   }
@@ -127,11 +126,13 @@ export class Journal {
     if (this.#seal === null) return;
     const { folder, prompt, checkpointMessage, exitNote } = this.paths(agentId);
     const { output, paste } = agentFiles(folder);
-    try {
-      for (const path of [prompt, checkpointMessage, exitNote, paste, output, olderOutput(output)])
+    for (const path of [prompt, checkpointMessage, exitNote, paste, output, olderOutput(output)]) {
+      try {
         await this.#seal(path);
-    } catch (error) {
-      this.#log.error({ agent_id: agentId, error }, "the files of an agent are not sealed");
+      } catch (error) {
+        // The agent can put anything into the place of one file, and must not keep the others plain with it.
+        this.#log.error({ agent_id: agentId, file: path, error }, "a file of an agent is not sealed");
+      }
     }
   }
 
