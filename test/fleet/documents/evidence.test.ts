@@ -8,6 +8,9 @@ import { type EvidenceFleet, startEvidenceFleet } from "../../harness/evidence/e
 import { projectRoot } from "../../harness/project-root.ts";
 import { runLine, writePrograms } from "./shell.ts";
 
+/** A busy machine takes minutes for everything that the fleet has to show. */
+const START_MS = 400_000;
+
 interface Row {
   readonly clause: string;
   readonly mechanism: string;
@@ -50,7 +53,7 @@ beforeAll(async () => {
   await done("fleet task retain auth --hold case-7 --reason inspection");
   await done("fleet access issue --agent ada --role operator --out ada.creds");
   await done("fleet scrub start --wait");
-});
+}, START_MS);
 afterAll(async () => {
   await fleet?.stop();
   rmSync(folder, { recursive: true, force: true });

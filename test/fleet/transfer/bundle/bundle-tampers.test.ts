@@ -22,7 +22,7 @@ const TAMPERS = 1_000;
 /** Of one run of the verifier in Python, which remembers signatures. They are on disk at the same time. */
 const BATCH = 250;
 const SEED = 17;
-const LONG_MS = 300_000;
+const LONG_MS = 400_000;
 
 const VERIFY_PY = fileURLToPath(new URL("../../../../shared/transfer/bundle/verify.py", import.meta.url));
 const hasPython = spawnSync("python3", ["--version"]).status === 0;
