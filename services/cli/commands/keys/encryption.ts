@@ -27,7 +27,7 @@ export function addEncryption(group: Command, action: ActionFactory): void {
     .command("rotate")
     .summary("Replace the bucket keys.")
     .description(
-      "Have a watchdog make new bucket keys and wrap all data keys by them, while the fleet runs. Rows stay as they are. Root keys are replaced in the setting FLEET_ENCRYPTION_KEY.",
+      "Have a watchdog make new bucket keys and wrap all data keys by them, while the fleet runs. Rows stay as they are. Damaged keys are left (exit code 8), and so are those whose root key cannot be used (exit code 69). Root keys are replaced in the setting FLEET_ENCRYPTION_KEY.",
     )
     .option("--no-wait", "do not wait until all data keys are wrapped again")
     .action(action(rotate));
