@@ -34,6 +34,28 @@ export type ProofLine = { readonly task: string; readonly seq: number } & (
   | { readonly pending: PendingReason }
 );
 
+interface AccessChainPlace {
+  readonly seq: number;
+  readonly hash: string;
+}
+
+/** A line of access.jsonl. */
+export type AccessLine =
+  | {
+      readonly kind: "log";
+      readonly start: AccessChainPlace | null;
+      readonly head: AccessChainPlace | null;
+    }
+  /** An act in which the chain of the tenant states a block; `end`: as in {@link KeyChangeEntry}. */
+  | {
+      readonly kind: "statement";
+      readonly seq: number;
+      readonly end: number;
+      readonly entry: string;
+      readonly signature?: object;
+    }
+  | { readonly kind: "block"; readonly seq: number; readonly entry: string; readonly signature?: object };
+
 /** One line of canonical JSON. */
 export function jsonLine(value: object): Buffer {
   return Buffer.from(`${canonicalText(value)}\n`);

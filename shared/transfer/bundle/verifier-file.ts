@@ -35,6 +35,7 @@ const MODULES = [
   "offline/bundle-passkeys.ts",
   "offline/bundle-esignatures.ts",
   "offline/bundle-manifest.ts",
+  "offline/access/bundle-access.ts",
   "offline/bundle-verifier.ts",
   "offline/verify-program.ts",
 ];

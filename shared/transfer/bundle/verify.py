@@ -2005,6 +2005,123 @@ NEEDED = ["export.jsonl", "proofs.jsonl", "keyset.json"]
 MANIFEST_COUNTS = ["entries", "included", "key_changes", "keys", "lines", "pending", "tasks", "versions"]
 
 
+# --- access.jsonl ----------------------------------------------------------------------------------------------------
+
+ACCESS_CHAIN = "=access"
+ACCESS_BEGIN = (0, "0" * 64)
+ACCESS_COUNTS = ["access_blocks", "access_records", "access_lost", "access_statements"]
+
+
+def access_place(value):
+    """The place before the first block for null. None: it is no place."""
+    if value is None:
+        return ACCESS_BEGIN
+    if not isinstance(value, dict) or not is_count(value.get("seq"), 1) or not is_hash(value.get("hash")):
+        return None
+    return int(value["seq"]), value["hash"]
+
+
+class Access:
+    """The chain of the access log, its signatures, and what the chain of the tenant states of it."""
+
+    def __init__(self, keys, findings, tenant, must_prove):
+        self.keys, self.findings, self.tenant, self.must_prove = keys, findings, tenant, must_prove
+        self.counts = dict.fromkeys(ACCESS_COUNTS + ["access_open"], 0)
+        self.start = None
+        self.pruned, self.stated, self.sessions = ACCESS_BEGIN, {}, {}
+        self.statement, self.stated_at = 0, None
+        self.commit, self.before, self.has_signed = [], None, False
+
+    def add(self, data):
+        line = None if data is None else exact_object_in(data)
+        require(line is not None, "line")
+        kind = line.get("kind")
+        if same(kind, "log"):
+            require(self.start is None, "order")
+            start, head = access_place(line.get("start", MISSING)), access_place(line.get("head", MISSING))
+            require(start is not None and head is not None and start[0] <= head[0], "line")
+            self.start = self.last = start
+            self.head, self.proved = head, start[0]
+            return
+        require(self.start is not None, "order")
+        if same(kind, "block"):
+            self.add_block(line)
+            return
+        require(same(kind, "statement"), "line")
+        require(self.counts["access_blocks"] == 0, "order")
+        self.add_statement(line)
+
+    def add_statement(self, line):
+        seq, end, text = line.get("seq"), line.get("end"), line.get("entry")
+        facts = exact_object(text) if isinstance(text, str) else None
+        require(facts is not None and is_count(seq, self.statement + 1) and is_count(end, seq), "line")
+        subject = object_in(facts, "subject")
+        is_of_chain = same(facts.get("tenant"), self.tenant) and same(facts.get("seq"), seq) and "task" not in facts
+        require(same(facts.get("action"), "access_log") and is_of_chain, "line")
+        require(is_count(subject.get("block"), 1) and is_hash(subject.get("hash")), "line")
+        entry = {"tenant": self.tenant, "task": None, "seq": seq, "text": text, "facts": facts, "before": self.stated_at}
+        after = (end, self.keys.judge_envelope(line["signature"])) if "signature" in line else None
+        problem = self.keys.judge_entry(entry, after, self.keys.is_required)
+        if problem not in (None, "unsigned"):
+            self.findings.add(("access.jsonl:%d" % (self.counts["access_statements"] + 2), problem))
+        self.statement, self.stated_at = seq, facts.get("at")
+        self.stated[int(subject["block"])] = subject["hash"]
+        self.counts["access_statements"] += 1
+
+    def add_block(self, line):
+        seq, text = line.get("seq"), line.get("entry")
+        facts = exact_object(text) if isinstance(text, str) else None
+        require(facts is not None and isinstance(facts.get("entries"), list), "line")
+        number, hashed = self.last
+        require(is_count(seq, 1) and seq == number + 1 and same(facts.get("seq"), seq), "chain")
+        require(same(facts.get("prev"), hashed) and same(facts.get("tenant"), self.tenant), "chain")
+        require(number != self.head[0], "head")
+        self.last = (number + 1, sha256(text))
+        if self.stated.get(number + 1, self.last[1]) != self.last[1]:
+            self.findings.add(("%s/%d" % (ACCESS_CHAIN, number + 1), "access_contradicted"))
+        self.note(facts)
+        entry = {"tenant": self.tenant, "task": ACCESS_CHAIN, "seq": number + 1, "text": text, "facts": facts}
+        entry["before"], self.before = self.before, facts.get("at")
+        self.commit.append(entry)
+        if "signature" in line:
+            self.close((number + 1, self.keys.judge_envelope(line["signature"])))
+
+    def note(self, facts):
+        self.counts["access_blocks"] += 1
+        self.counts["access_records"] += len(facts["entries"])
+        if is_count(facts.get("lost"), 1):
+            self.counts["access_lost"] += int(facts["lost"])
+        session = object_in(facts, "session")
+        if isinstance(session.get("id"), str):
+            self.sessions[session["id"]] = session.get("state")
+        pruned = access_place(facts["pruned"]) if isinstance(facts.get("pruned"), dict) else None
+        if pruned is not None:
+            self.pruned = pruned
+
+    def close(self, after):
+        for entry in self.commit:
+            problem = self.keys.judge_entry(entry, after, self.keys.is_required)
+            if problem not in (None, "unsigned"):
+                self.findings.add(("%s/%d" % (ACCESS_CHAIN, entry["seq"]), problem))
+            if problem is None and not self.keys.is_revoked(entry["facts"]["signed_by"]):
+                self.proved = entry["seq"]
+            if "signed_by" in entry["facts"]:
+                self.has_signed = True
+        self.commit = []
+
+    def end(self):
+        require(self.start is not None and self.last == self.head, "truncated")
+        self.close(None)
+        for seq in self.stated:
+            if seq > self.head[0]:
+                self.findings.add(("%s/%d" % (ACCESS_CHAIN, seq), "access_contradicted"))
+        if self.pruned != self.start:
+            self.findings.add(("%s/%d" % (ACCESS_CHAIN, self.start[0] + 1), "access_cut"))
+        if (self.must_prove or self.has_signed) and self.proved < self.head[0]:
+            self.findings.add(("%s/%d" % (ACCESS_CHAIN, self.proved + 1), "unproved"))
+        self.counts["access_open"] = sum(1 for state in self.sessions.values() if same(state, "open"))
+
+
 def is_manifest(value):
     return (
         value is not None
@@ -2067,6 +2184,7 @@ class Bundle:
         self.read_log()
         self.read_anchors()
         self.read_entries()
+        self.read_access()
         self.read_seal()
         if self.kept is not None:
             problem = self.continuation_problem()
@@ -2186,6 +2304,25 @@ class Bundle:
             stated = manifest["counts"]
             if not all(same(stated.get(name), self.counts[name]) for name in MANIFEST_COUNTS):
                 self.find("count", "manifest.json")
+
+    def read_access(self):
+        is_there = "access.jsonl" in self.archive.members
+        access = Access(self.keys, self.findings, self.manifest["tenant"], self.trusted is not None)
+        number = 0
+        try:
+            for data in self.archive_lines("access.jsonl") if is_there else []:
+                number += 1
+                access.add(data)
+            if is_there:
+                number += 1
+                access.end()
+            stated = self.manifest["counts"]
+            if not all(same(stated[name] if stated.get(name) is not None else 0, access.counts[name]) for name in ACCESS_COUNTS):
+                self.find("count", "manifest.json")
+        except Fault as error:
+            self.find(str(error), "access.jsonl:%d" % number)
+        if is_there:
+            self.counts.update(access.counts)
 
     def archive_lines(self, name):
         return self.archive.lines(name)

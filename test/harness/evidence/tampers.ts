@@ -93,7 +93,7 @@ const files: Maker = (parts, random) => {
 };
 
 const rawLines: Maker = (parts, random) => {
-  const name = ["export.jsonl", "proofs.jsonl"][random(2)]!;
+  const name = ["export.jsonl", "proofs.jsonl", "access.jsonl"][random(3)]!;
   const lines = String(parts.get(name)).trimEnd().split("\n");
   const [a, b] = [random(lines.length), random(lines.length)];
   if (lines[a] === lines[b]) return null;
@@ -287,7 +287,7 @@ function resealed(archive: Buffer, key: SigningKey, at: string): Buffer {
   return packed(withFile(parts, "seal.json", line({ seq: seal.seq, entry, signature })), mtimeOf(parts));
 }
 
-const revocationOf = (parts: BundleParts, id: string): number =>
+export const revocationOf = (parts: BundleParts, id: string): number =>
   Date.parse(linesOf(parts, "keyset.json")[0].keys.find((one: Any) => one.key_id === id).revoked_at);
 
 /** A thief of a revoked key rewrites a task, hides its entries from the log, and seals the bundle. */

@@ -25,6 +25,7 @@ interface Flags {
   readonly checkpoint?: string;
   readonly attach?: readonly string[];
   readonly encryptWith?: readonly string[];
+  readonly accessLog?: boolean;
 }
 
 interface VerifyFlags {
@@ -61,6 +62,8 @@ export function addExport(program: Command, action: ActionFactory): void {
     .option("--checkpoint <file>", "with --bundle: prove that the audit log continues this kept checkpoint")
     .option("--attach <file...>", "with --bundle: carry these files, such as letters, under attachments/")
     .addOption(encryptOption().conflicts("resume"))
+    .option("--access-log", "with --bundle: the whole access log of the tenant too; the default with --all")
+    .option("--no-access-log", "with --bundle: leave the access log out")
     .action(action(exportTasks));
   withExamples(command, (fleet) => ({
     "One task": `${fleet} export --task auth --out auth.jsonl`,
@@ -69,6 +72,7 @@ export function addExport(program: Command, action: ActionFactory): void {
     "For the holder of a key alone": `${fleet} export --all --out tenant.enc --encrypt-with x25519:7Hs0…`,
     "Prove a file without a fleet": `${fleet} export verify tenant.jsonl`,
     "Everything that an auditor needs to verify it": `${fleet} export --all --bundle tenant.tar`,
+    "One task, with who has read it": `${fleet} export --task auth --bundle auth.tar --access-log`,
   }));
   const verifyCommand = command
     .command("verify")
@@ -94,15 +98,21 @@ async function exportTasks(session: Session, flags: Flags): Promise<void> {
   const { isWholeExport, renderExport } = await import("../../rendering/transfer/export.ts");
   const { fillExport, requireSource } = await import("./export-contents.ts");
   const scope = scopeOf(session, flags);
-  if (flags.bundle === undefined && (flags.checkpoint ?? flags.attach) !== undefined)
-    throw new UsageError("--checkpoint and --attach are parts of a bundle", "Name its file with --bundle.");
+  if (flags.bundle === undefined && (flags.checkpoint ?? flags.attach ?? flags.accessLog) !== undefined)
+    throw new UsageError(
+      "--checkpoint, --attach and --access-log are parts of a bundle",
+      "Name its file with --bundle.",
+    );
   if (flags.encryptWith !== undefined && flags.bundle === undefined && flags.out === undefined)
     throw new UsageError("--encrypt-with needs a file", "Name it with --out or --bundle.");
   if (scope !== null) await requireSource(session, scope);
   if (flags.bundle !== undefined && scope !== null) {
     const { exportBundle } = await import("./bundle/bundle-export.ts");
     const { bundle: path, artifacts, checkpoint, attach = [] } = flags;
-    await exportBundle(session, path, { scope, artifacts, checkpoint, attach, keys: keysOf(session, flags) });
+    // The log names what was read of other tasks too.
+    const accessLog = flags.accessLog ?? (scope.tasks === null && scope.since === null);
+    const extent = { scope, artifacts, checkpoint, attach, accessLog, keys: keysOf(session, flags) };
+    await exportBundle(session, path, extent);
     return warnOfPlain(session, flags);
   }
   const sink = await openSink(session, flags);

@@ -37,6 +37,20 @@ function anchorFields({ anchors, anchors_omitted_before: before }: BundleReport,
     : [...fields, field("Older anchors", `not in the bundle, those of fewer than ${before} entries`, view)];
 }
 
+function accessText({
+  access_blocks = 0,
+  access_records = 0,
+  access_lost = 0,
+  access_open = 0,
+}: BundleReport["counts"]) {
+  const gaps = [
+    ...(access_lost > 0 ? [`${counted(access_lost, "entry", "entries")} lost`] : []),
+    ...(access_open > 0 ? [`${counted(access_open, "process", "processes")} without an end`] : []),
+  ];
+  const log = `${counted(access_records, "read or refusal", "reads and refusals")} in ${counted(access_blocks, "block")}`;
+  return [log, ...gaps].join(", ");
+}
+
 export function renderBundle(path: string, report: BundleReport, view: View): string {
   const { colors } = view;
   const { counts, findings, keys, keys_compared, sealed, log_size, continues } = report;
@@ -68,6 +82,7 @@ export function renderBundle(path: string, report: BundleReport, view: View): st
       view,
     ),
     ...anchorFields(report, view),
+    ...(counts.access_blocks === undefined ? [] : [field("Access log", accessText(counts), view)]),
     field("Sealed", sealed ? "by the fleet" : "no: the fleet has not signed the manifest", view),
     field("Complete", COMPLETE[report.complete ?? "nothing"], view),
     ...bulletList("Signatures of people", report.electronic_signatures.map(personText), view),

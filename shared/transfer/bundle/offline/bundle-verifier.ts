@@ -1,6 +1,7 @@
 /** Verifies a bundle of evidence. EXPORT.md specifies each step and each code. */
 import { closeSync, openSync } from "node:fs";
 import type { LogCheckpoint } from "../../../integrity/merkle/note.ts";
+import { BundleAccess } from "./access/bundle-access.ts";
 import {
   type ArchiveMember,
   archiveBytes,
@@ -28,6 +29,7 @@ import { type BundleFinding, BundleFindings } from "./findings.ts";
 
 const MANIFEST = "manifest.json";
 const SEAL = "seal.json";
+const ACCESS = "access.jsonl";
 const JSON_BYTES_MAX = 8_388_608;
 const NOTE_BYTES_MAX = 100_000;
 /** A clock may be ahead of another by so much. */
@@ -225,6 +227,32 @@ class OpenBundle {
     if (names.some((name) => stated[name] !== this.counts[name])) this.findings.add("count", MANIFEST);
   }
 
+  readAccess(mustProve: boolean): void {
+    const { findings, keys, manifest } = this;
+    const access = new BundleAccess({ findings, keys, mustProve, tenant: String(manifest.tenant) });
+    const member = this.members.get(ACCESS);
+    let [number, fault]: [number, string | null] = [0, null];
+    for (const line of member === undefined ? [] : memberLines(this.#file, member)) {
+      number += 1;
+      fault = access.add(line);
+      if (fault !== null) break;
+    }
+    if (member !== undefined && fault === null) {
+      number += 1;
+      fault = access.end();
+    }
+    if (fault !== null) findings.add(fault, `${ACCESS}:${number}`);
+    else this.#compareAccess(access.counts);
+    if (member !== undefined) this.counts = { ...this.counts, ...access.counts };
+  }
+
+  /** A bundle without an access log states none. */
+  #compareAccess(counts: BundleAccess["counts"]): void {
+    const stated = objectIn(this.manifest, "counts");
+    const names = ["access_blocks", "access_lost", "access_records", "access_statements"] as const;
+    if (names.some((name) => (stated[name] ?? 0) !== counts[name])) this.findings.add("count", MANIFEST);
+  }
+
   /** The entry with which the fleet has signed the manifest. */
   readSeal(): void {
     const member = this.members.get(SEAL);
@@ -322,6 +350,7 @@ export function verifyBundle(path: string, trust: BundleTrust): BundleReport {
       bundle.readLog();
       const anchors = bundle.readAnchors(trust.authorities ?? null);
       bundle.readEntries(mustProve, anchors);
+      bundle.readAccess(mustProve);
       bundle.readSeal();
       bundle.compareKept(trust);
       bundle.compareKeys(trust.keys);

@@ -12,6 +12,7 @@ import {
   verifyBundle,
 } from "../../../../shared/transfer/bundle/offline/bundle-verifier.ts";
 import { TimestampAuthority } from "../../../harness/anchors/timestamp-authority.ts";
+import { accessTampers } from "../../../harness/evidence/access-tampers.ts";
 import { anchorTampers } from "../../../harness/evidence/anchor-tampers.ts";
 import { type EvidenceFleet, startEvidenceFleet } from "../../../harness/evidence/evidence-fleet.ts";
 import { seeded } from "../../../harness/evidence/forgery.ts";
@@ -112,6 +113,8 @@ const EXPECTED = [
   "esign_moved",
   "esign_unrecorded",
   "esign_passkey",
+  "truncated",
+  "unproved",
   "anchor",
   "anchor_invalid",
   "anchor_unproved",
@@ -135,7 +138,8 @@ test("both verifiers find each of a thousand tampers, with the same codes", { ti
     ],
   });
   const keys = { own: newKey(), stolen: signingKeyFrom(fleet.revokedPem) };
-  const others = anchorTampers({ ...keys, authority: fleet.authority, otherAuthority });
+  const anchors = anchorTampers({ ...keys, authority: fleet.authority, otherAuthority });
+  const others = [...anchors, ...accessTampers(keys.stolen)];
   const found = new Set<string>();
   let batch: { readonly tamper: Tamper; readonly path: string; readonly report: BundleReport }[] = [];
   const compare = () => {

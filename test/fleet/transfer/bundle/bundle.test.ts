@@ -58,22 +58,14 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     const bundle = at("all.tar");
     const letter = at("letter.txt");
     writeFileSync(letter, "11.100(c): sent");
-    const made = await fleet.run(
-      "export",
-      "--all",
-      "--bundle",
-      bundle,
-      "--attach",
-      letter,
-      "--checkpoint",
-      at("kept.txt"),
-      "--json",
-    );
+    const extra = ["--attach", letter, "--checkpoint", at("kept.txt"), "--json"];
+    const made = await fleet.run("export", "--all", "--bundle", bundle, ...extra);
     expect(made).toMatchObject({ exit: 0, err: "" });
     expect(statSync(bundle).mode & 0o777).toBe(0o600);
     expect(spawnSync("mkdir", [at("unpacked")]).status).toBe(0);
     expect(spawnSync("tar", ["-xf", bundle, "-C", at("unpacked")]).status).toBe(0);
     expect(readdirSync(at("unpacked")).sort()).toEqual([
+      "access.jsonl",
       "anchors.jsonl",
       "attachments",
       "consistency.json",

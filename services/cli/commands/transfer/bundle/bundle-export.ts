@@ -11,8 +11,14 @@ import { FleetError } from "../../../../../shared/protocol/errors.ts";
 import type { ExportLine, ExportLineOf, ExportScope } from "../../../../../shared/protocol/export-lines.ts";
 import type { FleetClient } from "../../../../../shared/sdk/sdk.ts";
 import { keptCheckpoint } from "../../../../../shared/transfer/audit-receipt.ts";
+import {
+  accessReportEnd,
+  accessReportPart,
+  accessReportStart,
+} from "../../../../../shared/transfer/bundle/access-report.ts";
 import { ArchiveWriter } from "../../../../../shared/transfer/bundle/archive-writer.ts";
 import {
+  type AccessLine,
   jsonLine,
   keysetBytes,
   manifestBytes,
@@ -29,6 +35,7 @@ import type { Session } from "../../../runtime/session.ts";
 import { UsageError } from "../../../runtime/usage.ts";
 import { fillExport } from "../export-contents.ts";
 import { ExportSink } from "../export-file.ts";
+import { writeAccessLog } from "./bundle-access.ts";
 import { recordedAnchors, writeAnchorFile } from "./bundle-anchors.ts";
 import { judgeBundle, keptText, showReport, unwritableBundle } from "./bundle-check.ts";
 import { keyChanges } from "./bundle-keyset.ts";
@@ -42,6 +49,8 @@ export interface BundleExtent {
   readonly attach: readonly string[];
   /** null: the bundle is not encrypted. */
   readonly keys: NamedKeys | null;
+  /** Whether it has the access log of the tenant. */
+  readonly accessLog: boolean;
 }
 
 export async function exportBundle(session: Session, path: string, extent: BundleExtent): Promise<void> {
@@ -114,6 +123,7 @@ async function writeArchive(session: Session, file: FileHandle, contents: Conten
   const anchored = await recordedAnchors(session, client);
   const log = await logAt(session, client, contents.kept);
   const proofs = await writeProofs(session, { client, writer, file, log });
+  const access = contents.accessLog ? await writeAccessLog(client, writer, session.deadline) : {};
   const keyset = await keyChanges(client, session.deadline);
   await writer.add("keyset.json", keysetBytes(keyset.list, keyset.changes));
   if (log !== null) await writer.add("log.note", Buffer.from(log.note));
@@ -123,7 +133,7 @@ async function writeArchive(session: Session, file: FileHandle, contents: Conten
   const { tasks, entries, versions, lines } = summary;
   const changes = keyset.changes?.length ?? 0;
   const counts = {
-    ...{ tasks, entries, versions, lines, ...proofs },
+    ...{ tasks, entries, versions, lines, ...proofs, ...access },
     keys: keyset.list.keys.length,
     key_changes: changes,
     anchors,
@@ -228,6 +238,12 @@ async function writeReport(
   await writer.append(Buffer.from(reportStart(of)));
   for (const line of memberLines(file.fd, member))
     await writer.append(Buffer.from(reportPart(JSON.parse(String(line)) as ExportLine)));
+  if (files.some(({ name }) => name === "access.jsonl")) {
+    await writer.append(Buffer.from(accessReportStart()));
+    for (const line of memberLines(file.fd, writer.member("access.jsonl")))
+      await writer.append(Buffer.from(accessReportPart(JSON.parse(String(line)) as AccessLine)));
+    await writer.append(Buffer.from(accessReportEnd()));
+  }
   await writer.append(Buffer.from(reportEnd()));
   await writer.end();
 }
