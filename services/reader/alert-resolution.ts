@@ -48,6 +48,7 @@ const JUDGES: { readonly [T in AlertType]: Judge<T> | null } = {
   },
   RECOVERY_BLOCKED: { head: ({ id }, head) => isUnblocked(id, head) },
   SCRUB_FOUND: null,
+  SHREDDING_BLOCKED: { head: (_alert, { shred }) => shred?.state === "shredded" },
   STREAM_NEARLY_FULL: { stream: isRelieved },
 };
 

@@ -117,6 +117,8 @@ const accessSessionSchema = z.looseObject({
   /** Of its newest block. */
   at: z.string(),
   seq: z.int(),
+  /** The entries that it could not hold, as its blocks state. Absent: of an earlier version. */
+  lost: z.int().exactOptional(),
 });
 export type AccessSession = z.infer<typeof accessSessionSchema>;
 

@@ -39,6 +39,23 @@ const ended: HandoffWords = (task) => ({
   todo: "Find out why it ended.",
 });
 
+const SHREDDING_WORDS: Readonly<
+  Record<Alert<"SHREDDING_BLOCKED">["data"]["reason"], Pick<Draft, "what" | "todo">>
+> = {
+  held: {
+    what: "a hold keeps it",
+    todo: "Release the hold when its reason is gone: the shredding then continues by itself.",
+  },
+  promised: {
+    what: "its retention policy or the floor of the tenant has come to keep a checkpoint",
+    todo: "Wait until the promised time is over, or correct the policy of the fleet: the shredding then continues by itself.",
+  },
+  damaged: {
+    what: "one of its records is damaged",
+    todo: "Find the damaged record with a scrub, and restore it: the shredding then continues by itself.",
+  },
+};
+
 const HANDOFF_WORDS: Readonly<Record<HandoffFailure, HandoffWords>> = {
   hash_broken: (task) => ({
     what: `Task ${task} is blocked: the checkpoint to hand over is corrupt.`,
@@ -162,6 +179,11 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
     what: `An attempt of ${principalLabel(caller)} to sign a checkpoint of task ${subject} was refused: ${SIGNING_REFUSALS[reason] ?? reason}.`,
     todo: "Ask the person. If it was another one, revoke the signer and the credentials of the caller.",
     look: ["audit", "tenant"],
+  }),
+  SHREDDING_BLOCKED: ({ subject, data: { reason } }) => ({
+    what: `The content of task ${subject} is still there, although two persons have approved that it is shredded: ${SHREDDING_WORDS[reason].what}.`,
+    todo: SHREDDING_WORDS[reason].todo,
+    look: ["task", "show", subject],
   }),
   ATTENTION_LOST: ({ data: { watchdog, heardMs, ofMs } }) => ({
     what: `Watchdog ${watchdog} could observe agents for only ${seconds(heardMs)} of the last ${seconds(ofMs)}: failures are detected late, or not at all.`,

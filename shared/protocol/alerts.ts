@@ -12,6 +12,8 @@ import { SEVERITIES, type Severity } from "./severity.ts";
 import { SIGNING_REFUSAL_REASONS } from "./signing-refusal.ts";
 import { validate } from "./validation.ts";
 
+const SHREDDING_OBSTACLES = ["held", "promised", "damaged"] as const;
+
 const data = {
   /** A command from this stream became a dead letter. `dead_list` shows it. */
   COMMAND_DEAD: z.object({ stream: z.string(), reason: z.string(), commandId: z.string().nullable() }),
@@ -57,6 +59,11 @@ const data = {
     caller: z.string(),
     reason: z.enum(SIGNING_REFUSAL_REASONS),
   }),
+  /**
+   * Two persons have approved that a task is shredded, and its content is still there: a hold (`held`) or a promise of its retention keeps it (a
+   * warning), or a damaged record (critical).
+   */
+  SHREDDING_BLOCKED: z.object({ taskId: tokenSchema, reason: z.enum(SHREDDING_OBSTACLES) }),
   /**
    * A watchdog observed heartbeats for so little of the last window that it detects failures late, or not at
    * all (critical). No task.

@@ -25,6 +25,7 @@ export const SCRUB_KINDS = [
   "event",
   "mission",
   "artifact",
+  "shredding",
   "record",
 ] as const;
 export type ScrubKind = (typeof SCRUB_KINDS)[number];

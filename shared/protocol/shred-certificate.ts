@@ -23,6 +23,11 @@ export const shredStatementSchema = z.looseObject({
   policies: z.array(z.string()),
   /** The retention floor of the tenant. */
   floor: z.string(),
+  /**
+   * The ids of the keys that encrypted the content, in hex, which were destroyed in the store. Backups of before may have them, wrapped. Absent: the rows
+   * were not encrypted, or an earlier version has made the certificate.
+   */
+  keys: z.array(z.string()).exactOptional(),
 });
 export type ShredStatement = z.infer<typeof shredStatementSchema>;
 

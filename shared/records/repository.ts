@@ -156,7 +156,7 @@ export class CheckpointRepository {
     this.#options = options;
     this.#commands = new CommandRunner(parts);
     this.missions = new Missions(parts, this.#commands);
-    this.erasure = new Erasure(transactions, this.#commands);
+    this.erasure = new Erasure(parts, this.#commands);
     this.artifacts = new ArtifactRecords(transactions, now);
     this.esignatures = new Esignatures(parts, this.#commands);
     this.signingKeys = new SigningKeys(store, transactions, now);

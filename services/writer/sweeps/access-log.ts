@@ -5,11 +5,13 @@
 
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import type { AccessLogs } from "../../../shared/records/access-log/access-logs.ts";
+import type { AccessPruneStep } from "../../../shared/records/access-log/prune.ts";
 import { tenantAfter } from "../../../shared/records/kv/tenants.ts";
 import { requireLease } from "../../../shared/records/leader/lease.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
+import type { Bytes } from "../../../shared/store/store.ts";
 import type { WriterContext } from "../context.ts";
 
 const EVERY_MS = 600_000;
@@ -22,12 +24,17 @@ export function startAccessPruning(context: PruningContext, logs: AccessLogs): S
   const leader = leases.of("access-log");
   const throttle = createBackgroundThrottle(clock);
   const pruneTenant = async (tenant: string, signal: AbortSignal): Promise<boolean> => {
+    let sessions: Bytes | null = null;
     for (let more = true; more && !signal.aborted; ) {
       const lease = await leader.hold();
       if (lease === null) return false;
-      const step = await throttle.step(() => logs.prune(tenant, (tx) => requireLease(tx, lease)), signal);
+      const after: Bytes | null = sessions;
+      const step: AccessPruneStep = await throttle.step(
+        () => logs.prune(tenant, (tx) => requireLease(tx, lease), after),
+        signal,
+      );
       report(context, tenant, step);
-      more = step.more;
+      ({ more, sessions } = step);
     }
     return true;
   };
@@ -59,7 +66,7 @@ export function startAccessPruning(context: PruningContext, logs: AccessLogs): S
 function report(
   { log, metrics }: PruningContext,
   tenant: string,
-  { blocks, entries }: Awaited<ReturnType<AccessLogs["prune"]>>,
+  { blocks, entries }: AccessPruneStep,
 ): void {
   if (blocks === 0) return;
   metrics.accessPrunedTotal.inc(entries);

@@ -2,10 +2,14 @@
  * Removes the content of tasks whose shredding two persons have decided: within seconds of the approval, one instance at a time, under a
  * lease that each of its transactions checks.
  */
+import { type AlertParts, publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
+import { alertOf } from "../../../shared/protocol/alerts.ts";
+import { asFleetError } from "../../../shared/records/kv/store-errors.ts";
 import { LeaseLost, requireLease } from "../../../shared/records/leader/lease.ts";
 import {
-  type ShredPlace,
+  type KeptShred,
   type ShredStep,
+  type ShredSweep,
   stepShredding,
 } from "../../../shared/records/retention/shred/shred-sweep.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
@@ -18,6 +22,7 @@ import type { WriterContext } from "../context.ts";
 const EVERY_MS = 5_000;
 
 export interface ShreddingContext extends ServiceContext, Pick<WriterContext, "store" | "format" | "leases"> {
+  readonly backgroundBus: AlertParts["bus"];
   readonly config: Pick<WriterConfig, "policies">;
 }
 
@@ -26,7 +31,8 @@ export function startShredding(context: ShreddingContext): Stop {
   const leader = leases.of("shredding");
   const throttle = createBackgroundThrottle(clock);
   const known = new Set<string>();
-  const sweep = {
+  const sweep: ShredSweep = {
+    indexed: new Set(),
     ...{ store, incarnation: format.incarnation, service: "writer", policies: config.policies },
     now: () => clock.now(),
     // Held before each transaction: a step has many, and may take longer than the lease lasts.
@@ -43,14 +49,15 @@ export function startShredding(context: ShreddingContext): Stop {
     clock,
     log,
     run: async (signal) => {
-      const round = { kept: [] as ShredPlace[], failed: 0 };
+      const round: Round = { kept: [], failed: [] };
       for (let from: Bytes | null = null; !signal.aborted; ) {
-        if ((await leader.hold()) === null) return;
+        // Another instance counts them.
+        if ((await leader.hold()) === null) return setGauges(context, { kept: [], failed: [] });
         const at: Bytes | null = from;
         const step: ShredStep = await throttle.step(() => stepShredding(sweep, at), signal);
         report(context, step);
         round.kept.push(...step.kept);
-        round.failed += step.failed.length;
+        round.failed.push(...step.failed);
         if (step.next === null) return reportRound(context, round, known);
         from = step.next;
       }
@@ -62,19 +69,33 @@ export function startShredding(context: ShreddingContext): Stop {
   };
 }
 
-/** Two persons have decided what does not happen, so operators must learn of it: once for each task, and by a gauge as long as it lasts. */
-function reportRound(
-  { log, metrics }: ShreddingContext,
-  { kept, failed }: { readonly kept: readonly ShredPlace[]; readonly failed: number },
-  known: Set<string>,
-): void {
+interface Round {
+  readonly kept: KeptShred[];
+  readonly failed: ShredStep["failed"][number][];
+}
+
+function setGauges({ metrics }: Pick<ServiceContext, "metrics">, { kept, failed }: Round): void {
   metrics.shreddingsKept.set(kept.length);
-  metrics.shreddingsFailed.set(failed);
-  const names = new Map(kept.map((one) => [`${one.tenant}/${one.task}`, one]));
-  for (const [name, one] of names)
-    if (!known.has(name)) log.warn(one, "a hold or a promise keeps a task whose shredding was approved");
-  known.clear();
-  for (const name of names.keys()) known.add(name);
+  metrics.shreddingsFailed.set(failed.length);
+}
+
+/** Two persons have decided what does not happen, so operators learn of it: by an alert for each task and reason, and by a gauge as long as it lasts. */
+async function reportRound(context: ShreddingContext, round: Round, known: Set<string>): Promise<void> {
+  setGauges(context, round);
+  // What the store had no time for succeeds in another round.
+  const damaged = round.failed.filter(({ error }) => asFleetError(error).code === "CORRUPT");
+  const blocked = [...round.kept, ...damaged.map((one) => ({ ...one, reason: "damaged" as const }))];
+  const names = new Map(blocked.map((one) => [`${one.tenant}/${one.task}/${one.reason}`, one]));
+  for (const name of known) if (!names.has(name)) known.delete(name);
+  for (const [name, { tenant, task, reason }] of names) {
+    if (known.has(name)) continue;
+    const severity = reason === "damaged" ? "critical" : "warning";
+    const data = { taskId: task, reason };
+    const of = { tenant, task, occasion: `shred-${reason}`, nowMs: context.clock.now(), data };
+    const { backgroundBus: bus, log, metrics } = context;
+    await publishAlert({ bus, log, metrics }, alertOf("SHREDDING_BLOCKED", severity, of));
+    known.add(name);
+  }
 }
 
 function report({ log, metrics }: ShreddingContext, { removed, ended, failed }: ShredStep): void {

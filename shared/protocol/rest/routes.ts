@@ -149,6 +149,13 @@ const TASKS: readonly RestRoute[] = [
     ),
   ),
   readRoute("listShreds", "/shreds", "tasks", "List the tasks whose shredding was requested.", "shreds"),
+  readRoute(
+    "getShredCertificate",
+    "/tasks/{task_id}/shred/certificate",
+    "tasks",
+    "The signed certificate that a task was shredded.",
+    "shred_certificate",
+  ),
   readRoute("listHolds", "/holds", "tasks", "List the holds of all tasks.", "holds"),
   changeRoute("releaseTask", "/tasks/{task_id}/release", "tasks", "Release a task.", command("release")),
 ];

@@ -17,8 +17,9 @@ import { parseSeq, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import { readEnvelopes } from "../signing/stored-signatures.ts";
 import { type AccessBatch, type AccessSessionRow, appendAccess, readAccessChain } from "./append.ts";
-import { blockText, isWanted, type ReadBlock, readBlock } from "./block.ts";
-import { type AccessPruneStep, pruneAccess } from "./prune.ts";
+import { blockText, isWanted, type ReadBlock } from "./block.ts";
+import { blocksOfTask, newestBlocks } from "./newest-blocks.ts";
+import { type AccessPruneStep, type PruneParts, pruneAccess } from "./prune.ts";
 
 /** Sessions in one answer. */
 const SESSIONS_MAX = 1_000;
@@ -45,13 +46,20 @@ export class AccessLogs {
     );
   }
 
-  /** Removes blocks that the policy of the tenant no longer keeps, in one transaction of a bounded size. */
-  async prune(tenant: string, guard: Parameters<typeof pruneAccess>[1]["guard"]): Promise<AccessPruneStep> {
+  /**
+   * Removes blocks that the policy of the tenant no longer keeps, and sessions that ended, in one transaction of a bounded size. `sessionsAfter`: as the
+   * step before has answered it.
+   */
+  async prune(
+    tenant: string,
+    guard: PruneParts["guard"],
+    sessionsAfter: PruneParts["sessionsAfter"] = null,
+  ): Promise<AccessPruneStep> {
     const { transactions, service, now, policies } = this.#parts;
     const { days } = accessLogOf(policies, tenant);
     const author = { tenant, service, nowMs: now() };
     const { value } = await transactions.transact("prune_access", (tx) =>
-      pruneAccess(tx, { author, days, guard }),
+      pruneAccess(tx, { author, days, guard, sessionsAfter }),
     );
     return value;
   }
@@ -78,28 +86,24 @@ async function listEntries(
   tenant: string,
   query: QueryParams<"access_log">,
 ): Promise<Pick<AccessPage, "entries" | "cursor">> {
-  const keys = tenantKeys(tenant);
   const { limit: _limit, cursor: _cursor, ...filter } = query;
   const kind = `access/${tenant}/${JSON.stringify(filter)}`;
   const [last, passed] =
     query.cursor === undefined ? [] : openCursor(kind, query.cursor).split("/").map(Number);
-  const { begin, end } = keys.accessBlocks();
-  const range = { begin, end: last === undefined ? end : keys.accessBlock(last + 1) };
-  const limit = LIMITS.access_log_scan_count_max;
-  const { rows, more } = await reader.getRange(range, { limit, reverse: true });
+  const { blocks, next } =
+    query.task_id === undefined
+      ? await newestBlocks(reader, tenant, { through: last })
+      : await blocksOfTask(reader, tenant, { task: query.task_id, through: last });
   const entries: ListedEntry[] = [];
-  for (const row of rows) {
-    const seq = parseSeq(row.key);
-    const newest = readBlock(row).entries.toReversed();
+  for (const { seq, block } of blocks) {
+    const newest = block.entries.toReversed();
     for (let i = seq === last ? (passed ?? 0) : 0; i < newest.length; i += 1) {
       if (entries.length === query.limit) return { entries, cursor: sealCursor(kind, `${seq}/${i}`) };
       if (isWanted(newest[i]!, query)) entries.push({ ...newest[i]!, block: seq });
     }
-    if (isBefore(readBlock(row), query.from)) return { entries };
+    if (isBefore(block, query.from)) return { entries };
   }
-  const oldest = rows.at(-1);
-  if (!more || oldest === undefined) return { entries };
-  return { entries, cursor: sealCursor(kind, `${parseSeq(oldest.key) - 1}/0`) };
+  return next === null ? { entries } : { entries, cursor: sealCursor(kind, `${next}/0`) };
 }
 
 /** Whether no earlier block has an entry from this time on: an entry waits a moment for its block, and clocks differ. */
@@ -141,7 +145,7 @@ async function readBlocks(
 async function readSessions(reader: Reader, keys: TenantKeys): Promise<AccessSession[]> {
   const { rows } = await reader.getRange(keys.accessSessions(), { limit: SESSIONS_MAX });
   return rows.map(({ key, value }) => {
-    const { state, at, seq } = decodeChecked<AccessSessionRow>(value);
-    return { session: String(elementsOf(key).at(-1)), state, at, seq };
+    const { state, at, seq, lost = 0 } = decodeChecked<AccessSessionRow>(value);
+    return { session: String(elementsOf(key).at(-1)), state, at, seq, lost };
   });
 }

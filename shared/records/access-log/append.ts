@@ -13,6 +13,7 @@ import { appendTenantAudit } from "../audit/tenant-audit.ts";
 import { decodeChecked, encode, encodeChecked } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { noteEntry, signedBy } from "../signing/commit-signing.ts";
+import { indexBlock } from "./task-index.ts";
 
 /** The version of the layout of blocks. */
 const ACCESS_VERSION = 1;
@@ -40,6 +41,8 @@ interface ChainState extends ChainHead {
   readonly statedMs: number;
   /** The last block that was removed. null: none was. */
   readonly start: ChainHead | null;
+  /** The first block that the index of tasks has. Absent: it has none, of an earlier version. */
+  readonly indexed?: number;
 }
 
 export interface AccessSessionRow {
@@ -47,6 +50,8 @@ export interface AccessSessionRow {
   readonly state: AccessSession["state"];
   readonly at: string;
   readonly seq: number;
+  /** Of all its batches. Absent: of an earlier version. */
+  readonly lost?: number;
 }
 
 export interface AccessAuthor {
@@ -61,8 +66,9 @@ export async function appendAccess(tx: Tx, author: AccessAuthor, batch: AccessBa
   const keys = tenantKeys(tenant);
   const key = keys.accessSession(batch.session);
   const known = await tx.get(key);
+  const before = known === undefined ? null : decodeChecked<AccessSessionRow>(known);
   // An earlier attempt was committed.
-  if (known !== undefined && decodeChecked<AccessSessionRow>(known).n >= batch.n) return;
+  if (before !== null && before.n >= batch.n) return;
   const { session: id, n, state } = batch;
   const parts = partsOf(batch.entries);
   const blocks = parts.map((entries, i) => {
@@ -74,7 +80,8 @@ export async function appendAccess(tx: Tx, author: AccessAuthor, batch: AccessBa
     };
   });
   const head = await appendBlocks(tx, author, blocks);
-  const row: AccessSessionRow = { n, state, at: new Date(nowMs).toISOString(), seq: head.seq };
+  const lost = (before?.lost ?? 0) + batch.lost;
+  const row: AccessSessionRow = { n, state, at: new Date(nowMs).toISOString(), seq: head.seq, lost };
   tx.set(key, encodeChecked(row));
 }
 
@@ -83,7 +90,7 @@ export async function appendPruned(tx: Tx, author: AccessAuthor, pruned: PrunedA
   await appendBlocks(tx, author, [{ entries: [], pruned }], { seq: pruned.seq, hash: pruned.hash });
 }
 
-type BlockFacts = Readonly<Record<string, unknown>>;
+type BlockFacts = Readonly<Record<string, unknown>> & { readonly entries: readonly AccessEntry[] };
 
 /**
  * Throws CORRUPT, and writes nothing, if the record of the chain is damaged or behind its blocks: otherwise the next block would hide the damage.
@@ -106,11 +113,13 @@ async function appendBlocks(
     const text = canonicalText(members);
     const hash = entryHash(text);
     tx.set(keys.accessBlock(seq), encode(text));
+    indexBlock(tx, keys, { seq, entries: facts.entries });
     noteEntry(tx, { tenant, task: ACCESS_CHAIN, seq, hash, at, checkpoint: null });
     head = { seq, hash };
   }
   const statedMs = await state(tx, { tenant, service, nowMs }, before?.statedMs, head);
-  const chain: ChainState = { ...head, statedMs, start: start ?? before?.start ?? null };
+  const indexed = before === null ? 1 : (before.indexed ?? before.seq + 1);
+  const chain: ChainState = { ...head, statedMs, start: start ?? before?.start ?? null, indexed };
   tx.set(keys.accessChain(), encodeChecked(chain));
   return head;
 }

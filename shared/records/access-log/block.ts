@@ -20,7 +20,7 @@ export interface ReadBlock {
   readonly entries: readonly AccessEntry[];
 }
 
-export function readBlock({ value }: KeyValue): ReadBlock {
+export function readBlock({ value }: Pick<KeyValue, "value">): ReadBlock {
   try {
     const block = JSON.parse(blockText(value)) as Partial<ReadBlock> | null;
     const entries = Array.isArray(block?.entries) ? block.entries : [];

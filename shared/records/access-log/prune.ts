@@ -4,74 +4,118 @@
  */
 import { entryHash } from "../../integrity/chain.ts";
 import { ACCESS_CHAIN } from "../../protocol/access-log.ts";
-import type { Tx } from "../../store/store.ts";
-import { decodeChecked } from "../kv/codec.ts";
-import { parseSeq, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
+import type { Bytes, KeyValue, Tx } from "../../store/store.ts";
+import { decodeChecked, readable } from "../kv/codec.ts";
+import { after, parseSeq, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { type AccessAuthor, type AccessSessionRow, appendPruned, readAccessChain } from "./append.ts";
 import { blockText, readBlock } from "./block.ts";
+import { clearBlockIndex } from "./task-index.ts";
 
 const DAY_MS = 86_400_000;
 /** Blocks and sessions of one transaction. */
 const ROWS_MAX = 100;
+/** Rows of the index of tasks that one transaction removes, and those of one block more. */
+const INDEX_ROWS_MAX = 2_000;
 
 export interface AccessPruneStep {
   readonly blocks: number;
   readonly entries: number;
   /** Whether there may be more to remove. */
   readonly more: boolean;
+  /** The session after which the next step looks for ended ones; null: all were looked at. */
+  readonly sessions: Bytes | null;
 }
 
-interface PruneParts {
+export interface PruneParts {
   readonly author: AccessAuthor;
   /** null: entries are kept for good. */
   readonly days: number | null;
   /** Runs first in every transaction, and throws when this instance may no longer write. */
   readonly guard: (tx: Tx) => Promise<void>;
+  /** As the step before has answered it; null: the first step. */
+  readonly sessionsAfter: Bytes | null;
 }
 
-const NOTHING: AccessPruneStep = { blocks: 0, entries: 0, more: false };
+const NOTHING: AccessPruneStep = { blocks: 0, entries: 0, more: false, sessions: null };
 
-export async function pruneAccess(tx: Tx, { author, days, guard }: PruneParts): Promise<AccessPruneStep> {
+export async function pruneAccess(
+  tx: Tx,
+  { author, days, guard, sessionsAfter }: PruneParts,
+): Promise<AccessPruneStep> {
   await guard(tx);
   const keys = tenantKeys(author.tenant);
   const chain = await readAccessChain(tx, author.tenant);
   if (chain === null) return NOTHING;
-  await clearEndedSessions(tx, keys, { endedMs: author.nowMs - DAY_MS, removed: chain.start?.seq ?? 0 });
-  if (days === null) return NOTHING;
+  const ended = { endedMs: author.nowMs - DAY_MS, removed: chain.start?.seq ?? 0, from: sessionsAfter };
+  const sessions = await clearEndedSessions(tx, keys, ended);
+  const nothing = { ...NOTHING, more: sessions !== null, sessions };
+  if (days === null) return nothing;
   const beforeMs = author.nowMs - days * DAY_MS;
   const { rows, more } = await tx.snapshot.getRange(keys.accessBlocks(), { limit: ROWS_MAX });
   const kept = rows.findIndex((row) => !(Date.parse(readBlock(row).at) < beforeMs));
   const due = (kept === -1 ? rows : rows.slice(0, kept)).filter(({ key }) => parseSeq(key) < chain.seq);
-  const last = due.at(-1);
   // Once a day: each removal adds a block.
-  if (last === undefined || !(Date.parse(readBlock(due[0]!).at) < beforeMs - DAY_MS)) return NOTHING;
-  let entries = 0;
-  for (const row of due) {
-    entries += readBlock(row).entries.length;
-    tx.clear(row.key);
-    tx.clear(keys.signature(ACCESS_CHAIN, parseSeq(row.key)));
-  }
+  if (due.length === 0 || !(Date.parse(readBlock(due[0]!).at) < beforeMs - DAY_MS)) return nothing;
+  const removed = clearBlocks(tx, keys, due);
+  const { blocks, entries } = removed;
   const before = new Date(beforeMs).toISOString();
   await appendPruned(tx, author, {
-    seq: parseSeq(last.key),
-    hash: entryHash(blockText(last.value)),
+    seq: parseSeq(removed.last.key),
+    hash: entryHash(blockText(removed.last.value)),
     entries,
     before,
   });
-  return { blocks: due.length, entries, more: more && kept === -1 };
+  const isMore = blocks < due.length || (more && kept === -1);
+  return { blocks, entries, more: isMore || sessions !== null, sessions };
+}
+
+/** Removes as many of the blocks as a transaction has room for. At least one. */
+function clearBlocks(
+  tx: Tx,
+  keys: TenantKeys,
+  due: readonly KeyValue[],
+): { readonly blocks: number; readonly entries: number; readonly last: KeyValue } {
+  let [blocks, entries, indexed] = [0, 0, 0];
+  let last = due[0]!;
+  for (const row of due) {
+    if (indexed > INDEX_ROWS_MAX) break;
+    const seq = parseSeq(row.key);
+    const block = readBlock(row);
+    indexed += clearBlockIndex(tx, keys, { seq, entries: block.entries });
+    tx.clear(row.key);
+    tx.clear(keys.signature(ACCESS_CHAIN, seq));
+    blocks += 1;
+    entries += block.entries.length;
+    last = row;
+  }
+  return { blocks, entries, last };
+}
+
+interface EndedSessions {
+  readonly endedMs: number;
+  /** The last removed block. */
+  readonly removed: number;
+  readonly from: Bytes | null;
 }
 
 /**
- * Those of processes that ended in good order, and those whose blocks are removed. The others stay: they show where entries may be lost.
+ * Those of processes that ended in good order, and those whose blocks are removed. The others stay: they show where entries may be lost. There may be
+ * any number of those before the ended ones, so they are read in pages. Returns where the next page begins; null: this was the last one.
  */
 async function clearEndedSessions(
   tx: Tx,
   keys: TenantKeys,
-  { endedMs, removed }: { readonly endedMs: number; readonly removed: number },
-): Promise<void> {
-  const { rows } = await tx.snapshot.getRange(keys.accessSessions(), { limit: ROWS_MAX });
+  { endedMs, removed, from }: EndedSessions,
+): Promise<Bytes | null> {
+  const { begin, end } = keys.accessSessions();
+  const range = { begin: from === null ? begin : after(from), end };
+  const { rows, more } = await tx.snapshot.getRange(range, { limit: ROWS_MAX });
   for (const { key, value } of rows) {
-    const { state, at, seq } = decodeChecked<AccessSessionRow>(value);
+    // A damaged one must not keep the others.
+    const row = readable(() => decodeChecked<AccessSessionRow>(value));
+    if (row === null) continue;
+    const { state, at, seq } = row;
     if (seq <= removed || (state === "closed" && Date.parse(at) < endedMs)) tx.clear(key);
   }
+  return more ? (rows.at(-1)?.key ?? null) : null;
 }

@@ -11,8 +11,10 @@ import {
   type TransactOptions,
   type Tx,
 } from "../../store/store.ts";
+import { readable } from "../kv/codec.ts";
 import { EncryptedReader, type Encryption } from "./encrypted-reader.ts";
 import { EncryptedTx } from "./encrypted-tx.ts";
+import { dataKeysKey, idsOfRow } from "./keys/key-record.ts";
 import type { KeyRing } from "./keys/key-ring.ts";
 import { type KeyPlace, keyPlaceOf } from "./keys/place.ts";
 import { fleetLayout, type Layout } from "./layout.ts";
@@ -44,9 +46,16 @@ export function encryptedStore(
   };
 }
 
-/** Destroys the keys of a task, and with them what they encrypted, in every copy of the rows that has not the keys too. */
-export function destroyDataKeys(tx: Tx, tenant: string, task: string): void {
-  if (tx instanceof EncryptedTx) tx.destroyKeys(keyPlaceOf(tenant, task));
+/**
+ * Destroys the keys of a task, and with them what they encrypted, in every copy of the rows that has not the keys too. Returns their ids in hex; none if
+ * the store is not encrypted.
+ */
+export async function destroyDataKeys(tx: Tx, tenant: string, task: string): Promise<readonly string[]> {
+  if (!(tx instanceof EncryptedTx)) return [];
+  const place = keyPlaceOf(tenant, task);
+  const row = await tx.get(dataKeysKey(place));
+  tx.destroyKeys(place);
+  return row === undefined ? [] : (readable(() => idsOfRow(row)) ?? []);
 }
 
 /** Runs that only loaded keys are no attempts: they neither count as conflicts nor wait. */

@@ -32,10 +32,8 @@
  * | `log_places`, task, seq                           | the entry's number in the log            | the audit log         |
  * | `tenant_log_places`, seq; `log_restores`, seq     | number in the log; states a restore      | the audit log; restore|
  * | `log_anchors`, target, size                       | checkpoint, time and proof of an anchor  | the anchors' job      |
- * | `access_blocks`, `access_sessions`, `access_chain`| the access log: `../access-log/access-keys.ts` | readers, writers|
- * | `sessions`, agent, session                       | times of its turns, and what was done    | turn_event            |
- * | `session_folders`, hash of a machine and a folder | the newest session in the folder         | turn_event            |
- * | `session_folders`, hash of a folder               | the newest session in the folder         | turn_event            |
+ * | `access_blocks`, `_chain`, `_sessions`, `_tasks`  | the access log: `../access-log/access-keys.ts` | readers, writers|
+ * | `sessions`, `session_folders`, `task_sessions`    | sessions: `../session/session-keys.ts`   | turn_event            |
  * | `missions`, task                                  | a mission                                | its transitions       |
  * | `active_missions`, task                           | empty; one for each mission in progress  | its transitions       |
  * | `sorties`, task, sortie                           | a part of a mission                      | its transitions       |
@@ -88,6 +86,7 @@ import { type Bytes, type KeyRange, STAMP_BYTES } from "../../store/store.ts";
 import { ACCESS_SUBSPACES, accessKeys } from "../access-log/access-keys.ts";
 import { dataKeyKeys, encryptionKeys } from "../encryption/keys/encryption-keys.ts";
 import { shredKeys } from "../retention/shred/shred-keys.ts";
+import { SESSION_SUBSPACES, sessionKeys } from "../session/session-keys.ts";
 import { artifactKeys } from "./artifact-keys.ts";
 import { EVIDENCE_SUBSPACES, evidenceKeys } from "./evidence-keys.ts";
 import { indexKeys } from "./index-keys.ts";
@@ -123,8 +122,7 @@ const TENANT_SUBSPACES = [
   "tenant_chain",
   ...EVIDENCE_SUBSPACES,
   ...ACCESS_SUBSPACES,
-  "sessions",
-  "session_folders",
+  ...SESSION_SUBSPACES,
   ...MISSION_SUBSPACES,
   "artifacts",
   "artifact_uploads",
@@ -240,11 +238,7 @@ function keysUnder(root: Buffer) {
     tenantAudit: (seq: number): Bytes => at("tenant_audit", number(seq)),
     tenantAudits: (): KeyRange => children(at("tenant_audit")),
     tenantChain: (): Bytes => at("tenant_chain"),
-    session: (agent: string, session: string): Bytes => at("sessions", name(agent), name(session)),
-    sessions: (): KeyRange => children(at("sessions")),
-    sessionsOf: (agent: string): KeyRange => children(at("sessions", name(agent))),
-    sessionFolders: (): KeyRange => children(at("session_folders")),
-    sessionFolder: (hash: string): Bytes => at("session_folders", element(hash)),
+    ...sessionKeys(at),
     ...missionKeys(at),
     ...artifactKeys(at),
     ...evidenceKeys(at),

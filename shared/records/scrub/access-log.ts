@@ -5,7 +5,10 @@
 import { CHAIN_START, createChainVerifier, entryHash } from "../../integrity/chain.ts";
 import { ACCESS_CHAIN } from "../../protocol/access-log.ts";
 import { NO_TASK } from "../../protocol/alerts.ts";
+import type { Bytes } from "../../store/store.ts";
 import { readAccessChain } from "../access-log/append.ts";
+import { readBlock } from "../access-log/block.ts";
+import { tasksIn } from "../access-log/task-index.ts";
 import type { ChainHead } from "../audit/audit.ts";
 import { isDamage } from "../kv/codec.ts";
 import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
@@ -26,6 +29,8 @@ export interface AccessLogAt {
   readonly start: ChainHead;
   /** The newest statement of removed blocks so far. */
   readonly pruned: ChainHead;
+  /** The first block that the index of tasks has. Absent: an earlier version of the fleet has begun the verification. */
+  readonly indexed?: number;
   readonly found: number;
 }
 
@@ -53,6 +58,9 @@ export async function verifyAccessLog(
     if (isHead(facts?.pruned)) pruned = facts.pruned;
   }
   await verifySignatures(scrub, ACCESS_CHAIN, blocks);
+  for (const { key, value } of rows)
+    if (at.indexed !== undefined && parseSeq(key) >= at.indexed)
+      await verifyIndex(scrub, parseSeq(key), value);
   const isLast = rows.length < SLICE;
   const { seq, hash } = verifier.reached();
   const { problems } = isLast ? verifier.finish(at.through) : verifier.reached();
@@ -84,7 +92,16 @@ async function placeIn(scrub: TaskScrub, from: AccessLogAt | null): Promise<Acce
   }
   if (last > chain.seq) note(scrub, "the record of the chain is older than the newest block");
   const through = { seq: chain.seq, hash: chain.hash };
-  return { ...start, through, start, pruned: NONE, found: scrub.found };
+  const indexed = chain.indexed ?? chain.seq + 1;
+  return { ...start, through, start, pruned: NONE, indexed, found: scrub.found };
+}
+
+/** Without its row in the index a block is left out of the list of a task. */
+async function verifyIndex(scrub: TaskScrub, seq: number, value: Bytes): Promise<void> {
+  const tasks = tasksIn(readBlock({ value }).entries);
+  const rows = await scrub.reader.getMany(tasks.map((task) => scrub.keys.accessTask(task, seq)));
+  const lost = tasks.filter((_task, i) => rows[i] === undefined);
+  if (lost.length > 0) note(scrub, `block ${seq}: the index of tasks lacks it for ${lost.length} of them`);
 }
 
 /** null: there is none, or it is damaged. */

@@ -75,6 +75,7 @@ async function recordTurnEvent(
   if (before === null) await makeRoom(tx, { tenant, agent }, nowMs);
   else if (!isSameFolder(before, session)) await clearFolder(tx, tenant, before);
   tx.set(key, encodeChecked(session));
+  indexSession(tx, tenant, before, session);
   // One entry for each day of a session. The sweep leaves a session with later events to its newest entry.
   tx.set(systemKeys.sessionExpiry(expiryDay(nowMs), tenant, agent, event.session_id), new Uint8Array(0));
   return { decision, save, session, previous };
@@ -96,15 +97,30 @@ async function makeRoom(tx: Tx, { tenant, agent }: SessionAddress, nowMs: number
   if (rows.length < LIMITS.session_count_max) return;
   const known = rows.map(({ value }) => decodeChecked<AgentSession>(value));
   const oldest = known.reduce((a, b) => (b.last_event_at < a.last_event_at ? b : a));
-  tx.clear(keys.session(agent, oldest.session_id));
   tx.clear(systemKeys.sessionExpiry(expiryDay(nowMs), tenant, agent, oldest.session_id));
-  await clearFolder(tx, tenant, oldest);
+  await forgetSession(tx, tenant, oldest);
 }
 
 /** Removes a session before its time. Its entries of the expiry are cleared when they are due. */
 export async function forgetSession(tx: Tx, tenant: string, session: AgentSession): Promise<void> {
   tx.clear(tenantKeys(tenant).session(session.agent_id, session.session_id));
+  indexSession(tx, tenant, session, null);
   await clearFolder(tx, tenant, session);
+}
+
+/** The sessions of a task, which its shredding removes. */
+function indexSession(
+  tx: Tx,
+  tenant: string,
+  before: AgentSession | null,
+  session: AgentSession | null,
+): void {
+  const keys = tenantKeys(tenant);
+  const [was, is] = [before?.task_id ?? null, session?.task_id ?? null];
+  if (was === is) return;
+  if (before !== null && was !== null) tx.clear(keys.taskSession(was, before.agent_id, before.session_id));
+  if (session !== null && is !== null)
+    tx.set(keys.taskSession(is, session.agent_id, session.session_id), new Uint8Array(0));
 }
 
 const isSameFolder = (a: AgentSession, b: AgentSession): boolean =>
@@ -162,8 +178,7 @@ export async function clearExpiredSessions(
     const value = values[i];
     const known = value === undefined ? undefined : decodeChecked<AgentSession>(value);
     if (known === undefined || !isExpired(known, nowMs)) continue;
-    tx.clear(keys[i]!);
-    await clearFolder(tx, tenant, known);
+    await forgetSession(tx, tenant, known);
   }
   return { cleared: rows.length, more: rows.length === limit };
 }

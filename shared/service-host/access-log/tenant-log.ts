@@ -8,9 +8,14 @@ import type { AccessEntry } from "../../protocol/access-log.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { AccessBatch } from "../../records/access-log/append.ts";
 import { backoffMs } from "../../runtime/retry.ts";
+import { STORE_LIMITS } from "../../store/store.ts";
 
 const BACKOFF = { baseMs: 100, maxMs: 1_000 } as const;
 const SESSION_BYTES = 8;
+/** Of an entry with its row in the index, and of each task that a list has shown: more than they take. */
+const ENTRY_BYTES = 1_000;
+const TASK_BYTES = 250;
+const BATCH_BYTES_MAX = STORE_LIMITS.transaction_bytes_max * 0.7;
 
 /** The entries that the process holds, of all its tenants. */
 export interface HeldCount {
@@ -103,7 +108,7 @@ export class TenantLog {
     this.#clearTimers();
     await this.#writing;
     try {
-      while (this.#held.length > LIMITS.access_log_block_count_max) await this.#write("open");
+      while (this.#held.length > this.#batchCount()) await this.#write("open");
       // An open session shows that entries may be lost.
       if (this.#hasDropped) await this.#write("open");
       else if (this.#isOpen || this.#held.length > 0) await this.#write("closed");
@@ -144,7 +149,7 @@ export class TenantLog {
   async #write(state: AccessBatch["state"]): Promise<void> {
     // What arrives from now on is not in this batch. After one that closes the session, the next entry has to open it again first.
     if (state === "closed") this.#isOpen = false;
-    const taken = this.#held.splice(0, LIMITS.access_log_block_count_max);
+    const taken = this.#held.splice(0, this.#batchCount());
     const lost = this.#lost;
     this.#n += 1;
     const entries = taken.map(({ entry }) => entry);
@@ -162,6 +167,18 @@ export class TenantLog {
     if (state === "open") this.#isOpen = true;
     this.#parts.onWritten(entries.length);
     for (const { waiting } of taken) waiting?.resolve();
+  }
+
+  /** A list may show many tasks, and each is a row of the index: a batch that no transaction has room for would be repeated for good. */
+  #batchCount(): number {
+    let bytes = 0;
+    let count = 0;
+    for (const { entry } of this.#held) {
+      bytes += ENTRY_BYTES + (entry.task_ids?.length ?? 0) * TASK_BYTES;
+      if (count > 0 && (bytes > BATCH_BYTES_MAX || count === LIMITS.access_log_block_count_max)) break;
+      count += 1;
+    }
+    return count;
   }
 
   async #repeat(batch: AccessBatch, taken: readonly HeldEntry[]): Promise<void> {

@@ -240,6 +240,18 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     await runbook.startTask("grown", 1);
     return { tenant: "grown" };
   },
+  async "An approved shredding does not end"() {
+    const tenant = await heldShredding(["shredded", "shredded-2", "shredded-3", "shredded-4"]);
+    await runbook.untilAlert(tenant, "SHREDDING_BLOCKED");
+    const reader = await runbook.agent(tenant);
+    const state = async () => (await reader.getTask(TASK))?.shred?.state;
+    return { tenant, after: () => expect.poll(state, SOON).toBe("shredded") };
+  },
+  async "The access log loses entries"() {
+    const [id] = await runbook.startTask("logged", 1);
+    await (await runbook.agent("logged")).getCheckpoint(String(id));
+    return { tenant: "logged" };
+  },
   async "Webhooks fail"() {
     await runbook.startTask("hooked", 1);
     await runbook.reportFailure("hooked", "unrecoverable");
@@ -252,6 +264,22 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     return { tenant: "default" };
   },
 };
+
+/** A hold that comes after the approval and before the first removal. The tenant in which the removal was not faster. */
+async function heldShredding(tenants: readonly string[]): Promise<string> {
+  for (const tenant of tenants) {
+    await runbook.startTask(tenant, 1);
+    const agent = await runbook.agent(tenant);
+    await agent.task(TASK, { fence: 1 }).release();
+    const olga = await runbook.agent(tenant, "human=olga");
+    const pavel = await runbook.agent(tenant, "human=pavel");
+    const { shred } = await olga.admin.retention.requestShred(TASK, { reason: "erasure" });
+    await pavel.admin.retention.approveShred(TASK, shred?.request_seq ?? 0);
+    await olga.admin.retention.hold(TASK, { hold: "case-7", reason: "litigation" });
+    if ((await agent.getTask(TASK))?.shred?.state === "approved") return tenant;
+  }
+  throw new Error("each task was shredded before its hold");
+}
 
 const deadLetters = (tenant: string) => makeDeadLetters(runbook.fleet, { tenant, task: TASK, count: 2 });
 

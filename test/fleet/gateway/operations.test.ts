@@ -137,6 +137,7 @@ describe("retention", () => {
     for (const list of ["holds", "shreds"]) expect((await operator.get(`/${list}`)).status).toBe(200);
     for (const act of ["request", "approve", "cancel"])
       expect((await operator.post(`/tasks/hold-1/shred/${act}`, {})).status).toBe(400);
+    expect((await operator.get("/tasks/hold-1/shred/certificate")).status).toBe(404);
   });
 });
 

@@ -1,6 +1,7 @@
 // All checks of `fleet doctor`, in the order in which an operator fixes their problems: first what the others depend on.
 
 import { CHECKS, type CheckCode, type CheckOutcome, notChecked } from "./check-outcome.ts";
+import { checkAccessLog } from "./checks/access-log.ts";
 import { checkAnchors } from "./checks/anchors.ts";
 import { checkBus, checkConnection } from "./checks/bus.ts";
 import { checkEncryptedFiles } from "./checks/encrypted-files.ts";
@@ -22,6 +23,7 @@ export function runChecks(facts: DoctorFacts): readonly CheckOutcome[] {
         ...checkRows(bus),
         ...checkServices(bus, version),
         ...checkSigning(bus, facts),
+        ...checkAccessLog(bus, facts),
         checkAnchors(bus),
         ...checkStore(bus),
       ]
@@ -31,7 +33,7 @@ export function runChecks(facts: DoctorFacts): readonly CheckOutcome[] {
 
 function unreachedBus(problem: string): readonly CheckOutcome[] {
   const codes = (Object.keys(CHECKS) as CheckCode[]).filter((code) =>
-    /^(?:bus\.(?!connection)|encryption\.(?!store|files)|signing\.|store\.(?!cluster))/.test(code),
+    /^(?:bus\.(?!connection)|encryption\.(?!store|files)|signing\.|access\.|store\.(?!cluster))/.test(code),
   );
   return codes.map((code) => notChecked(code, problem));
 }

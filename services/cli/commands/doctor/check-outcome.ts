@@ -31,6 +31,8 @@ export const CHECKS = {
     "The longer a key is in use, the more a copy of it signs, and the more a revocation concerns.",
   "signing.anchors":
     "Only copies of the audit log outside the fleet, with a time that others vouch for, show that it was written again with the fleet's own key.",
+  "access.log":
+    "Reads of content and refused requests that are not in the access log cannot be accounted for later.",
   "store.health": "Commands wait in the queue of the bus, and queries fail, until the store answers.",
   "store.cluster": "FoundationDB works worse than it is configured to, or is about to stop.",
   "clocks.services":

@@ -3,6 +3,7 @@
 import type { BusLink } from "../../../../shared/bus/bus.ts";
 import { acceptsWithoutCredentials } from "../../../../shared/bus/open-access.ts";
 import { readsPlainText } from "../../../../shared/bus/server-greeting.ts";
+import type { AccessLogMode, AccessSession } from "../../../../shared/protocol/access-log.ts";
 import { ANCHOR_TARGETS, type AuditAnchor } from "../../../../shared/protocol/audit-anchors.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { SigningKeyList } from "../../../../shared/protocol/signing-keys.ts";
@@ -49,6 +50,13 @@ export interface BusFacts {
   readonly signingKeys: SigningKeyList | Obstacle;
   /** The newest anchor of the tenant's audit log of each target. */
   readonly anchors: readonly AuditAnchor[] | Obstacle;
+  readonly accessLog: AccessLogFacts | Obstacle;
+}
+
+/** Of the tenant of the caller. */
+interface AccessLogFacts {
+  readonly mode: AccessLogMode;
+  readonly sessions: readonly AccessSession[];
 }
 
 export interface DoctorFacts {
@@ -102,15 +110,16 @@ async function askBus(session: Session): Promise<BusFacts | Obstacle> {
     const { link } = client.admin;
     const urls = session.url ?? "";
     const { tls } = tlsFor(urls, session.context.env);
-    const [asked, signingKeys, anchors, plainText, withoutCredentials] = await Promise.all([
+    const [asked, signingKeys, anchors, accessLog, plainText, withoutCredentials] = await Promise.all([
       askServices(client, session),
       client.admin.signingKeys(session.deadline).catch((error: unknown) => obstacleOf(error, session)),
       newestAnchors(client, session).catch((error: unknown) => obstacleOf(error, session)),
+      askAccessLog(client, session).catch((error: unknown) => obstacleOf(error, session)),
       anyOf(urls, (url) => readsPlainText(url, PROBE_MS)),
       anyOf(urls, (url) => acceptsWithoutCredentials(url, { tls, timeoutMs: PROBE_MS })),
     ]);
     const probed = { plainText, withoutCredentials };
-    return { link, fleet: client.fleetId, ...probed, signingKeys, anchors, ...asked };
+    return { link, fleet: client.fleetId, ...probed, signingKeys, anchors, accessLog, ...asked };
   } catch (error) {
     return obstacleOf(error, session);
   }
@@ -121,6 +130,15 @@ async function newestAnchors({ admin }: FleetClient, { deadline }: Session): Pro
     ANCHOR_TARGETS.map((target) => admin.auditAnchors({ ...deadline, target, limit: 1 })),
   );
   return pages.flatMap(({ anchors }) => anchors);
+}
+
+async function askAccessLog({ admin }: FleetClient, { deadline }: Session): Promise<AccessLogFacts> {
+  const one = { ...deadline, limit: 1 };
+  const [{ mode }, { sessions }] = await Promise.all([
+    admin.accessLog.list(one),
+    admin.accessLog.blocks(one),
+  ]);
+  return { mode, sessions };
 }
 
 async function askServices(

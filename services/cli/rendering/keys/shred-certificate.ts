@@ -15,7 +15,7 @@ export function renderCertificate(
       ? colors.green("The certificate is valid.")
       : colors.red(`The certificate proves nothing: ${problem}.`);
   if (statement === null) return verdict;
-  const { task, tenant, reason, case: reference, request, approval, end, checkpoints } = statement;
+  const { task, tenant, reason, case: reference, request, approval, end, checkpoints, keys } = statement;
   const lines = [
     verdict,
     `The content of task ${plain(task)} of tenant ${plain(tenant)} was removed from the store at ${short(end.at)}: ${counted(checkpoints.count, "checkpoint")}.`,
@@ -24,6 +24,11 @@ export function renderCertificate(
     `Requested by ${principalText(request.by)} at ${short(request.at)} (entry ${request.seq})`,
     `Approved by ${principalText(approval.by)} at ${short(approval.at)} (entry ${approval.seq})`,
     `Ended with entry ${end.seq}, hash ${end.hash}`,
+    ...(keys === undefined
+      ? []
+      : [
+          `Destroyed in the store: ${keys.length === 1 ? "the key" : "the keys"} ${keys.map(short).join(", ")} of the content`,
+        ]),
     ...(key_id === null ? [] : [`Key: ${key_id}`]),
     ...(problem === null && !isCompared ? ["Compare the key with one that you trust: --key ID"] : []),
   ];

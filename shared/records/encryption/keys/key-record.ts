@@ -80,6 +80,11 @@ export function encodeNewDataKey(
   return encodeChecked([{ id: fresh.key.id, wrapped }] satisfies DataKeyRow);
 }
 
+/** The ids of the data keys of a row, in hex. Throws UnreadableValue. */
+export function idsOfRow(row: Bytes): string[] {
+  return decodeChecked<DataKeyRow>(row).map(({ id }) => Buffer.from(id).toString("hex"));
+}
+
 /** The ids of the bucket keys that wrapped the keys of a row. Throws UnreadableValue. */
 export function bucketsOfRow(row: Bytes): string[] {
   return decodeChecked<DataKeyRow>(row).map(({ wrapped }) => bucketIdOf(wrapped));

@@ -45,6 +45,7 @@ export const SHREDDED: Readonly<Record<Subspace, string>> = {
   access_blocks: "stays: who has read what and when, in ids, codes, times and numbers",
   access_chain: HASHES,
   access_sessions: NOT_OF_TASKS,
+  access_tasks: PLACES,
   tenant_audit: FACTS,
   tenant_chain: HASHES,
   signatures: HASHES,
@@ -62,6 +63,7 @@ export const SHREDDED: Readonly<Record<Subspace, string>> = {
   tenant_log_places: HASHES,
   sessions: "removed, if their newest event names the task",
   session_folders: "removed with their session",
+  task_sessions: "removed with their session",
   missions: "removed",
   active_missions: "removed",
   sorties: "removed",
@@ -108,17 +110,19 @@ export const SHREDDED: Readonly<Record<Subspace, string>> = {
 /** Handoffs whose texts are removed in one transaction. */
 const HANDOFFS_MAX = 100;
 
-/** Removes all content but the checkpoints that the order names. False: more is left for another transaction. */
-export async function clearContent(tx: Tx, task: TaskRecord): Promise<boolean> {
+/**
+ * Removes all content but the checkpoints that the order names. Returns the ids of the destroyed keys; null: more content is left for another
+ * transaction.
+ */
+export async function clearContent(tx: Tx, task: TaskRecord): Promise<readonly string[] | null> {
   const keys = tenantKeys(task.tenant);
-  if (!(await clearHandoffs(tx, keys, task.task_id))) return false;
-  if (!(await clearArtifactReferences(tx, keys, task.task_id))) return false;
+  if (!(await clearHandoffs(tx, keys, task.task_id))) return null;
+  if (!(await clearArtifactReferences(tx, keys, task.task_id))) return null;
   for (const subspace of ["checkpoints", "versions", "chunks", "children", "order"] as const)
     tx.clearRange(keys.ofTask(subspace, task.task_id));
   await clearMission(tx, keys, task);
   // The record of the task, which stays, is written after this with a new key.
-  destroyDataKeys(tx, task.tenant, task.task_id);
-  return true;
+  return destroyDataKeys(tx, task.tenant, task.task_id);
 }
 
 /** The rest of the record is in the trail, and proves that no handoff was left out. */

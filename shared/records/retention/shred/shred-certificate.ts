@@ -17,39 +17,74 @@ import { decodeTombstone } from "../tombstone.ts";
 const PAGE = 500;
 
 export type RemovedFacts = Pick<ShredStatement, "checkpoints" | "policies">;
+type ReadStore = <T>(body: (reader: Reader) => Promise<T>) => Promise<T>;
 
-/** Of a task whose checkpoints are all removed: its tombstones no longer change, so they may be read in several snapshots. */
+interface TaskOfTenant {
+  readonly tenant: string;
+  readonly task: string;
+}
+
+/**
+ * Of a task whose checkpoints are all removed: its tombstones no longer change, so they may be read in several snapshots. `repair` writes those at the given
+ * positions again. Throws CORRUPT if one is still damaged after that.
+ */
 export async function readRemovedFacts(
-  read: <T>(body: (reader: Reader) => Promise<T>) => Promise<T>,
-  { tenant, task }: { readonly tenant: string; readonly task: string },
+  read: ReadStore,
+  of: TaskOfTenant,
+  repair: (positions: readonly number[]) => Promise<void>,
 ): Promise<RemovedFacts> {
+  const first = await readTombstoneFacts(read, of);
+  if (first.damaged.length === 0) return first.facts;
+  await repair(first.damaged);
+  const { facts, damaged } = await readTombstoneFacts(read, of);
+  if (damaged.length === 0) return facts;
+  const details = { task_id: of.task, seq: damaged[0] };
+  throw new FleetError("CORRUPT", "the tombstone of a checkpoint is damaged, and so is its audit entry", {
+    details,
+  });
+}
+
+async function readTombstoneFacts(
+  read: ReadStore,
+  { tenant, task }: TaskOfTenant,
+): Promise<{ readonly facts: RemovedFacts; readonly damaged: readonly number[] }> {
   const { begin, end } = tenantKeys(tenant).tombstones(task);
   const digest = createRemovedDigest();
   const policies = new Set<string>();
+  const damaged: number[] = [];
   for (let from = begin; ; ) {
     const range = { begin: from, end };
     const { rows, more } = await read((reader) => reader.getRange(range, { limit: PAGE }));
     for (const { key, value } of rows) {
       const found = decodeTombstone(value);
-      if (found === null)
-        throw new FleetError("CORRUPT", "the tombstone of a checkpoint is damaged", { details: { task } });
+      if (found === null) {
+        damaged.push(parseSeq(key));
+        continue;
+      }
       const { id: checkpoint_id, version, hash, policy } = found;
       digest.add({ checkpoint_id, version, hash, seq: parseSeq(key) });
       policies.add(policy);
     }
     const last = rows.at(-1);
-    if (!more || last === undefined) return { checkpoints: digest.finish(), policies: [...policies].sort() };
+    if (!more || last === undefined)
+      return { facts: { checkpoints: digest.finish(), policies: [...policies].sort() }, damaged };
     from = Buffer.from(after(last.key));
   }
 }
 
 type Row = readonly [payload: Bytes, keyId: string | null, signature: Bytes | null];
 
+/** Throws UnreadableValue. */
+export function decodeCertificate(value: Bytes) {
+  const [payload, keyId, signature] = decodeChecked<Row>(value);
+  return { payload, keyId, signature };
+}
+
 /** `head`: as `shred_end` has left it. */
 export function writeCertificate(
   tx: Tx,
   { tenant, task_id: task, shred, audit_seq: seq, audit_hash: hash }: TaskRecord,
-  facts: RemovedFacts & Pick<ShredStatement, "floor">,
+  facts: RemovedFacts & Pick<ShredStatement, "floor" | "keys">,
 ): void {
   if (shred == null) throw new RangeError("a certificate is of a task that was shredded");
   const statement: ShredStatement = {
@@ -81,7 +116,7 @@ export async function readCertificate(
     throw new FleetError("NOT_FOUND", "there is no certificate that the task was shredded", {
       details: { task_id: task },
     });
-  const [payload, keyid, signature] = decodeChecked<Row>(value);
+  const { payload, keyId: keyid, signature } = decodeCertificate(value);
   const key = keyid === null ? null : await findSigningKey(reader, keyid);
   const sig = signature === null ? null : Buffer.from(signature).toString("base64");
   return {

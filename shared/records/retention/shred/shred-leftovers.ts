@@ -1,17 +1,19 @@
 /**
  * Content of a task among rows that are not of the task: offers that wait in the outbox, and the sessions of agents, with their prompts. There may be any
- * number of other rows between them, so they are read in pages, each in a transaction of its own.
+ * number of them, and of other offers between them, so they are read in pages, each in a transaction of its own.
  */
 import { isHeld } from "../../../lifecycle/retention/hold-rules.ts";
 import type { AgentSession } from "../../../protocol/turns.ts";
 import type { Bytes, KeyRange, KeyValue, Store, Tx } from "../../../store/store.ts";
 import { decodeChecked, readable } from "../../kv/codec.ts";
+import { elementsOf } from "../../kv/key-elements.ts";
 import { after, systemKeys, tenantKeys } from "../../kv/keyspace.ts";
 import { isOffer, outboxEntry, partitionOf } from "../../outbox/outbox.ts";
 import { forgetSession } from "../../session/sessions.ts";
 import { readNewestHead } from "../../task/command-transaction.ts";
 
 const PAGE = 500;
+const NOTHING = new Uint8Array(0);
 const WRITE = { deadlineMs: 3_000, priority: "batch", onUnknown: "safe", label: "shred_leftovers" } as const;
 
 interface LeftoverPlace {
@@ -19,31 +21,52 @@ interface LeftoverPlace {
   readonly guard: (tx: Tx) => Promise<void>;
   readonly tenant: string;
   readonly task: string;
+  /** The tenants whose sessions are all in the index of tasks. */
+  readonly indexed: Set<string>;
 }
 
 /** False: the task has come to be held, or is no longer approved. */
 export async function clearLeftovers(place: LeftoverPlace): Promise<boolean> {
   const { tenant, task } = place;
   const outbox = systemKeys.outboxRange(partitionOf(tenant, task));
-  const isCleared = await clearIn(place, outbox, async (tx, { key, value }) => {
+  const isCleared = await eachIn(place, outbox, async (tx, { key, value }) => {
     // A damaged one, which the relay reports, must not keep the tasks of the partition.
     const entry = readable(() => outboxEntry(key, value));
     if (entry !== null && isOffer(entry) && entry.event.tenant === tenant && entry.event.data.taskId === task)
       tx.clear(key);
   });
-  return (
-    isCleared &&
-    clearIn(place, tenantKeys(tenant).sessions(), async (tx, { key, value }) => {
-      if (sessionIn(value)?.task_id !== task) return;
-      // Read again, with a conflict: an event may have moved the session to another task.
-      const now = await tx.get(key);
-      const session = now === undefined ? null : sessionIn(now);
-      if (session?.task_id === task) await forgetSession(tx, tenant, session);
-    })
-  );
+  return isCleared && (await indexSessions(place)) && clearSessions(place);
 }
 
-async function clearIn(
+/** Sessions that an earlier version has written are not in the index of tasks. */
+async function indexSessions(place: LeftoverPlace): Promise<boolean> {
+  const { tenant, indexed } = place;
+  if (indexed.has(tenant)) return true;
+  const keys = tenantKeys(tenant);
+  const isIndexed = await eachIn(place, keys.sessions(), async (tx, { value }) => {
+    // An event may move the session to another task meanwhile, and writes its own row. This one then leads to no session of the task.
+    const session = sessionIn(value);
+    if (session?.task_id != null)
+      tx.set(keys.taskSession(session.task_id, session.agent_id, session.session_id), NOTHING);
+  });
+  if (isIndexed) indexed.add(tenant);
+  return isIndexed;
+}
+
+function clearSessions(place: LeftoverPlace): Promise<boolean> {
+  const { tenant, task } = place;
+  const keys = tenantKeys(tenant);
+  return eachIn(place, keys.taskSessions(task), async (tx, { key }) => {
+    const [agent, id] = elementsOf(key).slice(-2) as [string, string];
+    // With a conflict: an event may have moved the session to another task.
+    const value = await tx.get(keys.session(agent, id));
+    const session = value === undefined ? null : sessionIn(value);
+    if (session?.task_id === task) await forgetSession(tx, tenant, session);
+    tx.clear(key);
+  });
+}
+
+async function eachIn(
   { store, guard, tenant, task }: LeftoverPlace,
   { begin, end }: KeyRange,
   clear: (tx: Tx, row: KeyValue) => Promise<void>,

@@ -18,9 +18,10 @@ import { clearEntry } from "../removal.ts";
 import type { RetentionSweep } from "../sweep.ts";
 import { clearContent } from "./content.ts";
 import { type RemovedFacts, readRemovedFacts, writeCertificate } from "./shred-certificate.ts";
-import { type OpenPlace, openPlaces, promiseOfPlace } from "./shred-commands.ts";
 import { parseShred } from "./shred-keys.ts";
 import { clearLeftovers } from "./shred-leftovers.ts";
+import { type OpenPlace, openPlaces, promiseOfPlace } from "./shred-promises.ts";
+import { repairTombstones } from "./shred-tombstones.ts";
 
 /** Tasks of one step. */
 const TASKS_MAX = 16;
@@ -34,21 +35,36 @@ export interface ShredPlace {
   readonly task: string;
 }
 
+export interface KeptShred extends ShredPlace {
+  readonly reason: "held" | "promised";
+}
+
 export interface ShredStep {
   readonly removed: number;
   readonly ended: readonly ShredPlace[];
   /** Tasks with a hold or a promise that began after the approval. */
-  readonly kept: readonly ShredPlace[];
+  readonly kept: readonly KeptShred[];
   /** Tasks with a damaged record. */
   readonly failed: readonly (ShredPlace & { readonly error: unknown })[];
   /** The key after which the next step continues; null: every approved task was looked at. */
   readonly next: Bytes | null;
 }
 
-type Outcome = { readonly removed: number; readonly state: "more" | "removed" | "ended" | "kept" | "gone" };
+type Outcome = {
+  readonly removed: number;
+  readonly state: "more" | "removed" | "ended" | "gone" | KeptShred["reason"];
+};
+
+export interface ShredSweep extends RetentionSweep {
+  /**
+   * The tenants whose sessions this process has brought into the index of tasks. A process does so once for each: before it, services of an earlier version
+   * may have written some.
+   */
+  readonly indexed: Set<string>;
+}
 
 /** Removes a part of each of the next approved tasks after `from`. */
-export async function stepShredding(sweep: RetentionSweep, from: Bytes | null = null): Promise<ShredStep> {
+export async function stepShredding(sweep: ShredSweep, from: Bytes | null = null): Promise<ShredStep> {
   const { store } = sweep;
   const { begin, end } = systemKeys.shredsIn("approved");
   const range = { begin: from === null ? begin : after(from), end };
@@ -57,7 +73,7 @@ export async function stepShredding(sweep: RetentionSweep, from: Bytes | null = 
   let removed = 0;
   const found = {
     ended: [] as ShredPlace[],
-    kept: [] as ShredPlace[],
+    kept: [] as KeptShred[],
     failed: [] as ShredStep["failed"][number][],
   };
   for (const { key } of rows) {
@@ -65,8 +81,9 @@ export async function stepShredding(sweep: RetentionSweep, from: Bytes | null = 
     try {
       const outcome = await shredTask(sweep, place);
       removed += outcome.removed;
-      if (outcome.state === "ended") found.ended.push(place);
-      if (outcome.state === "kept") found.kept.push(place);
+      const { state } = outcome;
+      if (state === "ended") found.ended.push(place);
+      if (state === "held" || state === "promised") found.kept.push({ ...place, reason: state });
     } catch (error) {
       // The step is repeated when the store is available. One task with a damaged record, or for which the store has no time, must not stop the others:
       // the next round tries it again.
@@ -77,17 +94,18 @@ export async function stepShredding(sweep: RetentionSweep, from: Bytes | null = 
   return { removed, ...found, next: more ? (rows.at(-1)?.key ?? null) : null };
 }
 
-async function shredTask(sweep: RetentionSweep, place: ShredPlace): Promise<Outcome> {
-  const { store, guard } = sweep;
+async function shredTask(sweep: ShredSweep, place: ShredPlace): Promise<Outcome> {
+  const { store, guard, indexed } = sweep;
   for (let removed = 0; ; ) {
     const options = { ...WRITE, label: "shred_task" };
     const { value } = await store.transact(options, (tx) => shredPart(tx, sweep, place));
     removed += value.removed;
     if (value.state === "more") continue;
     if (value.state !== "removed") return { removed, state: value.state };
-    if (!(await clearLeftovers({ store, guard, ...place }))) return { removed, state: "kept" };
+    if (!(await clearLeftovers({ store, guard, indexed, ...place }))) return { removed, state: "held" };
     const reading = { label: "certify_shredding", deadlineMs: READ_DEADLINE_MS };
-    const facts = await readRemovedFacts((body) => store.read(reading, body), place);
+    const repair = (positions: readonly number[]) => repairTombstones({ store, guard, ...place }, positions);
+    const facts = await readRemovedFacts((body) => store.read(reading, body), place, repair);
     for (;;) {
       const end = await store.transact(options, (tx) => endPart(tx, sweep, place, facts));
       if (end.value !== "more") return { removed, state: end.value };
@@ -100,11 +118,11 @@ async function approvedHead(
   tx: Tx,
   sweep: RetentionSweep,
   { tenant, task }: ShredPlace,
-): Promise<TaskRecord | "gone" | "kept"> {
+): Promise<TaskRecord | "gone" | "held"> {
   await sweep.guard(tx);
   const head = await readNewestHead(tx, tenantKeys(tenant), task);
   if (head === null || head.shred?.state !== "approved") return "gone";
-  return isHeld(head) ? "kept" : head;
+  return isHeld(head) ? "held" : head;
 }
 
 async function shredPart(tx: Tx, sweep: RetentionSweep, place: ShredPlace): Promise<Outcome> {
@@ -117,7 +135,7 @@ async function shredPart(tx: Tx, sweep: RetentionSweep, place: ShredPlace): Prom
   if (rows.length === 0) return { removed: 0, state: "removed" };
   const places = await openPlaces(tx.snapshot, head, rows);
   const isPromised = (one: OpenPlace) => promiseOfPlace(head, one, { ...sweep, nowMs }) !== null;
-  if (places.some(isPromised)) return { removed: 0, state: "kept" };
+  if (places.some(isPromised)) return { removed: 0, state: "promised" };
   const decision = decisionOfService(head, sweep.service, nowMs);
   for (const { seq, entry, checkpoint } of places) {
     const { id, version, hash } = entry;
@@ -137,14 +155,18 @@ async function endPart(
   sweep: RetentionSweep,
   place: ShredPlace,
   facts: RemovedFacts,
-): Promise<"more" | "ended" | "gone" | "kept"> {
+): Promise<"more" | "ended" | "gone" | "held"> {
   const head = await approvedHead(tx, sweep, place);
   if (typeof head === "string") return head;
-  if (!(await clearContent(tx, head))) return "more";
+  const destroyed = await clearContent(tx, head);
+  if (destroyed === null) return "more";
   const nowMs = sweep.now();
   const decision = endShred(decisionOfService(head, sweep.service, nowMs));
   const ended = write(tx, { sweep, nowMs, head }, decision.transitions);
-  writeCertificate(tx, ended, { ...facts, floor: retentionFloorOf(sweep.policies, place.tenant) });
+  writeCertificate(tx, ended, {
+    ...{ ...facts, floor: retentionFloorOf(sweep.policies, place.tenant) },
+    ...(destroyed.length > 0 && { keys: [...destroyed] }),
+  });
   return "ended";
 }
 

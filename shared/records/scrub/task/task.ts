@@ -7,6 +7,7 @@ import { FleetError } from "../../../protocol/errors.ts";
 import { StoreError } from "../../../store/store.ts";
 import { ofTask, type ScrubStep, TaskScrub } from "../scrub-reader.ts";
 import { TRAIL_START, type TrailAt, verifyTrail } from "../trail/trail.ts";
+import { verifyShredding } from "./certificate.ts";
 import { type CheckpointsAt, verifyCheckpoints } from "./checkpoints.ts";
 import { type Extent, verifyHead } from "./head.ts";
 import { type LinksAt, verifyChildren, verifyHandoffs } from "./links.ts";
@@ -71,6 +72,7 @@ export async function verifyTask(
 async function verify(scrub: TaskScrub, place: TaskPlace | null): Promise<TaskPlace | null> {
   const { step, task } = scrub;
   const extent = place?.extent ?? (await verifyHead(scrub));
+  if (place === null) await verifyShredding(scrub);
   scrub.canMark = extent.head !== null;
   let section: Section | null = place?.section ?? STARTS.checkpoints;
   while (section !== null) {

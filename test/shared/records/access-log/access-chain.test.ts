@@ -8,7 +8,9 @@ import type { AccessBatch } from "../../../../shared/records/access-log/append.t
 import { decode, decodeChecked, encode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import type { Bytes } from "../../../../shared/store/store.ts";
+import { familyOf } from "../../../harness/records/edits.ts";
 import { ENGINES, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
+import { dump } from "../../../harness/records/rows.ts";
 import { scrub } from "../../../harness/records/scrub.ts";
 
 const keys = tenantKeys("default");
@@ -205,7 +207,9 @@ describe.each(ENGINES)("the access log on %s", (engine) => {
     await append(batch(5, [entry({ task_id: "kept" })], { state: "closed" }));
     expect(await prune()).toMatchObject({ blocks: 0 });
     nowMs += 2_000;
-    expect(await prune()).toEqual({ blocks: 4, entries: 4, more: false });
+    expect(await prune()).toEqual({ blocks: 4, entries: 4, more: false, sessions: null });
+    const indexed = (await dump(bench.store)).filter((row) => familyOf(row) === "access_tasks");
+    expect(indexed).toHaveLength(1);
     const { start, entries } = await blocks();
     expect(start).toEqual({ seq: 4, hash: fourth.hash });
     expect(entries.map(({ seq }) => seq)).toEqual([5, 6]);
@@ -223,5 +227,58 @@ describe.each(ENGINES)("the access log on %s", (engine) => {
     nowMs += DAY_MS + 1_000;
     await prune();
     expect((await blocks()).sessions).toMatchObject([{ session: "killed", state: "open", seq: 2 }]);
+  });
+
+  test("sessions that ended are forgotten also behind many that did not", async () => {
+    for (let i = 0; i < 120; i += 1) await append(batch(1, [entry()], { session: `a-${i}` }));
+    await append(batch(1, [entry()], { session: "z", state: "closed" }));
+    nowMs += DAY_MS + 1_000;
+    const first = await prune();
+    expect(first).toMatchObject({ more: true, blocks: 0 });
+    const second = await bench.repository.accessLogs.prune("default", async () => {}, first.sessions);
+    expect(second).toMatchObject({ more: false, sessions: null });
+    const { sessions } = await blocks();
+    expect(sessions.map(({ session }) => session)).not.toContain("z");
+    expect(sessions).toHaveLength(120);
+  });
+
+  /** More blocks than one list reads. */
+  const OTHERS = LIMITS.access_log_scan_count_max + 20;
+
+  test("the list of a task reads its blocks alone", async () => {
+    await append(batch(1, [entry({ task_id: "rare" })]));
+    for (let n = 2; n <= OTHERS; n += 1) await append(batch(n, [entry()]));
+    await append(batch(OTHERS + 1, [entry(), entry({ task_ids: ["rare", "other"], items: 2 })]));
+    const page = await list({ task_id: "rare" });
+    expect(page.cursor).toBeUndefined();
+    expect(page.entries.map(({ block }) => block)).toEqual([OTHERS + 1, 1]);
+    // A task that cannot be named is in no list, and does not stop the log.
+    await append(batch(OTHERS + 2, [entry({ outcome: "denied", task_id: "" })]));
+    expect((await list({ limit: 1 })).entries).toMatchObject([{ task_id: "" }]);
+  });
+
+  test("blocks of an earlier version are not in the index, and are listed after the others", async () => {
+    for (let n = 1; n <= OTHERS; n += 1) await append(batch(n, [entry({ task_id: n === 5 ? "rare" : "t" })]));
+    const { indexed: _, ...chain } = decodeChecked<{ indexed: number }>(await read(keys.accessChain()));
+    await write(keys.accessChain(), encodeChecked(chain));
+    for (const row of await dump(bench.store))
+      if (familyOf(row) === "access_tasks") await write(row.key, undefined);
+    expect((await list({ task_id: "rare" })).cursor).toBeDefined();
+    await append(batch(OTHERS + 1, [entry({ task_id: "rare" })]));
+    const listed: number[] = [];
+    for (let cursor: string | undefined, pages = 0; pages < 4; pages += 1) {
+      const page = await list({ task_id: "rare", limit: 1, ...(cursor !== undefined && { cursor }) });
+      listed.push(...page.entries.map(({ block }) => block));
+      cursor = page.cursor;
+      if (cursor === undefined) break;
+    }
+    expect(listed).toEqual([OTHERS + 1, 5]);
+    expect(await found()).toEqual([]);
+  });
+
+  test("the scrub finds a block that the index of a task lacks", async () => {
+    for (let n = 1; n <= MANY; n += 1) await append(batch(n, [entry()]));
+    await write(keys.accessTask("task-1", 30), undefined);
+    expect(await found()).toEqual(["block 30: the index of tasks lacks it for 1 of them"]);
   });
 });

@@ -198,7 +198,7 @@ test("rows that were written before the keys of a task were destroyed cannot be 
   const copied = (await look(engine, content))!;
   await write(store, async (tx) => {
     tx.clear(content);
-    destroyDataKeys(tx, "default", "t1");
+    await destroyDataKeys(tx, "default", "t1");
     tx.set(head, encodeChecked("after"));
   });
   expect(await record(other, head)).toBe("after");
@@ -231,8 +231,8 @@ describe.each(["knows the keys", "loads the keys"])("a service that %s", (servic
         runs += 1;
         if (hasDestroyed) return;
         hasDestroyed = true;
-        await write(store, (other) => {
-          destroyDataKeys(other, "default", "t1");
+        await write(store, async (other) => {
+          await destroyDataKeys(other, "default", "t1");
           other.set(head, encodeChecked("after"));
         });
       });
@@ -248,7 +248,7 @@ test("a transaction that wrote with the keys of a task cannot destroy them", asy
   await put(store, keys.task("t1"), "head");
   const both = write(store, async (tx) => {
     tx.set(keys.task("t1"), encodeChecked("lost"));
-    destroyDataKeys(tx, "default", "t1");
+    await destroyDataKeys(tx, "default", "t1");
   });
   await expect(both).rejects.toMatchObject({ kind: "invalid" });
   expect(await record(store, keys.task("t1"))).toBe("head");

@@ -37,6 +37,7 @@ test("the content of a shredded task is unreadable in a copy, and the task itsel
   });
   await create(repository, { task: "other", checkpoint: input({ goal: "kept" }) });
   const copy = await content();
+  const keyId = Buffer.from(sealedWith(copy[0]!.value)!).toString("hex");
   const oldKey = await engine.read(LOOK, (reader) => reader.get(keys.dataKeys("secret")));
   expect(copy).toHaveLength(1);
   expect(sealedWith(copy[0]!.value)).not.toBeNull();
@@ -44,9 +45,19 @@ test("the content of a shredded task is unreadable in a copy, and the task itsel
   const by = (agent: string) => ({ task: "secret", agent });
   const { shred } = await send(repository, "shred_request", { reason: "erasure" }, by("human=olga"));
   await send(repository, "shred_approve", { request_seq: shred?.request_seq }, by("human=pavel"));
-  const sweep = { store, incarnation: format.incarnation, service: "test", policies: DEFAULT_POLICIES };
+  const sweep = {
+    indexed: new Set<string>(),
+    store,
+    incarnation: format.incarnation,
+    service: "test",
+    policies: DEFAULT_POLICIES,
+  };
   const step = await stepShredding({ ...sweep, now: () => Date.now() + 1, guard: async () => {} });
   expect(step).toMatchObject({ removed: 1, ended: [{ task: "secret" }], failed: [] });
+
+  const { envelope } = await repository.erasure.certificate("default", { task_id: "secret" });
+  const statement = JSON.parse(Buffer.from(envelope.payload, "base64").toString()) as object;
+  expect(statement).toMatchObject({ keys: [keyId] });
 
   // A service that knew the old key, and one that did not.
   const second = (await openEncryption(engine, [root])).store;

@@ -2,8 +2,8 @@
 import { afterEach, expect, test } from "vitest";
 import { DEFAULT_POLICIES } from "../../../../shared/protocol/policy.ts";
 import type { ShredEvidence } from "../../../../shared/protocol/shred-certificate.ts";
-import { encode } from "../../../../shared/records/kv/codec.ts";
-import { systemKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { decodeChecked, encode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
+import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { partitionOf } from "../../../../shared/records/outbox/outbox.ts";
 import type { CheckpointRepository } from "../../../../shared/records/repository.ts";
 import { stepShredding } from "../../../../shared/records/retention/shred/shred-sweep.ts";
@@ -11,6 +11,7 @@ import { type Store, StoreError } from "../../../../shared/store/store.ts";
 import { judgeShred } from "../../../../shared/transfer/shred-evidence.ts";
 import { create, send } from "../../../harness/records/records.ts";
 import { dump } from "../../../harness/records/rows.ts";
+import { scrub } from "../../../harness/records/scrub.ts";
 import { openSignedRecords, type SignedRecords, WRITING } from "../../../harness/records/signed.ts";
 import { wrappedStore } from "../../../harness/stores/wrapped-store.ts";
 
@@ -28,8 +29,9 @@ async function approved(repository: CheckpointRepository, task: string, checkpoi
   await send(repository, "shred_approve", { request_seq: shred?.request_seq }, { task, agent: PAVEL });
 }
 
-const sweep = (store: Store) =>
+const sweep = (store: Store, indexed = new Set<string>()) =>
   stepShredding({
+    indexed,
     ...{ store, incarnation: bench.format.incarnation, service: "writer", policies: DEFAULT_POLICIES },
     now: Date.now,
     guard: async () => {},
@@ -166,4 +168,156 @@ test("a session of a shredded task, or one that has left it, brings no content o
   await turn("late", "a", CANARY);
   const left = (await dump(raw)).filter(({ value }) => Buffer.from(value).includes(CANARY));
   expect(left).toEqual([]);
+});
+
+test("damaged tombstones are written again from the trail, and the certificate names their checkpoints", async () => {
+  bench = await openSignedRecords("memory");
+  const { repository, raw } = bench;
+  const keys = tenantKeys("default");
+  const ids: string[] = [];
+  for (let n = 0; n < 4; n += 1) ids.push((await create(repository, { task: "a" })).checkpoint_id);
+  // Two were removed before the shredding, one by each of its tombstones that is damaged.
+  for (const checkpoint_id of ids.slice(0, 2))
+    await send(repository, "remove", { checkpoint_id, keep: 1 }, { task: "a", agent: OLGA });
+  await approved(repository, "a");
+  const before = await repository.history("default", { task_id: "a", limit: 200, order: "oldest" });
+  for (const seq of [1, 2])
+    await raw.transact(WRITING, async (tx) => {
+      const row = Uint8Array.from((await tx.get(keys.tombstone("a", seq)))!);
+      row[row.length - 1]! ^= 1;
+      tx.set(keys.tombstone("a", seq), row);
+    });
+  expect(await sweep(bench.store)).toMatchObject({ removed: 3, ended: [{ task: "a" }], failed: [] });
+  const evidence = await evidenceOf("a");
+  expect(evidence.checkpoints).toHaveLength(5);
+  expect(judgeShred(evidence, { keyIds: [bench.key.id], revoked: [] })).toMatchObject({ problem: null });
+  const after = await repository.history("default", { task_id: "a", limit: 200, order: "oldest" });
+  const repaired = (after.removed ?? []).filter(({ checkpoint_id }) =>
+    ids.slice(0, 2).includes(checkpoint_id),
+  );
+  expect(repaired).toEqual((before.removed ?? []).map((one) => ({ ...one, fallback_id: null })));
+  expect((await scrub({ store: bench.store, repository })).findings).toEqual([]);
+});
+
+test("a tombstone whose entry is damaged too keeps its task only", async () => {
+  bench = await openSignedRecords("memory");
+  const { repository, raw } = bench;
+  const keys = tenantKeys("default");
+  const { checkpoint_id } = await create(repository, { task: "a" });
+  for (let n = 0; n < 3; n += 1) await create(repository, { task: "a" });
+  const { audit_seq } = await repository.task("default", "a");
+  await send(repository, "remove", { checkpoint_id, keep: 1 }, { task: "a", agent: OLGA });
+  await approved(repository, "a");
+  await approved(repository, "b");
+  const damage = (key: Uint8Array) =>
+    raw.transact(WRITING, async (tx) => {
+      const row = Uint8Array.from((await tx.get(key))!);
+      row[row.length - 1]! ^= 1;
+      tx.set(key, row);
+    });
+  await damage(keys.tombstone("a", 1));
+  const entry = keys.audit("a", audit_seq + 1);
+  const sound = await raw.read(WRITING, (reader) => reader.get(entry));
+  await damage(entry);
+  const step = await sweep(bench.store);
+  expect(step).toMatchObject({ ended: [{ task: "b" }], failed: [{ task: "a" }] });
+  expect(step.failed[0]!.error).toMatchObject({ code: "CORRUPT", details: { seq: 1 } });
+  await raw.transact(WRITING, async (tx) => tx.set(entry, sound!));
+  expect(await sweep(bench.store)).toMatchObject({ ended: [{ task: "a" }], failed: [] });
+});
+
+test("sessions are found by their task: those of an earlier version once, and later ones without the others", async () => {
+  bench = await openSignedRecords("memory");
+  const { repository, raw } = bench;
+  const keys = tenantKeys("default");
+  let n = 0;
+  const turn = (agent: string, session_id: string, task_id: string) => {
+    n += 1;
+    const event = {
+      ...{ event: "user_prompt_submit", vendor: "codex", session_id, task_id },
+      ...{ at: new Date(Date.now() + n).toISOString(), activity: { prompt: CANARY } },
+    };
+    return repository.sessions.turnEvent(
+      { tenant: "default", agent },
+      event as Parameters<typeof repository.sessions.turnEvent>[1],
+    );
+  };
+  for (let i = 0; i < 1_100; i += 1) await turn(`agent-${i}`, "s", "other");
+  await turn("old", "s", "a");
+  // Of an earlier version, which had no index.
+  await raw.transact(WRITING, async (tx) => tx.clear(keys.taskSession("a", "old", "s")));
+  await approved(repository, "a");
+  let transactions = 0;
+  const counted = wrappedStore(bench.store, (options, body) => {
+    if (options.label === "shred_leftovers") transactions += 1;
+    return bench.store.transact(options, body);
+  });
+  const indexed = new Set<string>();
+  const leftovers = async () => {
+    const before = transactions;
+    expect(await sweep(counted, indexed)).toMatchObject({ failed: [], kept: [] });
+    return transactions - before;
+  };
+  const first = await leftovers();
+  await turn("new", "s", "b");
+  // A session that has moved away is not removed.
+  await turn("moved", "s", "b");
+  await turn("moved", "s", "other");
+  await approved(repository, "b");
+  const second = await leftovers();
+  expect([first - second, second]).toEqual([3, 2]);
+  const left = (await dump(raw)).filter(({ value }) => Buffer.from(value).includes(CANARY));
+  expect(left).toHaveLength(1_101);
+});
+
+test("the scrub finds a lost, damaged or other certificate, and content that has come back", async () => {
+  bench = await openSignedRecords("memory");
+  const { repository, raw } = bench;
+  const keys = tenantKeys("default");
+  await create(repository, { task: "a" });
+  const before = await dump(raw);
+  for (const task of ["a", "b"]) await approved(repository, task);
+  expect(await sweep(bench.store)).toMatchObject({ ended: [{ task: "a" }, { task: "b" }] });
+  const found = async () => {
+    const { findings } = await scrub({ store: bench.store, repository });
+    return findings
+      .filter(({ kind }) => kind === "shredding")
+      .map(({ task_id, details }) => [task_id, details]);
+  };
+  expect(await found()).toEqual([]);
+  const [own, other] = ["a", "b"].map((task) => systemKeys.shredCertificate("default", task)) as [
+    Uint8Array,
+    Uint8Array,
+  ];
+  const sound = (await raw.read(WRITING, (reader) => reader.get(own)))!;
+  const write = (key: Uint8Array, value: Uint8Array | undefined) =>
+    raw.transact(WRITING, async (tx) => {
+      if (value === undefined) tx.clear(key);
+      else tx.set(key, value);
+    });
+  await write(own, undefined);
+  expect(await found()).toEqual([["a", "the certificate of its shredding is lost"]]);
+  await write(
+    own,
+    Uint8Array.from(sound, (byte, i) => (i === sound.length - 1 ? byte ^ 1 : byte)),
+  );
+  expect(await found()).toEqual([["a", "the certificate of its shredding cannot be read"]]);
+  await write(own, (await raw.read(WRITING, (reader) => reader.get(other)))!);
+  expect(await found()).toEqual([["a", "the certificate of its shredding differs from the trail"]]);
+  const [payload, keyId, signature] = decodeChecked<[Uint8Array, string, Uint8Array]>(sound);
+  const edited = Buffer.from(payload);
+  edited.write("E", edited.indexOf('"erasure"') + 1);
+  await write(own, encodeChecked([edited, keyId, signature]));
+  expect(await found()).toEqual([["a", "the signature of the certificate of its shredding does not verify"]]);
+  await write(own, sound);
+  expect(await found()).toEqual([]);
+  // Rows of an older copy of the store, first without the head and then with it.
+  const { begin, end } = keys.ofTask("checkpoints", "a");
+  const old = before.filter(({ key }) => Buffer.compare(key, begin) >= 0 && Buffer.compare(key, end) < 0);
+  for (const { key, value } of old) await write(key, value);
+  expect(await found()).toEqual([["a", "content of the shredded task has come back (checkpoints)"]]);
+  await write(keys.task("a"), before.find(({ key }) => Buffer.compare(key, keys.task("a")) === 0)!.value);
+  expect(await found()).toEqual([
+    ["a", "its certificate says that the task was shredded, and its head does not"],
+  ]);
 });

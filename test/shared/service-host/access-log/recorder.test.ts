@@ -138,3 +138,15 @@ test("a session that has lost nothing is closed at the stop", { timeout: TEST_MS
   const { sessions } = await bench.repository.accessLogs.blocks("default", { from_seq: 1, limit: 100 });
   expect(sessions).toMatchObject([{ state: "closed" }]);
 });
+
+test("entries that name many tasks are written in batches that a transaction has room for", {
+  timeout: TEST_MS,
+}, async () => {
+  start("batched");
+  const tasks = (i: number) => Array.from({ length: 100 }, (_, n) => `t-${i}-${n}-`.padEnd(64, "x"));
+  for (let i = 0; i < 200; i += 1) recorder.read("default", entry({ task_ids: tasks(i), items: 100 }));
+  await recorder.stop();
+  expect(asked.length).toBeGreaterThan(1);
+  expect(await listed({})).toHaveLength(200);
+  expect(await listed({ task_id: tasks(150)[99] })).toHaveLength(1);
+});
