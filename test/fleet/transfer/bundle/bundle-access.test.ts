@@ -29,7 +29,7 @@ import {
   unpacked,
 } from "../../../harness/evidence/forgery.ts";
 
-const LONG_MS = 300_000;
+const LONG_MS = 600_000;
 const VERIFY_PY = fileURLToPath(new URL("../../../../shared/transfer/bundle/verify.py", import.meta.url));
 const hasPython = spawnSync("python3", ["--version"]).status === 0;
 if (!hasPython) process.stderr.write("python3 is not on PATH: verify.py is not tested\n");
