@@ -56,13 +56,11 @@ export async function stateConversion({ store, service, guard }: StatingConversi
  * Throws CORRUPT if the record says that rows may still be plain, and the chain states that none is. To be called before plain rows are believed or
  * encrypted. An entry that cannot be read is a finding of the scrub.
  */
-export async function requireUnstated(store: Store): Promise<void> {
-  const seq = await store.read(READ, async (reader) => {
-    const value = await reader.get(systemKeys.encryption());
-    // While the record cannot be read, no plain row is believed.
-    const state = value === undefined ? null : readable(() => decodeChecked<EncryptionState>(value));
-    return state?.state === "converting" ? findStatement(reader, state) : null;
-  });
+export async function requireUnstated(reader: Reader): Promise<void> {
+  const value = await reader.get(systemKeys.encryption());
+  // While the record cannot be read, no plain row is believed.
+  const state = value === undefined ? null : readable(() => decodeChecked<EncryptionState>(value));
+  const seq = state?.state === "converting" ? await findStatement(reader, state) : null;
   if (seq === null) return;
   throw new FleetError(
     "CORRUPT",

@@ -55,7 +55,7 @@ export async function openEncryption(
   if ((await ring.find(SYSTEM_PLACE)) === null) throw lostRecords();
   const conversion = await store.read(WRITE, (reader) => findConversion(reader, ring));
   const opened = encryptedStore(store, ring, { isConverted: conversion === "complete" });
-  if (conversion === "converting") await requireUnstated(opened);
+  if (conversion === "converting") await opened.read(WRITE, requireUnstated);
   return { store: opened, ring };
 }
 

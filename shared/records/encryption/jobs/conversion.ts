@@ -41,10 +41,11 @@ export interface ConversionStep {
 export async function stepConversion({ engine, store, guard, nowMs }: Converting): Promise<ConversionStep> {
   const state = await store.read(READ, readEncryptionState);
   if (state === null || state.state === "complete") return { converted: 0, state: "complete" };
-  if (state.done === null) await requireUnstated(store);
   const { plain, last, more } = await readPage(engine, state.done);
   const { value } = await store.transact(WRITE, async (tx) => {
     await guard(tx);
+    // In each step, since an older copy may be of any place of the walk.
+    await requireUnstated(tx.snapshot);
     const now = await readEncryptionState(tx);
     // Another instance was faster.
     if (now === null || !isSamePlace(now, state)) return { converted: 0, state: "more" } as const;

@@ -1,6 +1,10 @@
 /** A program that can write to the disk puts back the record of a time when rows were still plain, and adds plain rows of its own. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { stateConversion } from "../../../../shared/records/encryption/conversion-statement.ts";
+import {
+  type EncryptionState,
+  readEncryptionState,
+} from "../../../../shared/records/encryption/encryption-state.ts";
 import { stepConversion } from "../../../../shared/records/encryption/jobs/conversion.ts";
 import { openEncryption } from "../../../../shared/records/encryption/open-encryption.ts";
 import { sealedWith } from "../../../../shared/records/encryption/sealed-value.ts";
@@ -83,6 +87,41 @@ test("an older record is refused at the start and by the conversion, and the scr
   await put(systemKeys.encryption(), after);
   await place.store.transact({ ...LOOK, onUnknown: "safe" }, async (tx) => tx.clear(forged));
   await openEncryption(place.store, [root]);
+});
+
+test("an older record of any place of a walk lets no plain row be encrypted", async () => {
+  const plain = Array.from({ length: 1_100 }, (_, n) => tenantKeys("default").task(`task-${n}`));
+  for (let from = 0; from < plain.length; from += 100)
+    await place.store.transact({ ...LOOK, onUnknown: "safe" }, async (tx) => {
+      for (const key of plain.slice(from, from + 100)) tx.set(key, encodeChecked({ state: "plain" }));
+    });
+  await indexStore(place.store);
+  const { store } = await openEncryption(place.store, [root]);
+  const step = () => stepConversion({ engine: place.store, store, guard, nowMs: Date.now() });
+  const copies: { readonly row: Bytes; readonly state: EncryptionState }[] = [];
+  for (let state = "more"; state !== "complete"; ) {
+    const row = (await raw(systemKeys.encryption()))!;
+    copies.push({ row, state: (await store.read(LOOK, readEncryptionState))! });
+    ({ state } = await step());
+    if (state === "waiting") await indexStore(store);
+  }
+  expect(copies.filter(({ state }) => state.done !== null && state.found > 0)).not.toEqual([]);
+  expect(copies.filter(({ state }) => state.done !== null && state.found === 0)).not.toEqual([]);
+  expect(await stateConversion({ store, service: "watchdog", guard })).toBe(true);
+  const after = (await raw(systemKeys.encryption()))!;
+
+  // Behind the rows of all other tasks.
+  const forged = tenantKeys("default").task("zzz-forged");
+  await put(forged, encodeChecked({ state: "forged" }));
+  for (const { row } of copies) {
+    await put(systemKeys.encryption(), row);
+    await expect(step()).rejects.toMatchObject(OLDER_COPY);
+    expect(await raw(systemKeys.encryption())).toEqual(row);
+    expect(sealedWith((await raw(forged))!)).toBeNull();
+  }
+  await put(systemKeys.encryption(), after);
+  expect(await stateConversion({ store, service: "watchdog", guard })).toBe(false);
+  expect(await acts(store)).toHaveLength(1);
 });
 
 test("a watchdog that lost its lease states nothing", async () => {
