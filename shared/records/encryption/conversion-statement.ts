@@ -9,17 +9,16 @@ import { FleetError } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { TenantAct } from "../../protocol/tenant-audit.ts";
 import type { KeyRange, KeyValue, Reader, Store, Tx } from "../../store/store.ts";
+import type { ChainHead } from "../audit/audit.ts";
 import { appendTenantAudit } from "../audit/tenant-audit.ts";
 import { decode, decodeChecked, readable } from "../kv/codec.ts";
-import { parseSeq, systemKeys, tenantKeys } from "../kv/keyspace.ts";
+import { after, parseSeq, systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import { type EncryptionState, readEncryptionState, writeEncryptionState } from "./encryption-state.ts";
 
 export const CONVERTED_ACT = "encryption_complete" satisfies TenantAct;
 const READ = { label: "find_conversion", deadlineMs: 10_000 } as const;
 const WRITE = { label: "state_conversion", deadlineMs: 3_000, onUnknown: "safe" } as const;
 const PAGE = 500;
-/** The clocks of two services differ by less. */
-const SKEW_MS = 86_400_000;
 
 /** Whether the end of the conversion is still to be stated. */
 function isUnstated({ state, began_at, completed_at, converted, stated = false }: EncryptionState): boolean {
@@ -74,30 +73,39 @@ export async function requireUnstated(reader: Reader): Promise<void> {
   );
 }
 
-/** The number of the entry; null: there is none. From the newest to those of before the encryption. */
-async function findStatement(reader: Reader, { began_at }: EncryptionState): Promise<number | null> {
+/** The number of the newest entry of the chain, by its head, which the next entry follows; 0: there is none, or the head is damaged. */
+export async function newestAct(reader: Reader): Promise<number> {
+  const value = await reader.get(tenantKeys(DEFAULT_TENANT).tenantChain());
+  const head = value === undefined ? null : readable(() => decodeChecked<ChainHead>(value));
+  return head?.seq ?? 0;
+}
+
+/** The number of the entry; null: there is none. It looks at the entries since the encryption began, by their numbers: clocks decide nothing. */
+async function findStatement(
+  reader: Reader,
+  { began_at, acts = 0 }: EncryptionState,
+): Promise<number | null> {
   const keys = tenantKeys(DEFAULT_TENANT);
-  const { begin, end } = keys.tenantAudits();
-  for (let range: KeyRange = { begin, end }; ; ) {
-    const { rows, more } = await reader.getRange(range, { limit: PAGE, reverse: true });
+  const { end } = keys.tenantAudits();
+  for (let range: KeyRange = { begin: keys.tenantAudit(acts + 1), end }; ; ) {
+    const { rows, more } = await reader.getRange(range, { limit: PAGE });
     for (const row of rows) {
       const act = actIn(row);
       if (act?.action === CONVERTED_ACT && act.began_at === began_at) return parseSeq(row.key);
-      if (act !== null && Date.parse(act.at) < Date.parse(began_at) - SKEW_MS) return null;
     }
     const last = rows.at(-1);
     if (!more || last === undefined) return null;
-    range = { begin, end: last.key };
+    range = { begin: after(last.key), end };
   }
 }
 
 /** null: the entry cannot be read. */
-function actIn({ value }: KeyValue): { action: unknown; at: string; began_at: unknown } | null {
+function actIn({ value }: KeyValue): { action: unknown; began_at: unknown } | null {
   const text = readable(() => decode<string>(value));
   try {
-    const { action, at, subject } = JSON.parse(text ?? "") as Record<string, unknown>;
+    const { action, subject } = JSON.parse(text ?? "") as Record<string, unknown>;
     const { began_at } = (subject ?? {}) as { began_at?: unknown };
-    return { action, at: String(at), began_at };
+    return { action, began_at };
   } catch {
     return null;
   }

@@ -23,6 +23,8 @@ export interface EncryptionState {
   /** The rotations that were requested, and those whose bucket keys are there. */
   readonly rotations: number;
   readonly rotated: number;
+  /** The newest entry in the audit chain of the default tenant when the encryption began: the statement of its end is behind it. Absent: it is not known. */
+  readonly acts?: number;
   /** The audit chain states the end of the conversion. Absent: it does not, or there was none. */
   readonly stated?: boolean;
 }

@@ -4,7 +4,7 @@ import { FleetError } from "../../protocol/errors.ts";
 import { type Bytes, type Reader, type Store, StoreError, type TransactOptions } from "../../store/store.ts";
 import { encodeChecked } from "../kv/codec.ts";
 import { systemKeys } from "../kv/keyspace.ts";
-import { requireUnstated } from "./conversion-statement.ts";
+import { newestAct, requireUnstated } from "./conversion-statement.ts";
 import { encryptedStore } from "./encrypted-store.ts";
 import { type EncryptionState, findConversion } from "./encryption-state.ts";
 import { parseBucketKey } from "./keys/encryption-keys.ts";
@@ -85,15 +85,16 @@ async function begin(store: Store, ring: KeyRing): Promise<void> {
     const made = ring.fresh(SYSTEM_PLACE);
     if (made === null) throw new StoreError("throttled", "the bucket key was forgotten in the meantime");
     const hasRows = (await tx.get(systemKeys.meta("format"))) !== undefined;
+    const acts = hasRows ? await newestAct(tx.snapshot) : 0;
     tx.set(keys, made.row);
     const key = systemKeys.encryption();
-    tx.set(key, sealValue(made.keys.newest, encodeChecked(firstState(hasRows)), key));
+    tx.set(key, sealValue(made.keys.newest, encodeChecked(firstState(hasRows, acts)), key));
   });
 }
 
-function firstState(hasRows: boolean): EncryptionState {
+function firstState(hasRows: boolean, acts: number): EncryptionState {
   const began_at = new Date().toISOString();
-  const about = { began_at, done: null, converted: 0, found: 0, rotations: 0, rotated: 0 };
+  const about = { began_at, done: null, converted: 0, found: 0, rotations: 0, rotated: 0, acts };
   return hasRows
     ? { ...about, state: "converting", completed_at: null }
     : { ...about, state: "complete", completed_at: began_at };

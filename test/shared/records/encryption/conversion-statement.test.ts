@@ -1,5 +1,6 @@
 /** A program that can write to the disk puts back the record of a time when rows were still plain, and adds plain rows of its own. */
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { appendTenantAudit } from "../../../../shared/records/audit/tenant-audit.ts";
 import { stateConversion } from "../../../../shared/records/encryption/conversion-statement.ts";
 import {
   type EncryptionState,
@@ -122,6 +123,18 @@ test("an older record of any place of a walk lets no plain row be encrypted", as
   await put(systemKeys.encryption(), after);
   expect(await stateConversion({ store, service: "watchdog", guard })).toBe(false);
   expect(await acts(store)).toHaveLength(1);
+});
+
+test("entries with a wrong time hide the statement of the end from none", async () => {
+  const { store, before } = await converted();
+  expect(await stateConversion({ store, service: "watchdog", guard })).toBe(true);
+  await store.transact({ ...LOOK, onUnknown: "safe" }, async (tx) => {
+    const actor = { id: "watchdog", type: "service" } as const;
+    const at = "2001-01-01T00:00:00.000Z";
+    await appendTenantAudit(tx, "default", [{ action: "encryption_rotate", actor, at, subject: {} }]);
+  });
+  await put(systemKeys.encryption(), before);
+  await expect(openEncryption(place.store, [root])).rejects.toMatchObject(OLDER_COPY);
 });
 
 test("a watchdog that lost its lease states nothing", async () => {
