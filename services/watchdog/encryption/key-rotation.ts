@@ -1,6 +1,6 @@
 /** The rotation of keys by a watchdog: of root keys in one walk, and of bucket keys in steps. */
 import { recordRewrap } from "../../../shared/records/encryption/encryption-acts.ts";
-import { readEncryptionStatus } from "../../../shared/records/encryption/encryption-status.ts";
+import { readBucketCounts } from "../../../shared/records/encryption/encryption-status.ts";
 import {
   type BucketRotationStep,
   stepRotation,
@@ -77,6 +77,7 @@ export function createKeyRotation(context: EncryptorContext, keys: EncryptionKey
 }
 
 async function beginRewrap({ store, clock }: EncryptorContext, keys: EncryptionKeys): Promise<void> {
-  const { root_key: rootKey, bucket_keys_of_other_roots: others } = await readEncryptionStatus(store, keys);
+  const { bucket_keys_of_other_roots: others } = await readBucketCounts(store, keys);
+  const rootKey = keys.ring.buckets.firstRoot;
   await recordRewrap(store, { service: "watchdog", rootKey, keys: others, nowMs: clock.now() });
 }

@@ -11,14 +11,7 @@ import type { KeyRing } from "./keys/key-ring.ts";
 const READ = { label: "encryption_status", deadlineMs: 2_000 } as const;
 const PAGE = 1_000;
 
-export interface EncryptionStatus {
-  readonly state: EncryptionState["state"];
-  readonly began_at: string;
-  readonly completed_at: string | null;
-  /** The rows that the conversion has encrypted. */
-  readonly converted_rows: number;
-  /** The root key of new bucket keys. */
-  readonly root_key: string;
+interface BucketCounts {
   readonly bucket_keys: number;
   /** Their rows were changed: a backup has the sound ones. */
   readonly bucket_keys_damaged: number;
@@ -28,6 +21,16 @@ export interface EncryptionStatus {
   readonly oldest_bucket_key_at: string | null;
   /** Tenants with more than one bucket key: a rotation is in progress. */
   readonly tenants_in_rotation: number;
+}
+
+export interface EncryptionStatus extends BucketCounts {
+  readonly state: EncryptionState["state"];
+  readonly began_at: string;
+  readonly completed_at: string | null;
+  /** The rows that the conversion has encrypted. */
+  readonly converted_rows: number;
+  /** The root key of new bucket keys. */
+  readonly root_key: string;
   readonly rotations_pending: number;
   /** Data keys that the last walk of a rotation could not unwrap. They were changed: a backup has the sound ones. */
   readonly data_keys_damaged: number;
@@ -44,40 +47,51 @@ export async function readEncryptionStatus(
   return store.read(READ, async (reader) => {
     const state = await readEncryptionState(reader);
     if (state === null) throw new FleetError("CORRUPT", "the record of the store's encryption is missing");
-    const rows = await bucketRows(reader);
-    const owners = new Map<string | null, number>();
-    let others = 0;
-    let damaged = 0;
-    let oldest: string | null = null;
-    for (const { key, value } of rows) {
-      const { tenant } = parseBucketKey(key);
-      owners.set(tenant, (owners.get(tenant) ?? 0) + 1);
-      const record = decodeBucket(value);
-      if (record === null) {
-        damaged += 1;
-        continue;
-      }
-      const { root, created_at } = record;
-      if (root !== ring.buckets.firstRoot) others += 1;
-      if (oldest === null || created_at < oldest) oldest = created_at;
-    }
+    const buckets = await bucketsOf(reader, ring);
     const { began_at, completed_at, converted } = state;
     const { record } = await readRotation(reader);
     const left = record === null || record.phase === "adding" ? { damaged: 0, unavailable: 0 } : record;
     return {
       ...{ state: state.state, began_at, completed_at, converted_rows: converted },
       root_key: ring.buckets.firstRoot,
-      bucket_keys: rows.length,
-      bucket_keys_damaged: damaged,
-      bucket_keys_of_other_roots: others,
-      oldest_bucket_key_at: oldest,
+      ...buckets,
       rotations_pending: state.rotations - state.rotated,
-      tenants_in_rotation: [...owners.values()].filter((count) => count > 1).length,
       data_keys_damaged: left.damaged,
       tenants_unavailable: left.unavailable,
       rotation_retry_at: record?.phase === "waiting" ? record.retry_at : null,
     };
   });
+}
+
+/** It needs neither the record of the encryption nor that of a rotation, so damage to these does not stop a rotation of root keys. */
+export function readBucketCounts(store: Store, { ring }: { readonly ring: KeyRing }): Promise<BucketCounts> {
+  return store.read(READ, (reader) => bucketsOf(reader, ring));
+}
+
+async function bucketsOf(reader: Reader, ring: KeyRing): Promise<BucketCounts> {
+  const rows = await bucketRows(reader);
+  const owners = new Map<string | null, number>();
+  let [others, damaged] = [0, 0];
+  let oldest: string | null = null;
+  for (const { key, value } of rows) {
+    const { tenant } = parseBucketKey(key);
+    owners.set(tenant, (owners.get(tenant) ?? 0) + 1);
+    const record = decodeBucket(value);
+    if (record === null) {
+      damaged += 1;
+      continue;
+    }
+    const { root, created_at } = record;
+    if (root !== ring.buckets.firstRoot) others += 1;
+    if (oldest === null || created_at < oldest) oldest = created_at;
+  }
+  return {
+    bucket_keys: rows.length,
+    bucket_keys_damaged: damaged,
+    bucket_keys_of_other_roots: others,
+    oldest_bucket_key_at: oldest,
+    tenants_in_rotation: [...owners.values()].filter((count) => count > 1).length,
+  };
 }
 
 async function bucketRows(reader: Reader): Promise<readonly KeyValue[]> {

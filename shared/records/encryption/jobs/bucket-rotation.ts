@@ -72,7 +72,7 @@ export async function stepRotation(rotation: BucketRotation): Promise<BucketRota
 
 /** null: nothing is to be done now. */
 function dueWork(
-  { record, state }: Seen,
+  { record, bytes, state }: Seen,
   { nowMs, isOpen }: BucketRotation,
 ): AddingBuckets | WrappingAgain | null {
   if (state === null) return null;
@@ -81,7 +81,8 @@ function dueWork(
   const pass = record === null ? 1 : record.pass + 1;
   const walk = { phase: "wrapping", pass, after: null, owner: null, damaged: 0, unavailable: 0 } as const;
   if (record !== null) return isRetryDue(record, nowMs) ? { ...walk, rotation: record.rotation } : null;
-  return isOpen ? { ...walk, rotation: state.rotated } : null;
+  // What a damaged record knew is lost, so all owners are walked, and the first step replaces it.
+  return isOpen || bytes !== undefined ? { ...walk, rotation: state.rotated } : null;
 }
 
 /** A time that is too far away was written by a clock that ran ahead. */

@@ -3,7 +3,7 @@
  * continues at the same place. It is encrypted, and absent while no rotation is in progress.
  */
 import type { Bytes, Reader, Store, Tx } from "../../../store/store.ts";
-import { decodeChecked, encodeChecked } from "../../kv/codec.ts";
+import { decodeChecked, encodeChecked, readable } from "../../kv/codec.ts";
 import { systemKeys } from "../../kv/keyspace.ts";
 import type { KeyRing } from "../keys/key-ring.ts";
 
@@ -71,13 +71,15 @@ export type RotationRecord = AddingBuckets | WrappingAgain | WaitingRotation;
 
 /** With its bytes, by which a transaction finds out whether it is still the same. */
 export interface StoredRotation {
+  /** null: there is none, or it is damaged. */
   readonly record: RotationRecord | null;
   readonly bytes: Bytes | undefined;
 }
 
 export async function readRotation(reader: Reader): Promise<StoredRotation> {
   const bytes = await reader.get(systemKeys.encryptionRotation());
-  return { record: bytes === undefined ? null : decodeChecked<RotationRecord>(bytes), bytes };
+  const record = bytes === undefined ? null : readable(() => decodeChecked<RotationRecord>(bytes));
+  return { record, bytes };
 }
 
 /** `record` null: the rotation is complete. */
