@@ -25,11 +25,19 @@ export function renderEncryption(state: EncryptionDiagnosis, view: View): string
 function rotationTexts(state: EncryptionDiagnosis, { colors, now }: View): readonly string[] {
   const { rotations_pending = 0, tenants_in_rotation = 0, rotation_retry_at: retryAt = null } = state;
   const { data_keys_damaged: damaged = 0, tenants_unavailable: unavailable = 0 } = state;
+  const { bucket_keys_damaged: buckets = 0 } = state;
   const isWaiting = retryAt !== null && rotations_pending === 0;
   const progress = isWaiting
     ? `The rotation of bucket keys has left keys, and tries them again ${ago(retryAt, now)}.`
     : "A rotation of bucket keys is in progress.";
   return [
+    ...(buckets > 0
+      ? [
+          colors.red(
+            `${counted(buckets, "bucket key")} cannot be read. \`fleet keys encryption rotate\` gives each tenant a new one; a backup has the sound ones.`,
+          ),
+        ]
+      : []),
     ...(damaged > 0
       ? [colors.red(`${counted(damaged, "data key")} cannot be unwrapped. A backup has the sound ones.`)]
       : []),

@@ -8,11 +8,9 @@ import { sameBytes } from "../../../store/same-bytes.ts";
 import type { Bytes, Store, Tx } from "../../../store/store.ts";
 import { systemKeys } from "../../kv/keyspace.ts";
 import { type EncryptionState, readEncryptionState, writeEncryptionState } from "../encryption-state.ts";
-import { BUCKET_KEYS_MAX } from "../keys/bucket-keys.ts";
 import { parseBucketKey } from "../keys/encryption-keys.ts";
-import { encodeBucket } from "../keys/key-record.ts";
 import { ownerOfTenant } from "../keys/place.ts";
-import { endOfOwner, stepOwner } from "./owner-walk.ts";
+import { addGeneration, endOfOwner, stepOwner } from "./owner-walk.ts";
 import {
   type AddingBuckets,
   type Rotating,
@@ -105,15 +103,7 @@ async function addBuckets(
     ? ({ ...work, phase: "wrapping", pass: 1, after: null, owner: null, damaged: 0, unavailable: 0 } as const)
     : { ...work, after: rows.at(-1) ?? work.after };
   const record = await advance(rotation, seen, async (tx) => {
-    for (const [i, { tenant }] of owners.entries()) {
-      const range = systemKeys.bucketKeysOf(tenant);
-      const { rows: own } = await tx.getRange(range, { limit: BUCKET_KEYS_MAX });
-      const last = own.at(-1);
-      // An owner with so many has damaged data keys, which need them; its newest one stays in use.
-      if (last === undefined || own.length === BUCKET_KEYS_MAX) continue;
-      const { generation } = parseBucketKey(last.key);
-      tx.set(systemKeys.bucketKey(tenant, generation + 1), encodeBucket(fresh[i]!));
-    }
+    for (const [i, owner] of owners.entries()) await addGeneration(tx, owner, fresh[i]!);
     if (isLast) await markRotated(tx, work.rotation);
     return next;
   });

@@ -9,9 +9,15 @@ import {
 } from "../../../store/store.ts";
 import { readable } from "../../kv/codec.ts";
 import { after, endingName, systemKeys, tenantKeys } from "../../kv/keyspace.ts";
-import type { BucketKeySet } from "../keys/bucket-keys.ts";
+import { BUCKET_KEYS_MAX, type BucketKeySet } from "../keys/bucket-keys.ts";
 import { parseBucketKey } from "../keys/encryption-keys.ts";
-import { bucketsOfRow, dataKeysKey, rewrapDataKeys } from "../keys/key-record.ts";
+import {
+  type BucketRecord,
+  bucketsOfRow,
+  dataKeysKey,
+  encodeBucket,
+  rewrapDataKeys,
+} from "../keys/key-record.ts";
 import type { KeyRing } from "../keys/key-ring.ts";
 import { type KeyPlace, keyPlaceOf, ownerOfTenant } from "../keys/place.ts";
 import { keyIdText } from "../sealed-value.ts";
@@ -49,6 +55,15 @@ export async function stepOwner(
     return { rewrapped: 0, record };
   }
   if (buckets === null) return { rewrapped: 0, record: await advance(async () => pass({})) };
+  // It was changed or moved. What earlier ones wrapped is sound, so the owner gets another one, and its walk begins again.
+  if (buckets.newest === null) {
+    const fresh = await ring.buckets.fresh(place);
+    const record = await advance(async (tx) =>
+      (await addGeneration(tx, place, fresh)) ? { ...work, owner: null } : pass({}),
+    );
+    ring.buckets.forget(place);
+    return { rewrapped: 0, record };
+  }
   let rewrapped = 0;
   const record = await advance(async (tx) => {
     const page = await rewrapPage(tx, buckets, place, owner.done);
@@ -70,6 +85,15 @@ async function bucketsOf(ring: KeyRing, owner: KeyPlace): Promise<BucketKeySet |
     if (error instanceof StoreError && error.kind === "unavailable") return "unavailable";
     throw error;
   }
+}
+
+/** False: the owner has none, or as many as it may have. Damaged data keys need them, and its newest one stays in use. */
+export async function addGeneration(tx: Tx, { tenant }: KeyPlace, fresh: BucketRecord): Promise<boolean> {
+  const { rows } = await tx.getRange(systemKeys.bucketKeysOf(tenant), { limit: BUCKET_KEYS_MAX });
+  const last = rows.at(-1);
+  if (last === undefined || rows.length === BUCKET_KEYS_MAX) return false;
+  tx.set(systemKeys.bucketKey(tenant, parseBucketKey(last.key).generation + 1), encodeBucket(fresh));
+  return true;
 }
 
 /** The next owner that has more than one bucket key. */
@@ -162,7 +186,7 @@ function isWrappedByNewest({ newest }: BucketKeySet, row: Bytes): boolean {
   return readable(() => bucketsOfRow(row).every((wrappedBy) => wrappedBy === id)) ?? false;
 }
 
-/** null: the row, or the newest bucket key, was changed or moved. */
+/** null: the row was changed or moved, or the bucket key that wrapped it was. */
 function rewrappedRow({ newest, byId }: BucketKeySet, place: KeyPlace, row: Bytes): Bytes | null {
   return newest === null ? null : readable(() => rewrapDataKeys(byId, newest, place, row));
 }

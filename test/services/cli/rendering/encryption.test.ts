@@ -56,6 +56,9 @@ test("`fleet keys encryption` shows whether an old root key is still needed", ()
     /being encrypted: 1.?200 so far/,
   );
   expect(shown({ ...COMPLETE, rotations_pending: 1 })).toContain("A rotation of bucket keys is in progress.");
+  expect(shown({ ...COMPLETE, bucket_keys_damaged: 1 })).toMatch(
+    /1 bucket key cannot be read\. `fleet keys encryption rotate` gives/,
+  );
   const retryAt = new Date(view.now + 7_200_000).toISOString();
   const waiting = shown({
     ...COMPLETE,

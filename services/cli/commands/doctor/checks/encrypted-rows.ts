@@ -61,7 +61,7 @@ function unfinished({
       failed(
         "encryption.rows",
         `${counted(damaged, "bucket key")} cannot be read: another program changed the store`,
-        "Restore a backup: the rows that these keys protect are unreadable.",
+        "Run `fleet keys encryption rotate`: each tenant gets a new one, so it can write again. Rows whose keys the damaged ones wrapped need a backup.",
       ),
     );
   if (damagedData > 0)
