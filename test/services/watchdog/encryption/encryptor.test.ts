@@ -14,6 +14,7 @@ import { createLeaderLeases } from "../../../../shared/records/leader/leader-lea
 import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
 import type { Store } from "../../../../shared/store/store.ts";
+import { indexStore } from "../../../harness/encryption/conversion.ts";
 import { rootKey } from "../../../harness/encryption/root-key.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
 import { create, OPERATOR, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
@@ -99,6 +100,40 @@ test("a requested rotation is carried out, and damaged keys are counted and left
       (await metrics.encryptionKeysDamaged.get()).values.map(({ labels, value }) => [labels.kind, value]);
     await expect.poll(counted, LIMIT).toContainEqual(["data", 1]);
     expect(await repository.task("default", "t3")).toMatchObject({ seq: 1 });
+  } finally {
+    await stop();
+  }
+}, 120_000);
+
+test("a damaged audit chain takes no statement, and the rows of the store count as encrypted", async () => {
+  await create(place.repository, { task: "t1" });
+  const head = tenantKeys("default").tenantChain();
+  const put = (value: Uint8Array) =>
+    place.store.transact({ label: "test", deadlineMs: 20_000, onUnknown: "safe" }, async (tx) =>
+      tx.set(head, value),
+    );
+  await put(Buffer.from("damaged"));
+  await indexStore(place.store);
+  const { store, ring } = await openEncryption(place.store, [rootKey()]);
+  const metrics = createMetrics();
+  const warned: unknown[] = [];
+  const log: typeof testLog = Object.create(testLog, {
+    warn: { value: (fields: object) => void warned.push(fields) },
+  });
+  const stop = startEncryptor({
+    ...{ store, encryption: { engine: place.store, ring }, clock: systemClock, log, metrics },
+    leases: createLeaderLeases(store, "watchdog", Date.now),
+  });
+  try {
+    const complete = async () => {
+      // As the indexer of a watchdog does.
+      await indexStore(store);
+      return (await metrics.encryptionComplete.get()).values[0]?.value;
+    };
+    await expect.poll(complete, { timeout: 60_000 }).toBe(1);
+    await expect
+      .poll(() => warned, LIMIT)
+      .toContainEqual(expect.objectContaining({ job: "statement that all rows are encrypted" }));
   } finally {
     await stop();
   }
