@@ -13,6 +13,8 @@ import { isUnreadable } from "./sealed-value.ts";
 const CONTENT = ["order", "checkpoints", "versions", "chunks"] as const;
 /** Encrypted with the key of the task too. */
 const REST = ["tasks", "missions", "sorties", "mission_locks", "mission_messages"] as const;
+/** All that is encrypted with the key of a task. A test compares them with the table of the layout. */
+export const TASK_KEY_SPACES = [...CONTENT, ...REST] as const;
 /** A mission with more than these keeps its key: they would not fit into the transaction of the removal. */
 const ROWS_MAX = 500;
 const BYTES_MAX = 300_000;

@@ -1,6 +1,10 @@
 import { expect, test } from "vitest";
-import { fleetLayout } from "../../../../shared/records/encryption/layout.ts";
+import type { TaskRecord } from "../../../../shared/lifecycle/task.ts";
+import { ENCRYPTED, fleetLayout } from "../../../../shared/records/encryption/layout.ts";
+import { TASK_KEY_SPACES } from "../../../../shared/records/encryption/renew-keys.ts";
 import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { clearContent } from "../../../../shared/records/retention/shred/content.ts";
+import { openStore } from "../../../../shared/store/open.ts";
 
 const ID = "01890000-0000-7000-8000-000000000001";
 const keys = tenantKeys("default");
@@ -61,4 +65,31 @@ test("the address of a row is its key, without the stamp that its writer does no
   const stamped = (byte: number) => Buffer.concat([prefix, Buffer.alloc(12, byte)]);
   expect(fleetLayout(stamped(1))?.address).toEqual(prefix);
   expect(fleetLayout(stamped(1))?.address).toEqual(fleetLayout(stamped(2))?.address);
+});
+
+const OF_TASKS = Object.entries(ENCRYPTED).flatMap(([space, cover]) => (cover === "task" ? [space] : []));
+
+test("what is under the key of a task is written again with a new one", () => {
+  expect(TASK_KEY_SPACES.toSorted()).toEqual(OF_TASKS.toSorted());
+});
+
+test("what is under the key of a task is removed by shredding, but for the record of the task", async () => {
+  const store = await openStore("memory:");
+  const write = { label: "test", deadlineMs: 20_000, onUnknown: "safe" } as const;
+  // The ranges end at the task: the row of the task itself is before them.
+  const keysOf = (space: (typeof TASK_KEY_SPACES)[number]) => {
+    const { begin } = keys.ofTask(space, "t1");
+    const own = begin.subarray(0, -1);
+    return ["tasks", "missions", "mission_locks"].includes(space)
+      ? own
+      : Buffer.concat([own, Buffer.from("\u0002x\0")]);
+  };
+  await store.transact(write, async (tx) => {
+    for (const space of TASK_KEY_SPACES) tx.set(keysOf(space), Buffer.from("row"));
+  });
+  const head = { tenant: "default", task_id: "t1" } as TaskRecord;
+  await store.transact(write, async (tx) => expect(await clearContent(tx, head)).toBe(true));
+  const left = await store.read(write, (reader) => reader.getMany(TASK_KEY_SPACES.map(keysOf)));
+  expect(TASK_KEY_SPACES.filter((_, i) => left[i] !== undefined)).toEqual(["tasks"]);
+  await store.close({ drainMs: 1_000 });
 });
