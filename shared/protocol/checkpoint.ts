@@ -323,11 +323,11 @@ const complianceSchema = section({
   event_log_ref: text,
   imported_from: importedFromSchema.optional(),
   retention_policy: retentionSchema,
-  /** Random, of this version: its hash cannot be guessed from content with few possible values. Absent: an earlier version of Fleet wrote it. */
-  salt: z
-    .string()
-    .regex(/^[0-9a-f]{64}$/)
-    .optional(),
+  /**
+   * Random, of this version: its hash cannot be guessed from content with few possible values. The writer makes 64 hexadecimal digits. Absent, or what the agent
+   * named so: an earlier version of Fleet wrote it.
+   */
+  salt: z.string().optional(),
   /** The longest retention floor of the tenant under which a version was committed. It holds also when the setting is lowered. */
   retention_floor: retentionSchema.optional(),
   /** The end of the longer one. Absent: it is a draft, or no time is promised, or it is kept forever. */

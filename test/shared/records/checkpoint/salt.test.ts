@@ -7,6 +7,7 @@ import { DEFAULT_POLICIES } from "../../../../shared/protocol/policy.ts";
 import { decode, readable } from "../../../../shared/records/kv/codec.ts";
 import { encodeRecord, openRecord, recordHash } from "../../../../shared/records/mission/sealed-record.ts";
 import { stepShredding } from "../../../../shared/records/retention/shred/shred-sweep.ts";
+import { checkImportedVersion } from "../../../../shared/records/transfer/import.ts";
 import { KEY_SPACE } from "../../../../shared/store/limits.ts";
 import {
   create,
@@ -113,6 +114,18 @@ describe.each(ENGINES)("on %s", (engine) => {
     });
     return found.map(({ key }) => Buffer.from(key).toString("latin1"));
   }
+});
+
+test("a version of before, in which the agent named a member of its own so, is imported", async () => {
+  const bench = await openTestRecords("memory");
+  const { checkpoint_id: id } = await create(bench.repository);
+  const { compliance, ...rest } = await bench.repository.get("default", id);
+  const { hash: _hash, signature: _signature, ...kept } = compliance;
+  const checkpoint = { ...rest, compliance: { ...kept, salt: "of the sea" } };
+  const hash = sha256Hex(canonicalText(checkpoint));
+  const command = { checkpoint, hash } as unknown as Parameters<typeof checkImportedVersion>[0];
+  expect(checkImportedVersion(command).compliance.salt).toBe("of the sea");
+  await bench.close();
 });
 
 test("equal records of a mission have different hashes", () => {
