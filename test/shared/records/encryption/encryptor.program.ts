@@ -1,5 +1,4 @@
 /** Does one kind of work on an encrypted store until it is killed, and prints a line for each step. */
-import { setTimeout } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
 import { startEncryptor } from "../../../../services/watchdog/encryption/encryptor.ts";
 import { secretKeyOf } from "../../../../shared/integrity/encryption/secret-key.ts";
@@ -11,6 +10,7 @@ import { createLeaderLeases } from "../../../../shared/records/leader/leader-lea
 import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
 import { openStore } from "../../../../shared/store/open.ts";
+import type { Store } from "../../../../shared/store/store.ts";
 import { requestBuckets, stepBuckets } from "../../../harness/encryption/rotation.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
 import { create } from "../../../harness/records/records.ts";
@@ -23,6 +23,22 @@ const { store, ring } = await openEncryption(engine, [secretKeyOf(secret)!]);
 const format = await openFormat(store);
 const guard = async () => {};
 
+/** Looks at the rotation after each transaction of the jobs, before their next one, so that no place of the walk is missed. */
+function killedInWalk(all: Store): Store {
+  const places = new Set<string>();
+  return {
+    ...all,
+    transact: async (options, body) => {
+      const done = await all.transact(options, body);
+      const { record } = await all.read({ label: "test", deadlineMs: 20_000 }, readRotation);
+      const owner = record?.phase === "wrapping" ? record.owner : null;
+      if (owner?.done) places.add(Buffer.from(owner.done).toString("hex"));
+      if (places.size >= limit) process.kill(process.pid, "SIGKILL");
+      return done;
+    },
+  };
+}
+
 const WORKS: Readonly<Record<string, () => Promise<string>>> = {
   /** Each commit makes the key of a new task. */
   async create() {
@@ -30,27 +46,16 @@ const WORKS: Readonly<Record<string, () => Promise<string>>> = {
     await create(repositoryOn(store, { format }), { task });
     return task;
   },
-  /** The jobs of two watchdogs, of which one at a time works. After some places of their rotation they are killed, here, so that it is in the middle. */
+  /** The jobs of two watchdogs, of which one at a time works. After some places of their rotation they are killed, in the middle of a walk over data keys. */
   async watch() {
+    const watched = killedInWalk(store);
     for (const name of ["one", "two"])
       startEncryptor({
-        ...{
-          store,
-          encryption: { engine, ring },
-          clock: systemClock,
-          log: testLog,
-          metrics: createMetrics(),
-        },
+        ...{ store: watched, encryption: { engine, ring }, clock: systemClock },
+        ...{ log: testLog, metrics: createMetrics() },
         leases: createLeaderLeases(store, name, Date.now),
       });
-    const places = new Set<string>();
-    for (;;) {
-      const { record } = await store.read({ label: "test", deadlineMs: 20_000 }, readRotation);
-      const owner = record?.phase === "wrapping" ? record.owner : null;
-      if (owner?.done) places.add(Buffer.from(owner.done).toString("hex"));
-      if (places.size >= limit) process.kill(process.pid, "SIGKILL");
-      await setTimeout(5);
-    }
+    return new Promise(() => {});
   },
   async convert() {
     const { converted } = await stepConversion({ engine, store, guard, nowMs: Date.now() });
