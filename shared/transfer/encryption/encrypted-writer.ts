@@ -4,12 +4,13 @@
  */
 import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
-import { type FileHandle, link, open, rm } from "node:fs/promises";
+import { type FileHandle, open, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { FileEncrypter } from "../../integrity/encryption/files/file-encrypter.ts";
 import { openFileReceivers } from "../../integrity/encryption/files/file-keys.ts";
 import { KeyEncryptionError } from "../../integrity/encryption/key-encryption-key.ts";
 import { type NamedKeys, unusableKey } from "./encrypted-export.ts";
+import { placeOnce } from "./place-once.ts";
 
 /** The option that names the keys for which a file is encrypted, also for errors about them. */
 export const ENCRYPT_OPTION = "--encrypt-with";
@@ -51,8 +52,7 @@ export class EncryptedWriter {
     try {
       await this.#append(this.#encrypter.end());
       await this.#file.sync();
-      // Unlike a renaming, a link never replaces a file that was made meanwhile.
-      await link(this.#draft, this.#path);
+      await placeOnce(this.#draft, this.#path);
     } finally {
       await this.discard();
     }
