@@ -1,7 +1,8 @@
 // `fleet export open`: the content of an encrypted file, for programs that read plain ones, such as the verifiers in a bundle.
 
 import { randomBytes } from "node:crypto";
-import { type FileHandle, link, open, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { type FileHandle, open, rm } from "node:fs/promises";
 import type { Command } from "commander";
 import type { ReadableFile } from "../../../../../shared/transfer/encryption/encrypted-export.ts";
 import { type ActionFactory, withExamples } from "../../../runtime/action.ts";
@@ -21,7 +22,7 @@ export function addExportOpen(group: Command, action: ActionFactory): void {
     .command("open")
     .summary("Decrypt an encrypted file.")
     .description(
-      "Write the content of an encrypted file to a new private file. It is there only when all of it was verified: a wrong key, a changed byte and a missing end are refused. `import` and `export verify` read encrypted exports themselves.",
+      "Write the content of an encrypted file to a new private file. It is there only when all of it was verified: a wrong key, a changed byte and a missing end are refused. A call that is killed (SIGKILL, a power cut) leaves decrypted content beside it, in a file whose name ends with `.part`: remove it. `import` and `export verify` read encrypted exports themselves.",
     )
     .argument("<file>", "the encrypted file")
     .addOption(decryptOption().makeOptionMandatory())
@@ -54,10 +55,11 @@ async function openFile(session: Session, path: string, { decryptWith, out }: Op
   );
 }
 
-/** A killed call leaves a file with another name. */
 async function writeDraft(session: Session, source: ReadableFile, out: string): Promise<void> {
   const { syncFolderOf } = await import("../../../../../shared/transfer/encryption/encrypted-writer.ts");
+  const { placeOnce } = await import("../../../../../shared/transfer/encryption/place-once.ts");
   const draft = `${out}.${randomBytes(6).toString("hex")}.part`;
+  const forget = removeOnSignal(draft);
   try {
     const file = await open(draft, "wx", 0o600);
     try {
@@ -66,7 +68,7 @@ async function writeDraft(session: Session, source: ReadableFile, out: string): 
     } finally {
       await file.close();
     }
-    await link(draft, out);
+    await placeOnce(draft, out);
   } catch (error) {
     const { code, syscall } = error as NodeJS.ErrnoException;
     if (syscall === undefined) throw error;
@@ -77,8 +79,24 @@ async function writeDraft(session: Session, source: ReadableFile, out: string): 
     );
   } finally {
     await rm(draft, { force: true });
+    forget();
   }
   await syncFolderOf(out);
+}
+
+/** Decrypted content must not outlive an interrupted call, which ends by the same signal as without this. */
+function removeOnSignal(draft: string): () => void {
+  const listeners = (["SIGINT", "SIGTERM", "SIGHUP"] as const).map((signal) => {
+    const listener = () => {
+      rmSync(draft, { force: true });
+      process.kill(process.pid, signal);
+    };
+    process.once(signal, listener);
+    return () => process.removeListener(signal, listener);
+  });
+  return () => {
+    for (const remove of listeners) remove();
+  };
 }
 
 async function copyTo(session: Session, source: ReadableFile, file: FileHandle): Promise<void> {
