@@ -60,7 +60,8 @@ test("committed, spooled, queued, committed: one history", async () => {
         await work();
         return outcomes.at(-1)?.outcome;
       },
-      { timeout: 60_000 },
+      // At a pace that leaves the writer time for the queue.
+      { timeout: 120_000, interval: 1_000 },
     )
     .toBe("committed");
   const { checkpoints } = await agent.getCheckpointHistory("work", { limit: 1_000, order: "oldest" });
@@ -68,7 +69,7 @@ test("committed, spooled, queued, committed: one history", async () => {
     outcomes.map(({ checkpointId }) => checkpointId),
   );
   expect((await agent.verifyAudit("work")).ok).toBe(true);
-}, 180_000);
+}, 300_000);
 
 test("a command that could not be applied is a dead letter, which an operator retries and drops", async () => {
   await fleet.kill9();
