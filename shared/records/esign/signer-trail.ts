@@ -8,6 +8,8 @@ import { judgeEntries } from "../../integrity/commit-signature.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { Reader } from "../../store/store.ts";
 import type { ChainHead } from "../audit/audit.ts";
+import { logProblems } from "../audit-log/log-problems.ts";
+import { lastPlaced } from "../audit-log/log-records.ts";
 import { decodeChecked, readable } from "../kv/codec.ts";
 import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
@@ -81,9 +83,11 @@ export async function continuedTrail(
   }
 }
 
-/** False: the end of the chain was cut off. */
+/** False: the end of the chain was cut off. With an older head the rest looks whole, so the audit log must name no later entry. */
 async function endsInHead(reader: Reader, tenant: string, { seq, hash }: SignerTrail): Promise<boolean> {
-  const value = await reader.get(tenantKeys(tenant).tenantChain());
+  const keys = tenantKeys(tenant);
+  if ((await lastPlaced(reader, keys, null)) > seq) return false;
+  const value = await reader.get(keys.tenantChain());
   if (value === undefined) return seq === 0;
   const head = readable(() => decodeChecked<ChainHead>(value));
   return head?.seq === seq && head.hash === hash;
@@ -112,9 +116,11 @@ async function readPage(reader: Reader, tenant: string, known: SignerTrail): Pro
     entries.some(({ seq, read }) => signerActIn(tenant, seq, read?.facts)?.action === "passkey_add");
   // Signatures prove enrolments, and that no later entry was exchanged. Before the first enrolment they take time for nothing.
   const problems = hasPasskeys ? await problemsOf(reader, tenant, { before, entries, isRequired }) : null;
+  // An entry in the place of one that was cut off is not the one in the log.
+  const unlogged = hasPasskeys ? await logProblems(reader, keys, null, entries) : new Map<number, never>();
   // Without any key, nothing in the store is proved by signatures.
   const isProvedUnsigned = registered.length === 0;
-  return { trail: folded(before, tenant, entries, { problems, isProvedUnsigned }), more };
+  return { trail: folded(before, tenant, entries, { problems, unlogged, isProvedUnsigned }), more };
 }
 
 interface TrailEntry {
@@ -159,6 +165,8 @@ async function requireSameEntry(reader: Reader, tenant: string, { seq, hash }: S
 interface Verdicts {
   /** null: the signatures were not verified. */
   readonly problems: ReadonlyMap<number, string | null> | null;
+  /** The entries that differ from the audit log. */
+  readonly unlogged: ReadonlyMap<number, unknown>;
   readonly isProvedUnsigned: boolean;
 }
 
@@ -166,7 +174,7 @@ function folded(
   before: SignerTrail,
   tenant: string,
   entries: readonly TrailEntry[],
-  { problems, isProvedUnsigned }: Verdicts,
+  { problems, unlogged, isProvedUnsigned }: Verdicts,
 ): SignerTrail {
   const passkeys = new Map(before.passkeys);
   const revokedSigners = new Set(before.revokedSigners);
@@ -178,7 +186,7 @@ function folded(
     const problem = problems === null ? null : problems.get(seq);
     const isLinked = verifier.reached().problems.length === faults;
     faults = verifier.reached().problems.length;
-    const isSound = isLinked && (problem === null || problem === "unsigned");
+    const isSound = isLinked && !unlogged.has(seq) && (problem === null || problem === "unsigned");
     if (!isSound) brokenAt = seq;
     at = read?.facts?.at;
     const isProved = isSound && (problem === null || isProvedUnsigned);

@@ -7,6 +7,7 @@ import { NO_TASK } from "../../protocol/alerts.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { Bytes } from "../../store/store.ts";
 import type { ChainHead } from "../audit/audit.ts";
+import { lastPlaced } from "../audit-log/log-records.ts";
 import { CONVERTED_ACT } from "../encryption/conversion-statement.ts";
 import type { EncryptionState } from "../encryption/encryption-state.ts";
 import { decodeChecked, readable } from "../kv/codec.ts";
@@ -85,8 +86,9 @@ async function begin(scrub: TaskScrub): Promise<TenantChainAt | null> {
   const value = await reader.get(keys.tenantChain());
   const { rows } = await reader.getRange(keys.tenantAudits(), { limit: 1, reverse: true });
   const last = rows[0] === undefined ? 0 : parseSeq(rows[0].key);
+  const logged = await lastPlaced(reader, keys, null);
   if (value === undefined) {
-    if (last > 0) note(scrub, "the head is lost");
+    if (last > 0 || logged > 0) note(scrub, "the head is lost");
     return null;
   }
   const head = readHead(value);
@@ -95,6 +97,7 @@ async function begin(scrub: TaskScrub): Promise<TenantChainAt | null> {
     return null;
   }
   if (last > head.seq) note(scrub, "the head is older than the newest entry");
+  if (logged > head.seq) note(scrub, `the audit log names entry ${logged}, which is after the head`);
   return { seq: 0, hash: CHAIN_START, through: head, found: scrub.found };
 }
 

@@ -29,6 +29,7 @@ import {
   storeSignedBy,
   WRITING,
 } from "../../../harness/records/signed.ts";
+import { appendAll } from "../audit-log/logs.ts";
 
 const BY = { tenant: "default", caller: "human=olga" };
 const keys = tenantKeys("default");
@@ -187,6 +188,40 @@ test("the older record of a revoked passkey, without the entry of the revocation
   await expect(signWithKey(ofNewProcess(), ada)).rejects.toMatchObject(refused("passkey_record"));
   expect(await found()).toContainEqual(expect.stringMatching(/^signature: signature_\w+: entry 3/));
 });
+
+test.each(["passkey", "person"])(
+  "the older records of a revoked %s, without the last entries, the first of which revoked it",
+  async (which) => {
+    const id = { issuer: PROVIDER, subject: "ada" };
+    const rows = [keys.passkey(idOf(ada)), keys.signer(signerName(id)), keys.tenantChain()];
+    const before = await Promise.all(rows.map(get));
+    if (which === "passkey") await revoke();
+    else await records.repository.esignatures.revokeSigner(BY, { ...id, reason: "left" });
+    await signWithKey(records.repository, await enrolledKey("grace"));
+    await appendAll(records.store);
+    const cut = [3, 4].flatMap((seq) => [keys.tenantAudit(seq), keys.signature(null, seq)]);
+    await write(
+      ...rows.map((key, i) => [key, before[i]!] as const),
+      ...cut.map((key) => [key, null] as const),
+    );
+    await expect(signWithKey(ofNewProcess(), ada)).rejects.toMatchObject(refused("passkey_record"));
+    // The start of a scrub is an entry, in the place of the first lost one.
+    expect(await found()).toEqual(
+      expect.arrayContaining([
+        "tenant_audit: the audit log names entry 4, which is after the head",
+        "tenant_audit: entry 3: the audit log has another entry at its place",
+      ]),
+    );
+    await signWithKey(ofNewProcess(), await enrolledKey("grace"));
+    // Entries in the places of all lost ones do not make the others good.
+    await expect(signWithKey(ofNewProcess(), ada)).rejects.toMatchObject(refused("passkey_record"));
+    // The next entry is in the log again.
+    const later = await enrolledKey("grace");
+    await signWithKey(ofNewProcess(), later);
+    await appendAll(records.store);
+    await signWithKey(ofNewProcess(), later);
+  },
+);
 
 test.each(["that names a key", "that names none"])(
   "a forged entry of an enrolment, without a signature, %s",
