@@ -83,5 +83,13 @@ export const revokedSignerSchema = z.looseObject({ signer: signerSchema });
 export type RevokedSigner = z.infer<typeof revokedSignerSchema>;
 
 export const passkeyRevokeQuerySchema = z.looseObject({ passkey_id: digestSchema, reason });
-export const revokedPasskeySchema = z.looseObject({ passkey: passkeySchema });
+export const revokedPasskeySchema = z.looseObject({
+  /** With null for what only its record states, if that is lost or damaged. */
+  passkey: passkeySchema.extend({
+    credential_id: z.string().nullable(),
+    rp_id: z.string().nullable(),
+    printed_name: z.string().nullable(),
+    last_used_at: z.string().nullable(),
+  }),
+});
 export type RevokedPasskey = z.infer<typeof revokedPasskeySchema>;

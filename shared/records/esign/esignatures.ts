@@ -10,9 +10,9 @@ import type { Transactions } from "../kv/transactions.ts";
 import type { Caller, CommandRunner } from "../task/command-runner.ts";
 import { type RefusedSigning, recordFailedAttempt, requireAttempt } from "./failed-attempts.ts";
 import { listEsignatures } from "./lists.ts";
-import { findPasskey, revokePasskey } from "./passkeys.ts";
+import { findPasskey, readPasskey, revokePasskey } from "./passkeys.ts";
 import { addEsignature, signableVersion, type VerifiedEsignature } from "./sign.ts";
-import { SignerTrails } from "./signer-trail.ts";
+import { SignerTrails, TRAIL_START } from "./signer-trail.ts";
 import { listSigners, revokeSigner } from "./signers.ts";
 
 export class Esignatures {
@@ -85,8 +85,12 @@ export class Esignatures {
 
   async revokePasskey(by: TenantCaller, query: QueryParams<"passkey_revoke">): Promise<RevokedPasskey> {
     const nowMs = this.#now();
+    const known = await this.#transactions.read("passkey", (reader) =>
+      readPasskey(reader, by.tenant, query.passkey_id),
+    );
+    const trail = known === null ? await this.#trails.read(by.tenant) : TRAIL_START;
     const { value: passkey } = await this.#transactions.transact("passkey_revoke", (tx) =>
-      revokePasskey(tx, by, query, nowMs),
+      revokePasskey(tx, by, query, { nowMs, trail }),
     );
     return { passkey };
   }

@@ -8,7 +8,7 @@ import { enrolmentFrom, passkeyIdOf } from "../../integrity/esign/passkey.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { EsignStatement } from "../../protocol/esign.ts";
 import { type StoredEnrolment, type StoredPasskey, storedPasskeySchema } from "../../protocol/esign-proof.ts";
-import type { PasskeySummary, SignerId } from "../../protocol/esign-signer.ts";
+import type { PasskeySummary, RevokedPasskey, SignerId } from "../../protocol/esign-signer.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import { SigningRefused } from "../../protocol/signing-refusal.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
@@ -16,7 +16,7 @@ import { actOf, appendTenantAudit, type TenantCaller } from "../audit/tenant-aud
 import { decodeChecked, encodeChecked, readable, UnreadableValue } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import type { PasskeyAct } from "./signer-acts.ts";
-import type { SignerTrail } from "./signer-trail.ts";
+import { continuedTrail, type SignerTrail } from "./signer-trail.ts";
 
 /** Of one person, without the revoked ones. */
 export const PASSKEYS_OF_SIGNER = 20;
@@ -87,7 +87,7 @@ function requireRecorded(
 ): void {
   const act = trail.passkeys.get(passkeyIdOf(credentialId));
   // Also if an older record, or none, stands in the place of the revoked one.
-  if (act?.isRevoked === true) throw new SigningRefused("passkey_revoked");
+  if (act !== undefined && act.revoked !== null) throw new SigningRefused("passkey_revoked");
   if (known === null) {
     // The record is lost. Its person may enrol it again, and no other one.
     const isOther = act !== undefined && (act.issuer !== signer.issuer || act.subject !== signer.subject);
@@ -122,36 +122,65 @@ function requireUsable(known: StoredPasskey, { enrolment, signCount }: UsedPassk
   if (counts && signCount <= known.sign_count) throw new SigningRefused("counter");
 }
 
-/** Refuses later signatures. Earlier ones stay valid. */
+/** null: the record is lost or damaged, or that of another passkey. */
+export async function readPasskey(reader: Reader, tenant: string, id: string): Promise<StoredPasskey | null> {
+  return readableOf(id, await reader.get(tenantKeys(tenant).passkey(id)));
+}
+
+function readableOf(id: string | undefined, value: Bytes | undefined): StoredPasskey | null {
+  const record = value === undefined ? null : readable(() => decodePasskey(value));
+  return record?.passkey_id === id ? record : null;
+}
+
+/** Refuses later signatures. Earlier ones stay valid. Without its record, the enrolment in the audit chain names the passkey. */
 export async function revokePasskey(
   tx: Tx,
   by: TenantCaller,
   { passkey_id, reason }: QueryParams<"passkey_revoke">,
-  nowMs: number,
-): Promise<PasskeySummary> {
-  const value = await tx.get(tenantKeys(by.tenant).passkey(passkey_id));
-  if (value === undefined)
-    throw new FleetError("NOT_FOUND", "no passkey with this id is enrolled", { details: { passkey_id } });
-  const known = decodePasskey(value);
-  if (known.revoked_at !== null) return summaryOf(known);
-  const { issuer, subject } = known.signer;
-  const facts = { issuer, subject, passkey_id, reason };
-  const head = await appendTenantAudit(tx, by.tenant, [actOf(by, "passkey_revoke", nowMs, facts)]);
-  const ended = { revoked_at: new Date(nowMs).toISOString(), revoked_reason: reason };
-  const revoked = { ...known, ...ended, revoked_audit_seq: head!.seq };
-  writePasskey(tx, by.tenant, revoked);
-  return summaryOf(revoked);
+  { nowMs, trail }: { readonly nowMs: number; readonly trail: SignerTrail },
+): Promise<RevokedPasskey["passkey"]> {
+  const { tenant } = by;
+  const known = await readPasskey(tx, tenant, passkey_id);
+  const { signer, ...passkey } =
+    known === null
+      ? enrolledIn(await continuedTrail(tx.snapshot, tenant, trail), passkey_id)
+      : { ...summaryOf(known), signer: known.signer };
+  if (passkey.revoked_at !== null) return passkey;
+  const facts = { ...signer, passkey_id, reason };
+  const head = await appendTenantAudit(tx, tenant, [actOf(by, "passkey_revoke", nowMs, facts)]);
+  const revoked_at = new Date(nowMs).toISOString();
+  const ended = { revoked_at, revoked_reason: reason, revoked_audit_seq: head!.seq };
+  if (known !== null) writePasskey(tx, tenant, { ...known, ...ended });
+  return { ...passkey, ...ended };
 }
 
-/** The records that can be read. With a damaged one no one signs, and it must not keep its signer from being shown and revoked. */
+/** What the acts state. Throws NOT_FOUND. */
+function enrolledIn(
+  trail: SignerTrail,
+  passkey_id: string,
+): RevokedPasskey["passkey"] & { readonly signer: SignerId } {
+  const act = trail.passkeys.get(passkey_id);
+  if (act === undefined)
+    throw new FleetError("NOT_FOUND", "no passkey with this id is enrolled", { details: { passkey_id } });
+  const { issuer, subject, at, by, seq, revoked } = act;
+  return {
+    ...{ signer: { issuer, subject }, passkey_id, enrolled_at: at, enrolled_by: by, audit_seq: seq },
+    ...{ credential_id: null, rp_id: null, printed_name: null, last_used_at: null },
+    revoked_at: revoked?.at ?? null,
+    revoked_reason: revoked?.reason ?? null,
+    revoked_audit_seq: revoked?.seq ?? null,
+  };
+}
+
+/** The records that can be read. With a damaged one no one signs, and it must not keep its signer from being shown. */
 export async function readPasskeys(
   reader: Reader,
   tenant: string,
   ids: readonly string[],
 ): Promise<readonly PasskeySummary[]> {
   const values = await reader.getMany(ids.map((id) => tenantKeys(tenant).passkey(id)));
-  return values.flatMap((value) => {
-    const one = value === undefined ? null : readable(() => decodePasskey(value));
+  return values.flatMap((value, i) => {
+    const one = readableOf(ids[i], value);
     return one === null ? [] : [summaryOf(one)];
   });
 }

@@ -15,6 +15,8 @@ export interface SignerAct extends SignerId {
   readonly passkey_id: string;
   /** Empty for an act that enrols none. */
   readonly enrolment_hash: string;
+  /** Empty for an act that revokes nothing. */
+  readonly reason: string;
 }
 
 export type PasskeyAct = EnrolmentFacts & Pick<SignerAct, "seq" | "at" | "by">;
@@ -25,11 +27,18 @@ export function signerActIn(tenant: string, seq: number, facts: object | undefin
   const { action, tenant: stated, seq: place, subject, at, actor } = entry;
   const known = SIGNER_ACTS.find((one) => one === action);
   if (known === undefined || stated !== tenant || place !== seq) return null;
-  const { issuer, subject: person, passkey_id, enrolment_hash } = (subject ?? {}) as Record<string, unknown>;
+  const {
+    issuer,
+    subject: person,
+    passkey_id,
+    enrolment_hash,
+    reason,
+  } = (subject ?? {}) as Readonly<Record<string, unknown>>;
   return {
     ...{ action: known, seq, at: textOf(at), by: textOf((actor as { readonly id?: unknown } | null)?.id) },
     ...{ issuer: textOf(issuer), subject: textOf(person) },
     ...{ passkey_id: textOf(passkey_id), enrolment_hash: textOf(enrolment_hash) },
+    reason: textOf(reason),
   };
 }
 

@@ -22,7 +22,8 @@ import { type PasskeyAct, type SignerAct, signerActIn, signerName } from "./sign
 const PAGE = 200;
 
 interface TrailedPasskey extends PasskeyAct {
-  readonly isRevoked: boolean;
+  /** The first act that revoked it. */
+  readonly revoked: Pick<SignerAct, "seq" | "at" | "reason"> | null;
 }
 
 export interface SignerTrail {
@@ -39,7 +40,7 @@ export interface SignerTrail {
   readonly revokedSigners: ReadonlySet<string>;
 }
 
-const TRAIL_START: SignerTrail = {
+export const TRAIL_START: SignerTrail = {
   ...{ judgedWith: "", seq: 0, hash: CHAIN_START, at: undefined, brokenAt: 0 },
   passkeys: new Map(),
   revokedSigners: new Set(),
@@ -212,8 +213,8 @@ function note(
   }
   const known = passkeys.get(act.passkey_id);
   if (act.action === "passkey_revoke") {
-    if (known !== undefined) passkeys.set(act.passkey_id, { ...known, isRevoked: true });
+    if (known !== undefined) passkeys.set(act.passkey_id, { ...known, revoked: known.revoked ?? act });
     return;
   }
-  if (isProved) passkeys.set(act.passkey_id, { ...act, isRevoked: known?.isRevoked === true });
+  if (isProved) passkeys.set(act.passkey_id, { ...act, revoked: known?.revoked ?? null });
 }

@@ -68,7 +68,9 @@ export async function noteSigner(
   const noted = passkey === null ? null : await notePasskey(tx, by, signer, { used: passkey, at, trail });
   const before = known?.passkey_ids ?? [];
   const passkey_ids =
-    noted?.isNew === true ? await withNew(tx, tenant, before, passkeyIdOf(passkey!.credentialId)) : before;
+    noted?.isNew === true
+      ? await withNew(tx, tenant, { ids: before, trail }, passkeyIdOf(passkey!.credentialId))
+      : before;
   const first = known?.first_signed_at ?? at;
   writeSigner(tx, tenant, {
     ...NEW,
@@ -82,22 +84,26 @@ export async function noteSigner(
   return noted?.audit_seq ?? null;
 }
 
-/** Throws TOO_LARGE. A damaged record counts as one that is in use. */
+/** Throws TOO_LARGE. A lost or damaged record counts until the passkey is revoked. */
 async function withNew(
   reader: Reader,
   tenant: string,
-  ids: readonly string[],
+  { ids, trail }: { readonly ids: readonly string[]; readonly trail: SignerTrail },
   added: string,
 ): Promise<readonly string[]> {
-  const known = await readPasskeys(reader, tenant, ids);
-  const revoked = new Set(known.flatMap((one) => (one.revoked_at === null ? [] : [one.passkey_id])));
-  if (ids.length - revoked.size >= PASSKEYS_OF_SIGNER)
+  const known = new Map((await readPasskeys(reader, tenant, ids)).map((one) => [one.passkey_id, one]));
+  const isInUse = (id: string) => {
+    const one = known.get(id);
+    return one === undefined ? trail.passkeys.get(id)?.revoked === null : one.revoked_at === null;
+  };
+  const others = ids.filter((id) => id !== added);
+  if (others.filter(isInUse).length >= PASSKEYS_OF_SIGNER)
     throw new FleetError("TOO_LARGE", "the person has too many passkeys; use one of them, or revoke one", {
       details: { limit: PASSKEYS_OF_SIGNER },
     });
-  const over = ids.length + 1 - PASSKEYS_LISTED;
-  const dropped = new Set([...ids.filter((id) => revoked.has(id))].slice(0, Math.max(0, over)));
-  return [...ids.filter((id) => id !== added && !dropped.has(id)), added];
+  const over = others.length + 1 - PASSKEYS_LISTED;
+  const dropped = new Set(others.filter((id) => !isInUse(id)).slice(0, Math.max(0, over)));
+  return [...others.filter((id) => !dropped.has(id)), added];
 }
 
 /** Refuses later signatures. Earlier ones stay valid. A person may be revoked before the first signature. */

@@ -13,7 +13,7 @@ import type {
   SigningRequest,
 } from "../../protocol/esign.ts";
 import type { PasskeyEnrolment } from "../../protocol/esign-proof.ts";
-import type { PasskeySummary, SignerPage, SignerRecord } from "../../protocol/esign-signer.ts";
+import type { RevokedPasskey, SignerPage, SignerRecord } from "../../protocol/esign-signer.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
 import type { Camel } from "../case-convert.ts";
 import { resultOf } from "../client/outcome.ts";
@@ -127,7 +127,9 @@ export class EsignAdmin {
   }
 
   /** Refuses later signatures with a passkey. Earlier ones stay valid. */
-  async revokePasskey(query: Camel<QueryInput<"passkey_revoke">> & CallOptions): Promise<PasskeySummary> {
+  async revokePasskey(
+    query: Camel<QueryInput<"passkey_revoke">> & CallOptions,
+  ): Promise<RevokedPasskey["passkey"]> {
     return (await this.#parts.queries.send("passkey_revoke", query)).passkey;
   }
 

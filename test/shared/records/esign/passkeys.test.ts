@@ -3,8 +3,10 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { passkeyIdOf } from "../../../../shared/integrity/esign/passkey.ts";
 import type { SignerRevocation } from "../../../../shared/protocol/esign-signer.ts";
 import { PASSKEYS_OF_SIGNER } from "../../../../shared/records/esign/passkeys.ts";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { type EnrolledKey, enrolledKey, signWithKey } from "../../../harness/esign/passkey-person.ts";
 import { create, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
+import { WRITING } from "../../../harness/records/signed.ts";
 
 const BY = { tenant: "default", caller: "human=ada" };
 let records: TestRecords;
@@ -110,3 +112,31 @@ test("a passkey is of one person and of one tenant, and a revocation is for good
   });
   expect(entries.map(({ entry }) => JSON.parse(entry).action)).toEqual(["passkey_add", "passkey_revoke"]);
 });
+
+test.each(["lost", "damaged", "other"] as const)(
+  "a passkey with a record that is %s is revoked by its enrolment in the audit chain",
+  async (which) => {
+    const [mine, ...others] = await signedKeys(PASSKEYS_OF_SIGNER);
+    const at = (key: EnrolledKey) => tenantKeys("default").passkey(idOf(key));
+    await records.store.transact(WRITING, async (tx) => {
+      const value = (await tx.get(at(mine!)))!;
+      if (which === "lost") tx.clear(at(mine!));
+      if (which === "damaged") tx.set(at(mine!), value.slice(0, -1));
+      if (which === "other") tx.set(at(mine!), (await tx.get(at(others[0]!)))!);
+    });
+    const more = await enrolledKey();
+    await expect(sign(more)).rejects.toMatchObject({ code: "TOO_LARGE" });
+    const { passkey } = await revoke(mine!);
+    expect(passkey).toMatchObject({
+      ...{ passkey_id: idOf(mine!), credential_id: null, printed_name: null, enrolled_by: "human=ada" },
+      ...{ audit_seq: 1, revoked_reason: "lost", revoked_audit_seq: PASSKEYS_OF_SIGNER + 1 },
+    });
+    expect((await revoke(mine!, "other")).passkey).toEqual(passkey);
+    await sign(more);
+    await sign(others[0]!);
+    await expect(sign(mine!)).rejects.toMatchObject(
+      which === "damaged" ? { code: "CORRUPT" } : refused("passkey_revoked"),
+    );
+    await expect(sign(await enrolledKey())).rejects.toMatchObject({ code: "TOO_LARGE" });
+  },
+);
