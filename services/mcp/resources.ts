@@ -76,14 +76,19 @@ export async function readResource(session: McpSession, uri: string): Promise<Re
   }
 }
 
-/** A display of a checkpoint has the electronic signatures of its version. */
+/** A display of a checkpoint has the electronic signatures of its version. A fleet of an older version cannot answer the query, and must not hide the checkpoint. */
 async function withSignatures({ fleet }: McpSession, checkpoint: Checkpoint): Promise<object> {
   const { task_id, checkpoint_id: checkpointId, version } = checkpoint.metadata;
   const { hash } = checkpoint.compliance;
-  const signatures = await fleet.admin.esign.list(task_id, { checkpointId, version, hash });
-  if (signatures.length === 0) return checkpoint;
-  const blocks = signatures.map(({ signed: _, entry: __, passkey_acts: ___, ...block }) => block);
-  return { ...checkpoint, electronic_signatures: blocks };
+  try {
+    const signatures = await fleet.admin.esign.list(task_id, { checkpointId, version, hash });
+    if (signatures.length === 0) return checkpoint;
+    const blocks = signatures.map(({ signed: _, entry: __, passkey_acts: ___, ...block }) => block);
+    return { ...checkpoint, electronic_signatures: blocks };
+  } catch (error) {
+    if (!(error instanceof FleetError)) throw error;
+    return { ...checkpoint, electronic_signatures_unread: error.code };
+  }
 }
 
 function existing<T>(found: T | null, uri: string): T {

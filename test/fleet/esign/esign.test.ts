@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readResource } from "../../../services/mcp/resources.ts";
 import type { McpSession } from "../../../services/mcp/session.ts";
+import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { EsignKey } from "../../../shared/protocol/esign-proof.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { nonceOfStatement } from "../../../shared/sdk/sdk.ts";
@@ -118,6 +119,23 @@ test("a program that reads a checkpoint over MCP sees its signatures", { timeout
       metadata: { version: 1 },
       electronic_signatures: [{ state: "valid", printed_name: "Ada Lovelace", meaning: "approval" }],
     });
+});
+
+test("a program that reads a checkpoint over MCP sees that its signatures could not be read", {
+  timeout: CALLS_MS,
+}, async () => {
+  const id = await fleet.written("mcp-unread");
+  const { writer } = fleet;
+  // A fleet of an older version refuses the query.
+  const list = () => Promise.reject(new FleetError("INVALID", "an unknown operation"));
+  const older = { latest: (task: string) => writer.latest(task), admin: { esign: { list } } };
+  const { text } = await readResource(
+    { fleet: older } as unknown as McpSession,
+    "fleet://tasks/mcp-unread/latest",
+  );
+  expect(JSON.parse(text)).toMatchObject({
+    ...{ metadata: { checkpoint_id: id }, electronic_signatures_unread: "INVALID" },
+  });
 });
 
 test("lists, searches and the checkpoints of a mission show signatures", { timeout: CALLS_MS }, async () => {
