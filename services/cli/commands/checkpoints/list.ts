@@ -105,8 +105,8 @@ async function listCopied(
   const checkpoints = id === undefined ? [] : (await copies.checkpointsOf(id)).slice(0, limit);
   if (id === undefined || checkpoints.length === 0) return false;
   const { renderMissionCheckpoints } = await import("../../rendering/missions/checkpoints.ts");
-  const { warnUnread } = await import("../esign/shown-signatures.ts");
-  warnUnread(session, { task_id: id });
+  const { warnNotInMirror } = await import("../esign/shown-signatures.ts");
+  warnNotInMirror(session, { task_id: id });
   const of = { mission: { mission_id: id }, checkpoints, signatures: [], next: undefined };
   await session.show(checkpoints, () => renderMissionCheckpoints(of, session.view));
   return true;

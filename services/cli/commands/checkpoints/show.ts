@@ -37,8 +37,8 @@ async function show(session: Session, id: string, flags: Flags): Promise<void> {
       const checkpoint = await copies.checkpoint(id);
       const isWanted = flags.version === undefined || checkpoint?.metadata.version === flags.version;
       if (checkpoint === null || !isWanted) return false;
-      const { warnUnread } = await import("../esign/shown-signatures.ts");
-      warnUnread(session, { checkpoint_id: id });
+      const { warnNotInMirror } = await import("../esign/shown-signatures.ts");
+      warnNotInMirror(session, { checkpoint_id: id });
       await print(session, checkpoint);
       return true;
     },

@@ -2,8 +2,11 @@
 
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { EsignBlock, ListedEsignature } from "../../../../shared/protocol/esign.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { Checkpoint, ListEsignaturesOptions } from "../../../../shared/sdk/sdk.ts";
 import type { Session } from "../../runtime/session.ts";
+
+const READ_FAILED = "the electronic signatures could not be read";
 
 export async function shownSignatures(
   session: Session,
@@ -15,8 +18,7 @@ export async function shownSignatures(
     return await admin.esign.list(task, { ...session.deadline, ...options });
   } catch (error) {
     if (!(error instanceof FleetError)) throw error;
-    const text = "the electronic signatures could not be read";
-    session.warn({ code: "SIGNATURES_UNREAD", text, details: { task_id: task, problem: error.code } });
+    warnUnread(session, READ_FAILED, { task_id: task, problem: error.code });
     return [];
   }
 }
@@ -24,18 +26,30 @@ export async function shownSignatures(
 /** Tasks whose signatures are read at once. */
 const READS = 8;
 
-/** The signatures of all versions of these checkpoints. */
+/** The signatures of all versions of these checkpoints, in the time of one call. The first failure ends the reads: a fleet that is away, or of an older version, fails them all. */
 export async function signaturesOf(
   session: Session,
   checkpoints: readonly Checkpoint[],
 ): Promise<readonly ListedEsignature[]> {
   const shown = new Set(checkpoints.map(({ metadata }) => metadata.checkpoint_id));
   const tasks = [...new Set(checkpoints.map(({ metadata }) => metadata.task_id))];
+  const { admin } = await session.client();
+  const end = performance.now() + (session.deadline.deadlineMs ?? LIMITS.request_deadline_ms_default);
   const found: ListedEsignature[] = [];
-  for (let at = 0; at < tasks.length; at += READS) {
-    const some = tasks.slice(at, at + READS);
-    found.push(...(await Promise.all(some.map((task) => shownSignatures(session, task)))).flat());
+  let read = 0;
+  let problem: string | null = null;
+  for (let at = 0; at < tasks.length && problem === null; at += READS) {
+    const deadlineMs = Math.max(1, Math.round(end - performance.now()));
+    const some = tasks.slice(at, at + READS).map((task) => admin.esign.list(task, { deadlineMs }));
+    for (const result of await Promise.allSettled(some)) {
+      if (result.status === "fulfilled") {
+        found.push(...result.value);
+        read += 1;
+      } else if (result.reason instanceof FleetError) problem ??= result.reason.code;
+      else throw result.reason;
+    }
   }
+  if (problem !== null) warnUnread(session, READ_FAILED, { tasks: tasks.length - read, problem });
   return found.filter(({ checkpoint_id }) => shown.has(checkpoint_id));
 }
 
@@ -55,8 +69,15 @@ export function withBlocks(
   });
 }
 
-/** For a display from the files of the mirror, which have checkpoints and no signatures. */
-export function warnUnread(session: Session, details: { readonly [id: string]: string }): void {
-  const text = "the files of the mirror have no electronic signatures";
+/** For a display from the files of the mirror. */
+export function warnNotInMirror(session: Session, details: { readonly [id: string]: string }): void {
+  warnUnread(session, "the files of the mirror have no electronic signatures", details);
+}
+
+function warnUnread(
+  session: Session,
+  text: string,
+  details: { readonly [name: string]: string | number },
+): void {
   session.warn({ code: "SIGNATURES_UNREAD", text, details });
 }

@@ -1,0 +1,48 @@
+/** The signatures beside lists of checkpoints, from a fleet that cannot read them all. */
+import { expect, test } from "vitest";
+import { signaturesOf } from "../../../../services/cli/commands/esign/shown-signatures.ts";
+import type { Session } from "../../../../services/cli/runtime/session.ts";
+import { FleetError } from "../../../../shared/protocol/errors.ts";
+import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
+
+const ofTask = (_: unknown, n: number) =>
+  ({ metadata: { task_id: `task-${n}`, checkpoint_id: `chk-${n}` } }) as Checkpoint;
+
+/** A session whose fleet refuses the signatures of the tasks in `failing`. */
+async function shownOf(count: number, failing: (task: string) => boolean) {
+  const [asked, deadlines, warnings] = [[] as string[], [] as number[], [] as unknown[]];
+  const list = async (task: string, { deadlineMs }: { readonly deadlineMs: number }) => {
+    asked.push(task);
+    deadlines.push(deadlineMs);
+    if (failing(task)) throw new FleetError("TIMEOUT", "no answer");
+    return [{ checkpoint_id: task.replace("task", "chk") }];
+  };
+  const session = {
+    client: async () => ({ admin: { esign: { list } } }),
+    deadline: { deadlineMs: 20_000 },
+    warn: (warning: unknown) => warnings.push(warning),
+  } as unknown as Session;
+  const found = await signaturesOf(session, Array.from({ length: count }, ofTask));
+  return { found: found.map(({ checkpoint_id }) => checkpoint_id), asked, deadlines, warnings };
+}
+
+test("all are read, and each read has at most the time that is left", async () => {
+  const { found, deadlines, warnings } = await shownOf(20, () => false);
+  expect(found).toHaveLength(20);
+  expect(warnings).toEqual([]);
+  expect(Math.max(...deadlines)).toBeLessThanOrEqual(20_000);
+  expect(deadlines).toEqual(deadlines.toSorted((a, b) => b - a));
+});
+
+test("a failure ends the reads, with one warning for all tasks without signatures", async () => {
+  const { found, asked, warnings } = await shownOf(50, (task) => task !== "task-3");
+  expect(asked).toHaveLength(8);
+  expect(found).toEqual(["chk-3"]);
+  expect(warnings).toEqual([
+    {
+      code: "SIGNATURES_UNREAD",
+      text: "the electronic signatures could not be read",
+      details: { tasks: 49, problem: "TIMEOUT" },
+    },
+  ]);
+});
