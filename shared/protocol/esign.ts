@@ -82,6 +82,7 @@ export const ESIGN_PROBLEMS = {
   content_changed: "the version is lost, or has another hash than the signed one",
   not_recorded: "the audit trail does not record it",
   passkey_unrecorded: "the audit chain of the tenant does not record its passkey",
+  passkey_unproved: "the file is too old to prove its passkey",
   passkey_revoked: "its passkey was revoked before",
 } as const;
 export type EsignProblem = keyof typeof ESIGN_PROBLEMS;

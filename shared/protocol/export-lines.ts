@@ -15,6 +15,8 @@ import { taskSchema } from "./task.ts";
 export const EXPORT_FORMAT = 6;
 /** Files of earlier formats lack the records of missions. */
 export const RECORDS_FORMAT = 3;
+/** Files of earlier formats lack the acts that prove passkeys. */
+export const PASSKEY_ACTS_FORMAT = 6;
 
 const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
 const count = z.int().min(0);

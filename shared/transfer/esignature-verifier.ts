@@ -9,10 +9,12 @@ import type { Task } from "../protocol/task.ts";
 export class EsignatureVerifier {
   readonly blocks: EsignBlock[] = [];
   readonly #task: Pick<Task, "tenant" | "task_id">;
+  readonly #hasPasskeyActs: boolean;
   readonly #hashes = new Map<string, string>();
 
-  constructor(task: Pick<Task, "tenant" | "task_id">) {
+  constructor(task: Pick<Task, "tenant" | "task_id">, hasPasskeyActs: boolean) {
     this.#task = task;
+    this.#hasPasskeyActs = hasPasskeyActs;
   }
 
   /** A verified version of the file. */
@@ -37,6 +39,8 @@ export class EsignatureVerifier {
     const hash = this.#hashes.get(`${checkpoint_id}#${version}`);
     const acts = passkey_acts?.map(placedAct);
     const place = { tenant, task, checkpoint_id, version, hash, seq, facts, acts };
-    this.blocks.push(esignBlockOf(judgeEsignature(esignature ?? null, place), place));
+    const judged = judgeEsignature(esignature ?? null, place);
+    const isTooOld = !this.#hasPasskeyActs && judged.problem === "passkey_unrecorded";
+    this.blocks.push(esignBlockOf(isTooOld ? { ...judged, problem: "passkey_unproved" } : judged, place));
   }
 }

@@ -4,7 +4,12 @@
  */
 import { createHash, type Hash } from "node:crypto";
 import type { EsignBlock } from "../protocol/esign.ts";
-import { type ExportLine, type ExportLineOf, RECORDS_FORMAT } from "../protocol/export-lines.ts";
+import {
+  type ExportLine,
+  type ExportLineOf,
+  PASSKEY_ACTS_FORMAT,
+  RECORDS_FORMAT,
+} from "../protocol/export-lines.ts";
 import { ArtifactVerifier } from "./artifact-verifier.ts";
 import { ExportFault, parseExportLine } from "./export-line.ts";
 import { TaskVerifier } from "./task-verifier.ts";
@@ -182,7 +187,11 @@ export class ExportVerifier {
     if (this.#done.has(task.task_id)) return `task ${task.task_id} stands twice in the file`;
     if (task.tenant !== this.header.tenant) return `task ${task.task_id} is of another tenant than the file`;
     const hasRecords = this.header.format >= RECORDS_FORMAT;
-    this.#task = new TaskVerifier(task, { hasRecords, isSigned: isRequired === true });
+    this.#task = new TaskVerifier(task, {
+      hasRecords,
+      hasPasskeyActs: this.header.format >= PASSKEY_ACTS_FORMAT,
+      isSigned: isRequired === true,
+    });
     this.#task.digest(bytes);
     return null;
   }

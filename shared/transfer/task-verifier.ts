@@ -36,6 +36,8 @@ type TaskCount = (typeof TASK_COUNTS)[number];
 export interface FileContents {
   /** false: the format of the file has no records of missions. */
   readonly hasRecords: boolean;
+  /** false: the format of the file has no acts about passkeys. */
+  readonly hasPasskeyActs: boolean;
   /** Whether the fleet states that all its entries are signed. */
   readonly isSigned: boolean;
 }
@@ -62,11 +64,11 @@ export class TaskVerifier {
   /** null: an earlier version wrote an entry, which lacks a fact. */
   #fold: { readonly task: TaskRecord | null } | null = { task: null };
 
-  constructor(task: Task, { hasRecords, isSigned }: FileContents) {
+  constructor(task: Task, { hasRecords, hasPasskeyActs, isSigned }: FileContents) {
     this.task = task;
     this.#hasRecords = hasRecords;
     this.#signatures = new SignatureVerifier(isSigned);
-    this.#esignatures = new EsignatureVerifier(task);
+    this.#esignatures = new EsignatureVerifier(task, hasPasskeyActs);
   }
 
   get signatures(): SignatureVerifier["counts"] {
