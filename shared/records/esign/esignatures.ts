@@ -12,7 +12,7 @@ import { type RefusedSigning, recordFailedAttempt, requireAttempt } from "./fail
 import { listEsignatures } from "./lists.ts";
 import { findPasskey, readPasskey, revokePasskey } from "./passkeys.ts";
 import { addEsignature, signableVersion, type VerifiedEsignature } from "./sign.ts";
-import { SignerTrails, TRAIL_START } from "./signer-trail.ts";
+import { SignerTrails, UNREAD_TRAIL } from "./signer-trail.ts";
 import { listSigners, revokeSigner } from "./signers.ts";
 
 export class Esignatures {
@@ -88,7 +88,7 @@ export class Esignatures {
     const known = await this.#transactions.read("passkey", (reader) =>
       readPasskey(reader, by.tenant, query.passkey_id),
     );
-    const trail = known === null ? await this.#trails.read(by.tenant) : TRAIL_START;
+    const trail = known === null ? await this.#trails.read(by.tenant) : UNREAD_TRAIL;
     const { value: passkey } = await this.#transactions.transact("passkey_revoke", (tx) =>
       revokePasskey(tx, by, query, { nowMs, trail }),
     );

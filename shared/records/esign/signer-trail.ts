@@ -40,7 +40,7 @@ export interface SignerTrail {
   readonly revokedSigners: ReadonlySet<string>;
 }
 
-export const TRAIL_START: SignerTrail = {
+export const UNREAD_TRAIL: SignerTrail = {
   ...{ judgedWith: "", seq: 0, hash: CHAIN_START, at: undefined, brokenAt: 0 },
   passkeys: new Map(),
   revokedSigners: new Set(),
@@ -57,7 +57,7 @@ export class SignerTrails {
 
   /** In one snapshot for each page: a chain may be too long for one. Throws CORRUPT if entries that this process has read were exchanged. */
   async read(tenant: string): Promise<SignerTrail> {
-    for (let trail = this.#known.get(tenant) ?? TRAIL_START; ; ) {
+    for (let trail = this.#known.get(tenant) ?? UNREAD_TRAIL; ; ) {
       const before = trail;
       const page = await this.#transactions.read("signer_trail", (reader) =>
         readPage(reader, tenant, before),
@@ -106,7 +106,7 @@ async function readPage(reader: Reader, tenant: string, known: SignerTrail): Pro
     areSignaturesRequired(reader),
   ]);
   const judgedWith = sha256Hex(JSON.stringify([isRequired, registered]));
-  const before = judgedWith === known.judgedWith ? known : { ...TRAIL_START, judgedWith };
+  const before = judgedWith === known.judgedWith ? known : { ...UNREAD_TRAIL, judgedWith };
   await requireSameEntry(reader, tenant, before);
   const range = { begin: keys.tenantAudit(before.seq + 1), end: keys.tenantAudits().end };
   const { rows, more } = await reader.getRange(range, { limit: PAGE });
