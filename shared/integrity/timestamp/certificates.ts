@@ -123,12 +123,13 @@ export function isCertifiedSignature(
   try {
     const [identifier, bits] = derMembers(publicKey);
     const [kind, curve] = derMembers(identifier);
-    const { key: wanted, hash } =
+    const known =
       algorithm === RSA_ENCRYPTION && digest !== undefined
         ? { key: RSA_ENCRYPTION, hash: digest }
-        : (SIGNATURES[algorithm] ?? { key: "", hash: "" });
-    if (derOid(kind) !== wanted) return false;
-    return wanted === RSA_ENCRYPTION
+        : SIGNATURES[algorithm];
+    if (known === undefined || derOid(kind) !== known.key) return false;
+    const { hash } = known;
+    return known.key === RSA_ENCRYPTION
       ? isRsaSignature(derBytes(bits), { hash, text, signature })
       : isEcSignature({ curve: derOid(curve), point: derBytes(bits) }, { hash, text, signature });
   } catch (error) {

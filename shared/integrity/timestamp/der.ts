@@ -85,7 +85,9 @@ export function derOnly(value: DerValue | undefined, tag: number): DerValue {
 
 /** An object identifier, as the hex of its content. */
 export function derOid(value: DerValue | undefined): string {
-  return derContent(value, DER.oid).toString("hex");
+  const content = derContent(value, DER.oid);
+  if (content.length === 0) throw new NotDer();
+  return content.toString("hex");
 }
 
 /** The identifier of an algorithm, without its parameters. */

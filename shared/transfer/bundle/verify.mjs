@@ -434,7 +434,9 @@ function derOnly(value, tag) {
 
 /** An object identifier, as the hex of its content. */
 function derOid(value) {
-  return derContent(value, DER.oid).toString("hex");
+  const content = derContent(value, DER.oid);
+  if (content.length === 0) throw new NotDer();
+  return content.toString("hex");
 }
 
 /** The identifier of an algorithm, without its parameters. */
@@ -557,12 +559,13 @@ function isCertifiedSignature({ publicKey }, { algorithm, digest, text, signatur
   try {
     const [identifier, bits] = derMembers(publicKey);
     const [kind, curve] = derMembers(identifier);
-    const { key: wanted, hash } =
+    const known =
       algorithm === RSA_ENCRYPTION && digest !== undefined
         ? { key: RSA_ENCRYPTION, hash: digest }
-        : (SIGNATURES[algorithm] ?? { key: "", hash: "" });
-    if (derOid(kind) !== wanted) return false;
-    return wanted === RSA_ENCRYPTION
+        : SIGNATURES[algorithm];
+    if (known === undefined || derOid(kind) !== known.key) return false;
+    const { hash } = known;
+    return known.key === RSA_ENCRYPTION
       ? isRsaSignature(derBytes(bits), { hash, text, signature })
       : isEcSignature({ curve: derOid(curve), point: derBytes(bits) }, { hash, text, signature });
   } catch (error) {

@@ -761,7 +761,10 @@ class Value:
         return only_value(self.of(tag))
 
     def oid(self):
-        return self.of(0x06).hex()
+        content = self.of(0x06)
+        if not content:
+            raise NotDer
+        return content.hex()
 
     def algorithm(self):
         return self.members()[0].oid()

@@ -1,6 +1,8 @@
 /** Time-stamps of a real authority, `openssl ts`, and every changed part of them. */
-import { createHash, randomBytes } from "node:crypto";
+import { createHash, generateKeyPairSync, randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { isCertifiedSignature } from "../../../../shared/integrity/timestamp/certificates.ts";
+import { derValue } from "../../../../shared/integrity/timestamp/der.ts";
 import { timestampRequest } from "../../../../shared/integrity/timestamp/timestamp-request.ts";
 import { judgeTimestamp } from "../../../../shared/integrity/timestamp/timestamp-response.ts";
 import { TimestampAuthority } from "../../../harness/anchors/timestamp-authority.ts";
@@ -95,4 +97,18 @@ test("a certificate for another purpose, and one that the signature does not nam
   expect(await judged("tsa", false)).toContain("another certificate");
   expect(await judged("web", true)).toBe("its certificate is not one of a time-stamp authority");
   expect(authority.verifies(authority.resigned(response, "web", true), content)).toBe(false);
+});
+
+test("a key of an empty kind has no signature of an unknown algorithm", () => {
+  const { publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const spki = publicKey.export({ format: "der", type: "spki" }).toString("hex");
+  const kind = "06072a8648ce3d0201";
+  expect(spki.startsWith(`30593013${kind}`)).toBe(true);
+  const emptied = spki.replace(`30593013${kind}`, "3052300c0600");
+  const signature = Buffer.from("3006020101020101", "hex");
+  for (const hex of [spki, emptied])
+    for (const algorithm of ["", "2b"]) {
+      const signed = { algorithm, text: bytes, signature };
+      expect(isCertifiedSignature({ publicKey: derValue(Buffer.from(hex, "hex")) }, signed)).toBe(false);
+    }
 });
