@@ -8,7 +8,9 @@ import { delimiter, dirname, join } from "node:path";
 import { expect } from "vitest";
 import type { AlertType } from "../../../shared/protocol/alerts.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
+import { acquireLease, releaseLease } from "../../../shared/records/leader/lease.ts";
 import type { FleetClient, TaskHandle } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
@@ -153,6 +155,36 @@ export class RunbookFleet {
       (await agent.admin.listAlerts({ type })).alerts[0]?.alert.id;
     await expect.poll(newest, POLL).toBeDefined();
     return String(await newest());
+  }
+
+  /**
+   * Runs the body while the writer of the fleet shreds nothing: another instance, whose clock is ahead, takes the lease. Any transaction of
+   * the writer that has begun before fails at its check of the lease.
+   */
+  async withoutShredding(body: () => Promise<void>): Promise<void> {
+    const store = await openStore(`lmdb:${join(this.fleet.home, "store")}?shared`);
+    const take = () =>
+      acquireLease(store, {
+        ...{ job: "shredding", holder: "runbook-test", leaseMs: LIMITS.leader_lease_ms },
+        nowMs: Date.now() + LIMITS.leader_lease_ms + 1_000,
+      });
+    let renewal: Promise<unknown> = Promise.resolve();
+    try {
+      const lease = (await take())!;
+      const renew = () => {
+        renewal = renewal.then(take).catch(() => {});
+      };
+      const timer = setInterval(renew, 1_000);
+      try {
+        await body();
+      } finally {
+        clearInterval(timer);
+        await renewal;
+        await releaseLease(store, lease);
+      }
+    } finally {
+      await store.close({ drainMs: 1_000 });
+    }
   }
 
   /** Stores a file that a checkpoint references, and flips a bit of its bytes. */
