@@ -22,7 +22,12 @@ export const withAccess = (parts: BundleParts, lines: readonly Any[]): BundlePar
 /** `stolen`: a revoked key in the hands of a thief. */
 export const accessTampers = (stolen: SigningKey): readonly (readonly [Maker, number])[] => [
   [access(stolen), 12],
+  [withoutEnd, 2],
 ];
+
+/** Without the last block, which the head still states. */
+const withoutEnd: Maker = (parts) =>
+  made("end of the access log", rehashed(withAccess(parts, linesOf(parts, ACCESS_FILE).slice(0, -1))));
 
 const access =
   (key: SigningKey): Maker =>

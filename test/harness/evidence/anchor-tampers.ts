@@ -4,7 +4,7 @@ import type { SigningKey } from "../../../shared/integrity/dsse.ts";
 import { signCheckpoint } from "../../../shared/integrity/merkle/note.ts";
 import type { TimestampAuthority } from "../anchors/timestamp-authority.ts";
 import { type Any, type BundleParts, line, linesOf, rehashed, withFile } from "./forgery.ts";
-import { editValue, type Maker, made } from "./tampers.ts";
+import { editValue, type Maker, made, turns } from "./tampers.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -59,13 +59,14 @@ const removed: Maker = (parts, random) => {
 };
 
 /** An anchor of a longer log, of another one of the same size, or by a key of the forger. */
-const contradicting =
-  (stolen: SigningKey, own: SigningKey): Maker =>
-  (parts, random) => {
+const contradicting = (stolen: SigningKey, own: SigningKey): Maker => {
+  const turn = turns();
+  return (parts, random) => {
     const anchors = linesOf(parts, "anchors.jsonl");
     const one = anchors.find(({ target }) => target === "folder");
     const [origin = "", size] = one.checkpoint.split("\n");
-    const what = random(3);
+    // In turn: each of them has a code that nothing else leads to.
+    const what = turn(3);
     const wanted = Number(size) + (what === 0 ? 1_000 : 0);
     const root = Buffer.alloc(32, 1 + random(255));
     one.size = wanted;
@@ -73,6 +74,7 @@ const contradicting =
     anchors.sort((a, b) => b.size - a.size);
     return made(`contradicting anchor ${what}`, withAnchors(parts, anchors));
   };
+};
 
 /** Time-stamps by an authority of the forger. */
 const otherAuthority =
@@ -87,19 +89,20 @@ const otherAuthority =
   };
 
 /** A time-stamp that contradicts the entries, as if they were written much earlier or much later than they say. */
-const retimed =
-  (authority: TimestampAuthority): Maker =>
-  (parts, random) => {
+const retimed = (authority: TimestampAuthority): Maker => {
+  const turn = turns();
+  return (parts) => {
     const anchors = linesOf(parts, "anchors.jsonl");
     // The newest one covers all entries; the oldest one does not.
     const stamps = stampsIn(anchors);
-    const isLater = random(2) === 0;
+    const isLater = turn(2) === 0;
     const one = stamps.at(isLater ? -1 : 0);
     const time = new Date(Date.parse(one.at) + (isLater ? HOUR_MS : -HOUR_MS));
     const token = authority.retimed(bytesOf(one), time);
     Object.assign(one, { token: token.toString("base64"), at: time.toISOString() });
     return made(isLater ? "backdated entries" : "postdated entries", withAnchors(parts, anchors));
   };
+};
 
 export interface AnchorForgers {
   readonly stolen: SigningKey;

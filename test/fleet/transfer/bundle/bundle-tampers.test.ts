@@ -16,6 +16,8 @@ import { accessTampers } from "../../../harness/evidence/access-tampers.ts";
 import { anchorTampers } from "../../../harness/evidence/anchor-tampers.ts";
 import { type EvidenceFleet, startEvidenceFleet } from "../../../harness/evidence/evidence-fleet.ts";
 import { seeded } from "../../../harness/evidence/forgery.ts";
+import { personTampers } from "../../../harness/evidence/person-tampers.ts";
+import { plainTampers } from "../../../harness/evidence/plain-tampers.ts";
 import { type Tamper, tampers } from "../../../harness/evidence/tampers.ts";
 import { newKey } from "../../../harness/records/signed.ts";
 
@@ -23,6 +25,7 @@ const TAMPERS = 1_000;
 /** Of one run of the verifier in Python, which remembers signatures. They are on disk at the same time. */
 const BATCH = 250;
 const SEED = 17;
+const ACCESS_BLOCKS = 3;
 const LONG_MS = 400_000;
 
 const VERIFY_PY = fileURLToPath(new URL("../../../../shared/transfer/bundle/verify.py", import.meta.url));
@@ -41,6 +44,7 @@ beforeAll(async () => {
   otherAuthority = await TimestampAuthority.start();
   bundle = join(folder, "bundle.tar");
   newer = join(folder, "newer.txt");
+  await fillAccessLog();
   const exported = await fleet.run("export", "--all", "--bundle", bundle);
   expect(exported).toMatchObject({ exit: 0, err: "" });
   // The seal is an entry of the log too, some seconds later.
@@ -54,6 +58,16 @@ afterAll(async () => {
   await otherAuthority?.close();
   await fleet?.stop();
 });
+
+/** Reads until the access log has blocks enough to be cut: reads of the same moment share one. */
+async function fillAccessLog(): Promise<void> {
+  const isFull = async () => {
+    expect(await fleet.client.getLatestCheckpoint("auth")).not.toBeNull();
+    const { head } = await fleet.client.admin.accessLog.blocks({ limit: 1 });
+    return (head?.seq ?? 0) >= ACCESS_BLOCKS;
+  };
+  await vi.waitUntil(isFull, { timeout: 60_000, interval: 200 });
+}
 
 const trust = () => ({ keys: new Set(fleet.keys), kept: null, authorities: fleet.authority.ca });
 
@@ -139,7 +153,7 @@ test("both verifiers find each of a thousand tampers, with the same codes", { ti
   });
   const keys = { own: newKey(), stolen: signingKeyFrom(fleet.revokedPem) };
   const anchors = anchorTampers({ ...keys, authority: fleet.authority, otherAuthority });
-  const others = [...anchors, ...accessTampers(keys.stolen)];
+  const others = [...anchors, ...accessTampers(keys.stolen), ...personTampers(), ...plainTampers];
   const found = new Set<string>();
   let batch: { readonly tamper: Tamper; readonly path: string; readonly report: BundleReport }[] = [];
   const compare = () => {
