@@ -9,9 +9,9 @@ import { LeaseLost, requireLease } from "../../../shared/records/leader/lease.ts
 import {
   type KeptShred,
   type ShredStep,
-  type ShredSweep,
   stepShredding,
 } from "../../../shared/records/retention/shred/shred-sweep.ts";
+import type { RetentionSweep } from "../../../shared/records/retention/sweep.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
@@ -31,8 +31,7 @@ export function startShredding(context: ShreddingContext): Stop {
   const leader = leases.of("shredding");
   const throttle = createBackgroundThrottle(clock);
   const known = new Set<string>();
-  const sweep: ShredSweep = {
-    indexed: new Set(),
+  const sweep: RetentionSweep = {
     ...{ store, incarnation: format.incarnation, service: "writer", policies: config.policies },
     now: () => clock.now(),
     // Held before each transaction: a step has many, and may take longer than the lease lasts.

@@ -21,7 +21,13 @@ interface LeftoverPlace {
   readonly guard: (tx: Tx) => Promise<void>;
   readonly tenant: string;
   readonly task: string;
-  /** The tenants whose sessions are all in the index of tasks. */
+  readonly step: LeftoverStep;
+}
+
+/** What the tasks of one step of the sweep share. All were approved before it, and events after an approval bring no content of the task. */
+export interface LeftoverStep {
+  readonly tasks: readonly { readonly tenant: string; readonly task: string }[];
+  /** The tenants whose sessions this step has looked through. */
   readonly indexed: Set<string>;
 }
 
@@ -38,18 +44,22 @@ export async function clearLeftovers(place: LeftoverPlace): Promise<boolean> {
   return isCleared && (await indexSessions(place)) && clearSessions(place);
 }
 
-/** Sessions that an earlier version has written are not in the index of tasks. */
+/**
+ * Sessions that an earlier version has written are not in the index of tasks, and a service of such a version may run until an upgrade ends. So each
+ * step looks through all sessions of a tenant once, after the approval of its tasks.
+ */
 async function indexSessions(place: LeftoverPlace): Promise<boolean> {
-  const { tenant, indexed } = place;
-  if (indexed.has(tenant)) return true;
+  const { tenant, step } = place;
+  if (step.indexed.has(tenant)) return true;
+  const tasks = new Set(step.tasks.flatMap((one) => (one.tenant === tenant ? [one.task] : [])));
   const keys = tenantKeys(tenant);
   const isIndexed = await eachIn(place, keys.sessions(), async (tx, { value }) => {
     // An event may move the session to another task meanwhile, and writes its own row. This one then leads to no session of the task.
     const session = sessionIn(value);
-    if (session?.task_id != null)
+    if (session?.task_id != null && tasks.has(session.task_id))
       tx.set(keys.taskSession(session.task_id, session.agent_id, session.session_id), NOTHING);
   });
-  if (isIndexed) indexed.add(tenant);
+  if (isIndexed) step.indexed.add(tenant);
   return isIndexed;
 }
 

@@ -19,7 +19,7 @@ import type { RetentionSweep } from "../sweep.ts";
 import { clearContent } from "./content.ts";
 import { type RemovedFacts, readRemovedFacts, writeCertificate } from "./shred-certificate.ts";
 import { parseShred } from "./shred-keys.ts";
-import { clearLeftovers } from "./shred-leftovers.ts";
+import { clearLeftovers, type LeftoverStep } from "./shred-leftovers.ts";
 import { type OpenPlace, openPlaces, promiseOfPlace } from "./shred-promises.ts";
 import { repairTombstones } from "./shred-tombstones.ts";
 
@@ -55,16 +55,8 @@ type Outcome = {
   readonly state: "more" | "removed" | "ended" | "gone" | KeptShred["reason"];
 };
 
-export interface ShredSweep extends RetentionSweep {
-  /**
-   * The tenants whose sessions this process has brought into the index of tasks. A process does so once for each: before it, services of an earlier version
-   * may have written some.
-   */
-  readonly indexed: Set<string>;
-}
-
 /** Removes a part of each of the next approved tasks after `from`. */
-export async function stepShredding(sweep: ShredSweep, from: Bytes | null = null): Promise<ShredStep> {
+export async function stepShredding(sweep: RetentionSweep, from: Bytes | null = null): Promise<ShredStep> {
   const { store } = sweep;
   const { begin, end } = systemKeys.shredsIn("approved");
   const range = { begin: from === null ? begin : after(from), end };
@@ -76,10 +68,11 @@ export async function stepShredding(sweep: ShredSweep, from: Bytes | null = null
     kept: [] as KeptShred[],
     failed: [] as ShredStep["failed"][number][],
   };
-  for (const { key } of rows) {
-    const place = parseShred(key);
+  const tasks = rows.map(({ key }) => parseShred(key));
+  const shared: LeftoverStep = { tasks, indexed: new Set() };
+  for (const place of tasks) {
     try {
-      const outcome = await shredTask(sweep, place);
+      const outcome = await shredTask(sweep, place, shared);
       removed += outcome.removed;
       const { state } = outcome;
       if (state === "ended") found.ended.push(place);
@@ -94,15 +87,15 @@ export async function stepShredding(sweep: ShredSweep, from: Bytes | null = null
   return { removed, ...found, next: more ? (rows.at(-1)?.key ?? null) : null };
 }
 
-async function shredTask(sweep: ShredSweep, place: ShredPlace): Promise<Outcome> {
-  const { store, guard, indexed } = sweep;
+async function shredTask(sweep: RetentionSweep, place: ShredPlace, step: LeftoverStep): Promise<Outcome> {
+  const { store, guard } = sweep;
   for (let removed = 0; ; ) {
     const options = { ...WRITE, label: "shred_task" };
     const { value } = await store.transact(options, (tx) => shredPart(tx, sweep, place));
     removed += value.removed;
     if (value.state === "more") continue;
     if (value.state !== "removed") return { removed, state: value.state };
-    if (!(await clearLeftovers({ store, guard, indexed, ...place }))) return { removed, state: "held" };
+    if (!(await clearLeftovers({ store, guard, step, ...place }))) return { removed, state: "held" };
     const reading = { label: "certify_shredding", deadlineMs: READ_DEADLINE_MS };
     const repair = (positions: readonly number[]) => repairTombstones({ store, guard, ...place }, positions);
     const facts = await readRemovedFacts((body) => store.read(reading, body), place, repair);

@@ -46,7 +46,6 @@ test("the content of a shredded task is unreadable in a copy, and the task itsel
   const { shred } = await send(repository, "shred_request", { reason: "erasure" }, by("human=olga"));
   await send(repository, "shred_approve", { request_seq: shred?.request_seq }, by("human=pavel"));
   const sweep = {
-    indexed: new Set<string>(),
     store,
     incarnation: format.incarnation,
     service: "test",

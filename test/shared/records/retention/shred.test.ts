@@ -64,7 +64,7 @@ describe.each(ENGINES)("shredding on %s", (engine) => {
     return act(place, task, "shred_approve", { request_seq: shred?.request_seq ?? 1 }, agent);
   }
   const sweep = (place: TestTasks, given: Partial<RetentionSweep> = {}) =>
-    stepShredding({ indexed: new Set(), ...place.sweepParts(), ...given });
+    stepShredding({ ...place.sweepParts(), ...given });
 
   test("all content goes; trail, hashes and tombstones stay and verify", async () => {
     const place = await placeWith();
