@@ -111,6 +111,9 @@ const chainEndSchema = z.looseObject({ seq: z.int(), hash: z.string() });
 /** A process that writes to the log. `closed`: it has stopped, or had no entry for a while, and has lost none until `at`. */
 export const ACCESS_SESSION_STATES = ["open", "closed"] as const;
 
+/** Processes that have lost entries, or ended without a closed session, are named for so long. */
+export const ACCESS_LOSSES_KEPT_DAYS = 7;
+
 const accessSessionSchema = z.looseObject({
   session: z.string(),
   state: z.enum(ACCESS_SESSION_STATES),

@@ -3,7 +3,7 @@
  * that is left begins where that block says, and a chain that was cut off elsewhere does not verify.
  */
 import { entryHash } from "../../integrity/chain.ts";
-import { ACCESS_CHAIN } from "../../protocol/access-log.ts";
+import { ACCESS_CHAIN, ACCESS_LOSSES_KEPT_DAYS } from "../../protocol/access-log.ts";
 import type { Bytes, KeyValue, Tx } from "../../store/store.ts";
 import { decodeChecked, readable } from "../kv/codec.ts";
 import { after, parseSeq, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
@@ -46,7 +46,7 @@ export async function pruneAccess(
   const keys = tenantKeys(author.tenant);
   const chain = await readAccessChain(tx, author.tenant);
   if (chain === null) return NOTHING;
-  const ended = { endedMs: author.nowMs - DAY_MS, removed: chain.start?.seq ?? 0, from: sessionsAfter };
+  const ended = { nowMs: author.nowMs, removed: chain.start?.seq ?? 0, from: sessionsAfter };
   const sessions = await clearEndedSessions(tx, keys, ended);
   const nothing = { ...NOTHING, more: sessions !== null, sessions };
   if (days === null) return nothing;
@@ -92,20 +92,21 @@ function clearBlocks(
 }
 
 interface EndedSessions {
-  readonly endedMs: number;
+  readonly nowMs: number;
   /** The last removed block. */
   readonly removed: number;
   readonly from: Bytes | null;
 }
 
 /**
- * Those of processes that ended in good order, and those whose blocks are removed. The others stay: they show where entries may be lost. There may be
- * any number of those before the ended ones, so they are read in pages. Returns where the next page begins; null: this was the last one.
+ * Those of processes that ended in good order, and those whose blocks are removed. The others stay: they show where entries may be lost. So do those of
+ * lost entries, for a week. There may be any number of those before the ended ones, so they are read in pages. Returns where the next page begins; null:
+ * this was the last one.
  */
 async function clearEndedSessions(
   tx: Tx,
   keys: TenantKeys,
-  { endedMs, removed, from }: EndedSessions,
+  { nowMs, removed, from }: EndedSessions,
 ): Promise<Bytes | null> {
   const { begin, end } = keys.accessSessions();
   const range = { begin: from === null ? begin : after(from), end };
@@ -114,8 +115,11 @@ async function clearEndedSessions(
     // A damaged one must not keep the others.
     const row = readable(() => decodeChecked<AccessSessionRow>(value));
     if (row === null) continue;
-    const { state, at, seq } = row;
-    if (seq <= removed || (state === "closed" && Date.parse(at) < endedMs)) tx.clear(key);
+    const { state, at, seq, lost = 0 } = row;
+    const ageMs = nowMs - Date.parse(at);
+    const isLossy = lost > 0 || state === "open";
+    if (isLossy && ageMs < ACCESS_LOSSES_KEPT_DAYS * DAY_MS) continue;
+    if (seq <= removed || (state === "closed" && ageMs > DAY_MS)) tx.clear(key);
   }
   return more ? (rows.at(-1)?.key ?? null) : null;
 }

@@ -229,6 +229,21 @@ describe.each(ENGINES)("the access log on %s", (engine) => {
     expect((await blocks()).sessions).toMatchObject([{ session: "killed", state: "open", seq: 2 }]);
   });
 
+  test("a session that has lost entries is named for seven days, also when retention has removed its blocks", async () => {
+    await append(batch(1, [entry()], { session: "lost", lost: 3 }));
+    await append(batch(2, [entry()], { session: "lost", state: "closed" }));
+    await append(batch(1, [entry()], { session: "killed" }));
+    await append(batch(1, [entry()], { session: "sound" }));
+    const known = async () => (await blocks()).sessions.map(({ session }) => session).sort();
+    nowMs += 6 * DAY_MS;
+    await append(batch(2, [entry()], { session: "sound", state: "closed" }));
+    await prune();
+    expect(await known()).toEqual(["killed", "lost", "sound"]);
+    nowMs += DAY_MS + 1_000;
+    await prune();
+    expect(await known()).toEqual(["killed"]);
+  });
+
   test("sessions that ended are forgotten also behind many that did not", async () => {
     for (let i = 0; i < 120; i += 1) await append(batch(1, [entry()], { session: `a-${i}` }));
     await append(batch(1, [entry()], { session: "z", state: "closed" }));

@@ -1,12 +1,13 @@
 // Whether the access log of the tenant is written, and whether processes have lost entries.
 
+import { ACCESS_LOSSES_KEPT_DAYS } from "../../../../../shared/protocol/access-log.ts";
 import { LIMITS } from "../../../../../shared/protocol/limits.ts";
 import { counted } from "../../../rendering/terminal/text.ts";
 import { type CheckOutcome, notChecked, sound, warning } from "../check-outcome.ts";
 import type { BusFacts, DoctorFacts } from "../facts.ts";
 
 /** Older losses are in the verification of the log. */
-const DAYS = 7;
+const DAYS = ACCESS_LOSSES_KEPT_DAYS;
 const DAY_MS = 86_400_000;
 /** A process that runs closes its session after a time without an entry, as soon as the store accepts it. */
 const CLOSED_WITHIN_MS = LIMITS.access_log_idle_ms + 240_000;
