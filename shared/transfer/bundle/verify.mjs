@@ -1310,7 +1310,7 @@ class BundleKeys {
     const isOfChain = statement.tenant === entry.tenant && statement.task === entry.task;
     if (!isOfChain || last !== after.seq) return "signature_moved";
     if (entry.seq < first) return absent;
-    const isSigned = entries[entry.seq - first] === textHash(entry.text) && signedBy === keyId;
+    const isSigned = entries[entry.seq - first] === entry.hash && signedBy === keyId;
     if (!isSigned || (entry.seq === last && at !== statement.at)) return "signature_mismatch";
     const found = problem ?? timeProblem(this.#keys.get(String(keyId)), entry, statement);
     if (found === null) this.used.add(String(keyId));
@@ -1410,7 +1410,7 @@ function changeAt({ entry: text, end }, { seq, home, before }) {
   const isChange = typeof facts.action === "string" && Object.hasOwn(STATED_BY, facts.action);
   if (!isChange || typeof objectIn(facts, "subject").key_id !== "string") return null;
   if (facts.seq !== seq || facts.tenant !== home || "task" in facts) return null;
-  return { tenant: home, task: null, seq, text, facts, before, end };
+  return { tenant: home, task: null, seq, hash: textHash(text), facts, before, end };
 }
 
 /** False: it moves a revocation to a later time, which no fleet does. */
@@ -2020,7 +2020,7 @@ class BundleEntries {
     const { tenant, task, seq, text, facts, line } = entry;
     const { keys, findings } = this.#parts;
     const isProved = this.#prove(entry);
-    const chained = { tenant, task, seq, text, facts, before: this.#before };
+    const chained = { tenant, task, seq, hash: textHash(text), facts, before: this.#before };
     this.#before = facts.at;
     const written = exactTime(facts.at) ?? this.#newestOfTask;
     if (written < this.#newestOfTask - LATE_MS) findings.add("time_order", `${task}/${seq}`);
@@ -2252,7 +2252,7 @@ function passkeyActAt(value, action, tenant) {
 
 /** A service that signs the entries of the task signs the acts of the tenant too. */
 function isActSigned({ seq, text, facts, end, signature }, of, { keys, isRequired }) {
-  const entry = { tenant: of.tenant, task: null, seq, text, facts, before: undefined };
+  const entry = { tenant: of.tenant, task: null, seq, hash: textHash(text), facts, before: undefined };
   const after = signature === null ? null : { seq: end, judged: keys.judgeEnvelope(signature) };
   const problem = keys.judgeEntry(entry, after, isRequired || of.facts.signed_by !== undefined);
   return problem === null || problem === "unsigned";
@@ -2413,7 +2413,7 @@ class BundleAccess {
   #stated = new Map();
   #sessions = new Map();
   #statement = { seq: 0, at: undefined };
-  /** The blocks of the commit that is read. */
+  /** The blocks of the commit that is read: of a fleet without keys all, so each without its entries. */
   #commit = [];
   #before;
   #hasSigned = false;
@@ -2440,8 +2440,9 @@ class BundleAccess {
     const { findings, mustProve } = this.#parts;
     if (!this.#isBegun || !isSamePlace(this.#last, this.#head)) return "truncated";
     this.#close(null);
-    for (const seq of this.#stated.keys())
-      if (seq > this.#head.seq) findings.add("access_contradicted", `${ACCESS_NAME}/${seq}`);
+    for (const [seq, hash] of this.#stated)
+      if (seq > this.#head.seq || (seq === this.#start.seq && hash !== this.#start.hash))
+        findings.add("access_contradicted", `${ACCESS_NAME}/${seq}`);
     if (!isSamePlace(this.#pruned, this.#start))
       findings.add("access_cut", `${ACCESS_NAME}/${this.#start.seq + 1}`);
     if ((mustProve || this.#hasSigned) && this.#proved < this.#head.seq)
@@ -2467,7 +2468,7 @@ class BundleAccess {
     const { block, hash } = objectIn(facts, "subject");
     const isStatement = facts.action === "access_log" && facts.tenant === tenant && facts.seq === seq;
     if (!isStatement || "task" in facts || !isCountFrom(1, block) || !isHexHash(hash)) return "line";
-    const entry = { tenant, task: null, seq, text, facts, before: at };
+    const entry = { tenant, task: null, seq, hash: textHash(text), facts, before: at };
     const after = signature === undefined ? null : { seq: end, judged: keys.judgeEnvelope(signature) };
     const problem = keys.judgeEntry(entry, after, keys.isRequired);
     if (problem !== null && problem !== "unsigned")
@@ -2482,6 +2483,8 @@ class BundleAccess {
     const facts = typeof text === "string" ? exactObject(text) : null;
     const { keys, findings, tenant } = this.#parts;
     if (facts === null || typeof text !== "string" || !Array.isArray(facts.entries)) return "line";
+    // A number that no program can state exactly.
+    if (!Number.isSafeInteger(this.counts.access_lost + lostIn(facts))) return "line";
     const isNext = seq === this.#last.seq + 1 && facts.seq === seq && facts.prev === this.#last.hash;
     if (!isNext || facts.tenant !== tenant) return "chain";
     if (this.#last.seq === this.#head.seq) return "head";
@@ -2490,17 +2493,18 @@ class BundleAccess {
     const stated = this.#stated.get(this.#last.seq);
     if (stated !== undefined && stated !== hash) findings.add("access_contradicted", this.#at());
     this.#note(facts);
-    const chained = { tenant, task: ACCESS_NAME, seq: this.#last.seq, text, facts, before: this.#before };
+    const chained = { tenant, task: ACCESS_NAME, seq: this.#last.seq, hash, before: this.#before };
     this.#before = facts.at;
-    this.#commit.push(chained);
+    this.#commit.push({ ...chained, facts: judgedFacts(facts) });
     if (signature !== undefined) this.#close({ seq: this.#last.seq, judged: keys.judgeEnvelope(signature) });
     return null;
   }
 
-  #note({ entries, lost, pruned, session }) {
+  #note(facts) {
+    const { entries, pruned, session } = facts;
     this.counts.access_blocks += 1;
     this.counts.access_records += entries.length;
-    if (isCountFrom(1, lost)) this.counts.access_lost += lost;
+    this.counts.access_lost += lostIn(facts);
     if (isExactObject(session) && typeof session.id === "string")
       this.#sessions.set(session.id, session.state);
     const place = isExactObject(pruned) ? placeOf(pruned) : null;
@@ -2522,6 +2526,14 @@ class BundleAccess {
     }
     this.#commit = [];
   }
+}
+
+const lostIn = ({ lost }) => (isCountFrom(1, lost) ? lost : 0);
+
+/** What the verdict about a signature needs. */
+function judgedFacts(facts) {
+  const names = ["action", "at", "signed_by"].filter((name) => facts[name] !== undefined);
+  return Object.fromEntries(names.map((name) => [name, facts[name]]));
 }
 
 const isSamePlace = (a, b) => a.seq === b.seq && a.hash === b.hash;
@@ -2751,7 +2763,7 @@ class OpenBundle {
       tenant: String(tenant),
       task: null,
       seq,
-      text: String(seal.entry),
+      hash: textHash(String(seal.entry)),
       facts,
       before: undefined,
     };
@@ -2892,6 +2904,11 @@ const COMPLETE = {
   nothing: "The fleet did not compare the bundle with its store: newest entries and tasks may be missing.",
 };
 
+const ACCESS_END =
+  "access log: its end was not compared by the fleet: blocks after the last one that an entry of the tenant states may be missing";
+const ACCESS_NONE =
+  "access log: none was read, so nothing is shown about reads of content and refused requests";
+
 const ANCHOR_TIME = {
   verified: "by an authority that you trust",
   unverified: "UNVERIFIED: give the certificate of the authority with --tsa-ca",
@@ -2920,6 +2937,7 @@ function bundleReportText(path, report) {
     `  ${counts.join(", ")}`,
     `  sealed by the fleet: ${report.sealed ? "yes" : "no"}; log of ${report.log_size ?? 0} entries`,
     `  ${COMPLETE[report.complete ?? "nothing"]}`,
+    `  ${report.counts.access_blocks === undefined ? ACCESS_NONE : ACCESS_END}`,
     ...anchorTexts(report),
     ...report.keys.map((id) => `  signed by key ${id}`),
     ...report.electronic_signatures.map(

@@ -1147,7 +1147,7 @@ class Keys:
             return "signature_moved"
         if seq < first:
             return absent
-        is_signed = same(entries[seq - first], sha256(entry["text"])) and same(signed_by, key_id)
+        is_signed = same(entries[seq - first], entry["hash"]) and same(signed_by, key_id)
         if not is_signed or (seq == last and not same(facts.get("at", MISSING), statement["at"])):
             return "signature_mismatch"
         found = problem or time_problem(self.all[key_id], entry, statement)
@@ -1216,7 +1216,7 @@ def change_at(change, last, before):
         return None
     if not same(facts.get("seq"), seq) or not same(facts.get("tenant"), "default") or "task" in facts:
         return None
-    return {"tenant": "default", "task": None, "seq": seq, "text": text, "facts": facts, "before": before}
+    return {"tenant": "default", "task": None, "seq": seq, "hash": sha256(text), "facts": facts, "before": before}
 
 
 def keys_in(keyset, tenant, known_revoked, findings):
@@ -1702,7 +1702,7 @@ class Entries:
                 self.findings.add((at, "time_order"))
             self.newest_of_task = newest
             self.newest = newest if self.newest is None else max(self.newest, newest)
-        entry = {"tenant": task.head["tenant"], "task": task.id, "seq": seq, "text": text, "facts": facts}
+        entry = {"tenant": task.head["tenant"], "task": task.id, "seq": seq, "hash": sha256(text), "facts": facts}
         entry["before"], self.before = self.before, facts.get("at")
         self.compare_key(line)
         if line.get("signature_unread") is True and not self.is_required:
@@ -1875,8 +1875,8 @@ def passkey_act_at(value, action, tenant):
 
 def is_act_signed(act, keys, facts, is_required):
     """A service that signs the entries of the task signs the acts of the tenant too."""
-    entry = {"tenant": facts["tenant"], "task": None, "before": None}
-    entry.update({name: act[name] for name in ("seq", "text", "facts")})
+    entry = {"tenant": facts["tenant"], "task": None, "hash": sha256(act["text"]), "before": None}
+    entry.update({name: act[name] for name in ("seq", "facts")})
     after = None if act["signature"] is None else (act["end"], keys.judge_envelope(act["signature"]))
     return keys.judge_entry(entry, after, is_required or "signed_by" in facts) in (None, "unsigned")
 
@@ -2012,6 +2012,7 @@ MANIFEST_COUNTS = ["entries", "included", "key_changes", "keys", "lines", "pendi
 
 ACCESS_CHAIN = "=access"
 ACCESS_BEGIN = (0, "0" * 64)
+COUNT_MAX = 2**53 - 1
 ACCESS_COUNTS = ["access_blocks", "access_records", "access_lost", "access_statements"]
 
 
@@ -2022,6 +2023,10 @@ def access_place(value):
     if not isinstance(value, dict) or not is_count(value.get("seq"), 1) or not is_hash(value.get("hash")):
         return None
     return int(value["seq"]), value["hash"]
+
+
+def lost_in(facts):
+    return int(facts["lost"]) if is_count(facts.get("lost"), 1) else 0
 
 
 class Access:
@@ -2062,7 +2067,8 @@ class Access:
         is_of_chain = same(facts.get("tenant"), self.tenant) and same(facts.get("seq"), seq) and "task" not in facts
         require(same(facts.get("action"), "access_log") and is_of_chain, "line")
         require(is_count(subject.get("block"), 1) and is_hash(subject.get("hash")), "line")
-        entry = {"tenant": self.tenant, "task": None, "seq": seq, "text": text, "facts": facts, "before": self.stated_at}
+        entry = {"tenant": self.tenant, "task": None, "seq": seq, "hash": sha256(text), "facts": facts}
+        entry["before"] = self.stated_at
         after = (end, self.keys.judge_envelope(line["signature"])) if "signature" in line else None
         problem = self.keys.judge_entry(entry, after, self.keys.is_required)
         if problem not in (None, "unsigned"):
@@ -2075,6 +2081,8 @@ class Access:
         seq, text = line.get("seq"), line.get("entry")
         facts = exact_object(text) if isinstance(text, str) else None
         require(facts is not None and isinstance(facts.get("entries"), list), "line")
+        # A number that no program can state exactly.
+        require(self.counts["access_lost"] + lost_in(facts) <= COUNT_MAX, "line")
         number, hashed = self.last
         require(is_count(seq, 1) and seq == number + 1 and same(facts.get("seq"), seq), "chain")
         require(same(facts.get("prev"), hashed) and same(facts.get("tenant"), self.tenant), "chain")
@@ -2083,7 +2091,9 @@ class Access:
         if self.stated.get(number + 1, self.last[1]) != self.last[1]:
             self.findings.add(("%s/%d" % (ACCESS_CHAIN, number + 1), "access_contradicted"))
         self.note(facts)
-        entry = {"tenant": self.tenant, "task": ACCESS_CHAIN, "seq": number + 1, "text": text, "facts": facts}
+        # In a fleet without keys all blocks wait for a signature, so each is without its entries.
+        judged = {name: facts[name] for name in ("action", "at", "signed_by") if name in facts}
+        entry = {"tenant": self.tenant, "task": ACCESS_CHAIN, "seq": number + 1, "hash": self.last[1], "facts": judged}
         entry["before"], self.before = self.before, facts.get("at")
         self.commit.append(entry)
         if "signature" in line:
@@ -2092,8 +2102,7 @@ class Access:
     def note(self, facts):
         self.counts["access_blocks"] += 1
         self.counts["access_records"] += len(facts["entries"])
-        if is_count(facts.get("lost"), 1):
-            self.counts["access_lost"] += int(facts["lost"])
+        self.counts["access_lost"] += lost_in(facts)
         session = object_in(facts, "session")
         if isinstance(session.get("id"), str):
             self.sessions[session["id"]] = session.get("state")
@@ -2115,8 +2124,8 @@ class Access:
     def end(self):
         require(self.start is not None and self.last == self.head, "truncated")
         self.close(None)
-        for seq in self.stated:
-            if seq > self.head[0]:
+        for seq, hashed in self.stated.items():
+            if seq > self.head[0] or (seq == self.start[0] and hashed != self.start[1]):
                 self.findings.add(("%s/%d" % (ACCESS_CHAIN, seq), "access_contradicted"))
         if self.pruned != self.start:
             self.findings.add(("%s/%d" % (ACCESS_CHAIN, self.start[0] + 1), "access_cut"))
@@ -2350,7 +2359,8 @@ class Bundle:
         ):
             self.find("seal", "seal.json")
             return
-        entry = {"tenant": facts["tenant"], "task": None, "seq": seal["seq"], "text": text, "facts": facts, "before": None}
+        entry = {"tenant": facts["tenant"], "task": None, "seq": seal["seq"], "hash": sha256(text), "facts": facts}
+        entry["before"] = None
         after = (seal["seq"], self.keys.judge_envelope(seal.get("signature")))
         problem = self.keys.judge_entry(entry, after, True)
         if problem is not None:
@@ -2430,6 +2440,9 @@ COMPLETE = {
     None: "The fleet did not compare the bundle with its store: newest entries and tasks may be missing.",
 }
 
+ACCESS_END = "access log: its end was not compared by the fleet: blocks after the last one that an entry of the tenant states may be missing"
+ACCESS_NONE = "access log: none was read, so nothing is shown about reads of content and refused requests"
+
 
 ANCHOR_TIME = {
     "verified": "by an authority that you trust",
@@ -2469,6 +2482,7 @@ def report_text(path, report):
         "  sealed by the fleet: %s; log of %d entries" % ("yes" if report["sealed"] else "no", report["log_size"] or 0),
     ]
     lines.append("  " + COMPLETE[report["complete"]])
+    lines.append("  " + (ACCESS_END if "access_blocks" in report["counts"] else ACCESS_NONE))
     lines += anchor_texts(report["anchors"], report["anchors_omitted_before"])
     lines += ["  signed by key " + key_id for key_id in report["keys"]]
     for one in report["electronic_signatures"]:

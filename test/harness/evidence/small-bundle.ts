@@ -23,11 +23,12 @@ export interface SmallBundle {
   readonly keys?: readonly object[];
   readonly note?: string;
   readonly anchors?: readonly object[];
+  readonly access?: readonly object[];
 }
 
 export function writeSmallBundle(
   path: string,
-  { lines = [], proofs = [], keys = [], note, anchors }: SmallBundle,
+  { lines = [], proofs = [], keys = [], note, anchors, access }: SmallBundle,
 ): void {
   const of = { tenant: TENANT, exported_at: EXPORTED_AT, fleet: null, tool: "x" };
   const tasks = lines.filter((one) => "kind" in one && one.kind === "task").length;
@@ -42,6 +43,7 @@ export function writeSmallBundle(
     "keyset.json": line({ keys, changes: null, signatures_required: false }),
     ...(note !== undefined && { "log.note": note }),
     ...(anchors !== undefined && { "anchors.jsonl": anchors.map(line).join("") }),
+    ...(access !== undefined && { "access.jsonl": access.map(line).join("") }),
   }).map(([name, text]) => [name, Buffer.from(text)]);
   const listed = files.map(([name, bytes]) => ({ name, size: bytes.length, sha256: sha256(bytes) }));
   const counts = {

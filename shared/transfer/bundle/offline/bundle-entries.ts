@@ -3,7 +3,7 @@ import { leafHash } from "../../../integrity/merkle/hashes.ts";
 import type { LogCheckpoint } from "../../../integrity/merkle/note.ts";
 import { isIncluded } from "../../../integrity/merkle/proofs.ts";
 import { type BundleAnchors, LATE_MS } from "./bundle-anchors.ts";
-import type { BundleKeys, ChainEntry } from "./bundle-keys.ts";
+import { type BundleKeys, type ChainEntry, textHash } from "./bundle-keys.ts";
 import type { LineEntry } from "./bundle-lines.ts";
 import { hashesOf } from "./bundle-log.ts";
 import {
@@ -70,7 +70,7 @@ export class BundleEntries {
     const { tenant, task, seq, text, facts, line } = entry;
     const { keys, findings } = this.#parts;
     const isProved = this.#prove(entry);
-    const chained = { tenant, task, seq, text, facts, before: this.#before };
+    const chained = { tenant, task, seq, hash: textHash(text), facts, before: this.#before };
     this.#before = facts.at;
     const written = exactTime(facts.at) ?? this.#newestOfTask;
     if (written < this.#newestOfTask - LATE_MS) findings.add("time_order", `${task}/${seq}`);

@@ -61,7 +61,8 @@ export interface ChainEntry {
   /** null: the chain of the tenant. */
   readonly task: string | null;
   readonly seq: number;
-  readonly text: string;
+  /** Of its text. An entry may wait long for the signature of its commit, so it is without the text. */
+  readonly hash: string;
   readonly facts: ExactObject;
   /** The time of the entry before it; undefined: it is the first one, or not known. */
   readonly before: ExactJson | undefined;
@@ -144,7 +145,7 @@ export class BundleKeys {
     const isOfChain = statement.tenant === entry.tenant && statement.task === entry.task;
     if (!isOfChain || last !== after.seq) return "signature_moved";
     if (entry.seq < first) return absent;
-    const isSigned = entries[entry.seq - first] === textHash(entry.text) && signedBy === keyId;
+    const isSigned = entries[entry.seq - first] === entry.hash && signedBy === keyId;
     if (!isSigned || (entry.seq === last && at !== statement.at)) return "signature_mismatch";
     const found = problem ?? timeProblem(this.#keys.get(String(keyId))!, entry, statement);
     if (found === null) this.used.add(String(keyId));
@@ -267,7 +268,7 @@ function changeAt(
   const isChange = typeof facts.action === "string" && Object.hasOwn(STATED_BY, facts.action);
   if (!isChange || typeof objectIn(facts, "subject").key_id !== "string") return null;
   if (facts.seq !== seq || facts.tenant !== home || "task" in facts) return null;
-  return { tenant: home, task: null, seq, text, facts, before, end };
+  return { tenant: home, task: null, seq, hash: textHash(text), facts, before, end };
 }
 
 /** False: it moves a revocation to a later time, which no fleet does. */

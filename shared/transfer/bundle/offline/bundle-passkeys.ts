@@ -91,7 +91,7 @@ function isActSigned(
   of: Pick<LineEntry, "tenant" | "facts">,
   { keys, isRequired }: PasskeyParts,
 ): boolean {
-  const entry = { tenant: of.tenant, task: null, seq, text, facts, before: undefined };
+  const entry = { tenant: of.tenant, task: null, seq, hash: textHash(text), facts, before: undefined };
   const after = signature === null ? null : { seq: end, judged: keys.judgeEnvelope(signature) };
   const problem = keys.judgeEntry(entry, after, isRequired || of.facts.signed_by !== undefined);
   return problem === null || problem === "unsigned";

@@ -13,7 +13,7 @@ import {
 import { BundleAnchors, type NewestAnchor } from "./bundle-anchors.ts";
 import { BundleEntries } from "./bundle-entries.ts";
 import { BundleEsignatures, type ProvedEsignature } from "./bundle-esignatures.ts";
-import { BundleKeys, keysIn } from "./bundle-keys.ts";
+import { BundleKeys, keysIn, textHash } from "./bundle-keys.ts";
 import { BundleLines } from "./bundle-lines.ts";
 import { continuationProblem, logKeys, openLog } from "./bundle-log.ts";
 import { isManifest } from "./bundle-manifest.ts";
@@ -285,7 +285,7 @@ class OpenBundle {
       tenant: String(tenant),
       task: null,
       seq,
-      text: String(seal.entry),
+      hash: textHash(String(seal.entry)),
       facts,
       before: undefined,
     };

@@ -53,6 +53,11 @@ const COMPLETE = {
   nothing: "The fleet did not compare the bundle with its store: newest entries and tasks may be missing.",
 };
 
+const ACCESS_END =
+  "access log: its end was not compared by the fleet: blocks after the last one that an entry of the tenant states may be missing";
+const ACCESS_NONE =
+  "access log: none was read, so nothing is shown about reads of content and refused requests";
+
 const ANCHOR_TIME = {
   verified: "by an authority that you trust",
   unverified: "UNVERIFIED: give the certificate of the authority with --tsa-ca",
@@ -81,6 +86,7 @@ export function bundleReportText(path: string, report: BundleReport): string {
     `  ${counts.join(", ")}`,
     `  sealed by the fleet: ${report.sealed ? "yes" : "no"}; log of ${report.log_size ?? 0} entries`,
     `  ${COMPLETE[report.complete ?? "nothing"]}`,
+    `  ${report.counts.access_blocks === undefined ? ACCESS_NONE : ACCESS_END}`,
     ...anchorTexts(report),
     ...report.keys.map((id) => `  signed by key ${id}`),
     ...report.electronic_signatures.map(

@@ -50,7 +50,7 @@ export class BundleAccess {
   readonly #stated = new Map<number, string>();
   readonly #sessions = new Map<string, ExactJson | undefined>();
   #statement: { readonly seq: number; readonly at: ExactJson | undefined } = { seq: 0, at: undefined };
-  /** The blocks of the commit that is read. */
+  /** The blocks of the commit that is read: of a fleet without keys all, so each without its entries. */
   #commit: ChainEntry[] = [];
   #before: ExactJson | undefined;
   #hasSigned = false;
@@ -77,8 +77,9 @@ export class BundleAccess {
     const { findings, mustProve } = this.#parts;
     if (!this.#isBegun || !isSamePlace(this.#last, this.#head)) return "truncated";
     this.#close(null);
-    for (const seq of this.#stated.keys())
-      if (seq > this.#head.seq) findings.add("access_contradicted", `${ACCESS_NAME}/${seq}`);
+    for (const [seq, hash] of this.#stated)
+      if (seq > this.#head.seq || (seq === this.#start.seq && hash !== this.#start.hash))
+        findings.add("access_contradicted", `${ACCESS_NAME}/${seq}`);
     if (!isSamePlace(this.#pruned, this.#start))
       findings.add("access_cut", `${ACCESS_NAME}/${this.#start.seq + 1}`);
     if ((mustProve || this.#hasSigned) && this.#proved < this.#head.seq)
@@ -104,7 +105,7 @@ export class BundleAccess {
     const { block, hash } = objectIn(facts, "subject");
     const isStatement = facts.action === "access_log" && facts.tenant === tenant && facts.seq === seq;
     if (!isStatement || "task" in facts || !isCountFrom(1, block) || !isHexHash(hash)) return "line";
-    const entry = { tenant, task: null, seq, text, facts, before: at };
+    const entry = { tenant, task: null, seq, hash: textHash(text), facts, before: at };
     const after = signature === undefined ? null : { seq: end, judged: keys.judgeEnvelope(signature) };
     const problem = keys.judgeEntry(entry, after, keys.isRequired);
     if (problem !== null && problem !== "unsigned")
@@ -119,6 +120,8 @@ export class BundleAccess {
     const facts = typeof text === "string" ? exactObject(text) : null;
     const { keys, findings, tenant } = this.#parts;
     if (facts === null || typeof text !== "string" || !Array.isArray(facts.entries)) return "line";
+    // A number that no program can state exactly.
+    if (!Number.isSafeInteger(this.counts.access_lost + lostIn(facts))) return "line";
     const isNext = seq === this.#last.seq + 1 && facts.seq === seq && facts.prev === this.#last.hash;
     if (!isNext || facts.tenant !== tenant) return "chain";
     if (this.#last.seq === this.#head.seq) return "head";
@@ -127,17 +130,18 @@ export class BundleAccess {
     const stated = this.#stated.get(this.#last.seq);
     if (stated !== undefined && stated !== hash) findings.add("access_contradicted", this.#at());
     this.#note(facts);
-    const chained = { tenant, task: ACCESS_NAME, seq: this.#last.seq, text, facts, before: this.#before };
+    const chained = { tenant, task: ACCESS_NAME, seq: this.#last.seq, hash, before: this.#before };
     this.#before = facts.at;
-    this.#commit.push(chained);
+    this.#commit.push({ ...chained, facts: judgedFacts(facts) });
     if (signature !== undefined) this.#close({ seq: this.#last.seq, judged: keys.judgeEnvelope(signature) });
     return null;
   }
 
-  #note({ entries, lost, pruned, session }: ExactObject): void {
+  #note(facts: ExactObject): void {
+    const { entries, pruned, session } = facts;
     this.counts.access_blocks += 1;
     this.counts.access_records += (entries as readonly ExactJson[]).length;
-    if (isCountFrom(1, lost)) this.counts.access_lost += lost;
+    this.counts.access_lost += lostIn(facts);
     if (isExactObject(session) && typeof session.id === "string")
       this.#sessions.set(session.id, session.state);
     const place = isExactObject(pruned) ? placeOf(pruned) : null;
@@ -159,6 +163,14 @@ export class BundleAccess {
     }
     this.#commit = [];
   }
+}
+
+const lostIn = ({ lost }: ExactObject): number => (isCountFrom(1, lost) ? lost : 0);
+
+/** What the verdict about a signature needs. */
+function judgedFacts(facts: ExactObject): ExactObject {
+  const names = ["action", "at", "signed_by"].filter((name) => facts[name] !== undefined);
+  return Object.fromEntries(names.map((name) => [name, facts[name]!]));
 }
 
 const isSamePlace = (a: AccessPlace, b: AccessPlace): boolean => a.seq === b.seq && a.hash === b.hash;
