@@ -17,7 +17,7 @@ const keys = tenantKeys("default");
 const options = { label: "test", deadlineMs: 5_000, onUnknown: "unsafe" } as const;
 const DAY_MS = 86_400_000;
 const DAYS = 30;
-const POLICIES = { defaults: {}, access_log_days: DAYS, tenants: {} };
+const POLICIES = { defaults: {}, access_log_days: DAYS, tenants: { brief: { access_log_days: 1 } } };
 
 let bench: TestRecords;
 let nowMs: number;
@@ -229,19 +229,27 @@ describe.each(ENGINES)("the access log on %s", (engine) => {
     expect((await blocks()).sessions).toMatchObject([{ session: "killed", state: "open", seq: 2 }]);
   });
 
-  test("a session that has lost entries is named for seven days, also when retention has removed its blocks", async () => {
-    await append(batch(1, [entry()], { session: "lost", lost: 3 }));
-    await append(batch(2, [entry()], { session: "lost", state: "closed" }));
-    await append(batch(1, [entry()], { session: "killed" }));
-    await append(batch(1, [entry()], { session: "sound" }));
-    const known = async () => (await blocks()).sessions.map(({ session }) => session).sort();
+  test("a session that has lost entries is named for seven days, also when its blocks are removed before", async () => {
+    const [usual, brief] = ["default", "brief"];
+    for (const of of [usual, brief]) {
+      await append(batch(1, [entry()], { session: "lost", lost: 3 }), of);
+      await append(batch(2, [entry()], { session: "lost", state: "closed" }), of);
+      await append(batch(1, [entry()], { session: "killed" }), of);
+    }
+    const known = async (of: string) => {
+      const { accessLogs } = bench.repository;
+      await accessLogs.prune(of, async () => {});
+      const { start, sessions } = await accessLogs.blocks(of, { from_seq: 1, limit: 100 });
+      return [start?.seq ?? 0, ...sessions.map(({ session }) => session).sort()];
+    };
     nowMs += 6 * DAY_MS;
-    await append(batch(2, [entry()], { session: "sound", state: "closed" }));
-    await prune();
-    expect(await known()).toEqual(["killed", "lost", "sound"]);
+    // The newest block stays.
+    for (const of of [usual, brief]) await append(batch(1, [entry()], { session: "new" }), of);
+    expect(await known(usual)).toEqual([0, "killed", "lost", "new"]);
+    expect(await known(brief)).toEqual([3, "killed", "lost", "new"]);
     nowMs += DAY_MS + 1_000;
-    await prune();
-    expect(await known()).toEqual(["killed"]);
+    expect(await known(usual)).toEqual([0, "killed", "new"]);
+    expect(await known(brief)).toEqual([3, "new"]);
   });
 
   test("sessions that ended are forgotten also behind many that did not", async () => {
