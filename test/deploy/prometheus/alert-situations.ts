@@ -76,6 +76,11 @@ export const HEALTHY: Series = {
   fleet_scrub_age_seconds: growing(60),
   fleet_retention_last_run_timestamp_seconds: steady(1),
   fleet_retention_backlog: steady(0),
+  fleet_shreddings_kept: steady(0),
+  fleet_shreddings_failed: steady(0),
+  'fleet_access_entries_total{outcome="written"}': growing(600),
+  'fleet_access_entries_total{outcome="lost"}': steady(0),
+  fleet_access_failures_total: steady(0),
   'fleet_alerts_total{type="HANDOFF_FAILED", severity="warning"}': sudden(1),
   'fleet_webhooks_total{hook="pager", outcome="delivered"}': growing(1),
 };
@@ -153,6 +158,10 @@ export const FIRING: Readonly<Record<string, Situation>> = {
   FleetAuditLogCut: { series: { 'fleet_audit_logs_cut{target="timestamp"}': steady(1) } },
   FleetRetentionOld: { series: {}, at: "50h", every: "1h" },
   FleetRetentionBacklog: { series: { fleet_retention_backlog: steady(1) }, at: "50h", every: "1h" },
+  FleetShreddingKept: { series: { fleet_shreddings_kept: steady(1) }, at: "2h" },
+  FleetShreddingFails: { series: { fleet_shreddings_failed: steady(2) } },
+  FleetAccessLogLoses: { series: { 'fleet_access_entries_total{outcome="lost"}': sudden(1) } },
+  FleetAccessLogFails: { series: { fleet_access_failures_total: growing(1) } },
   FleetCriticalAlert: {
     series: { 'fleet_alerts_total{type="RECOVERY_BLOCKED", severity="critical"}': sudden(1) },
   },
