@@ -27,12 +27,13 @@ type Member =
   | "ended_at";
 
 /** The members of the record that the entries state. A member is absent if they do not state it. */
-export type HandoffFold = Readonly<Partial<Record<Member | "failure_reason", unknown>>>;
+export type HandoffFold = Readonly<Partial<Record<Member | "hash_before" | "failure_reason", unknown>>>;
 
-/** The version that the newest entry made. */
+/** The version that the newest entry made, and the hash of the version before it. */
 export interface NewestVersion {
   readonly id: string;
   readonly hash: string;
+  readonly before: string | null;
 }
 
 const BEGUN: HandoffFold = {
@@ -65,7 +66,7 @@ export function foldHandoff(
       handoff_id: id,
       state,
       checkpoint_id: checkpoint,
-      ...(made?.id === checkpoint && { checkpoint_hash: made?.hash }),
+      ...(made?.id === checkpoint && { checkpoint_hash: made?.hash, hash_before: made?.before }),
       to_agent_type,
       supersedes_recovery: supersedes_recovery === "yes",
       requested_at: at,
@@ -101,8 +102,12 @@ export async function verifyFoldedHandoff(scrub: TaskScrub, fold: HandoffFold): 
   const id = String(fold.handoff_id);
   const record = readableHandoff(id, await scrub.reader.get(scrub.keys.handoff(id)));
   if (record === null) return;
-  const { failure_reason, ...members } = fold;
-  const differing = Object.entries(members)
+  const { failure_reason, hash_before: before, ...members } = fold;
+  // A recovery reads its checkpoint before the transaction, and the checkpoint may have been finalized between the two.
+  const isEarlier =
+    record.recovery !== null && typeof before === "string" && record.checkpoint_hash === before;
+  const expected = isEarlier ? { ...members, checkpoint_hash: before } : members;
+  const differing = Object.entries(expected)
     .filter(([name, value]) => value !== undefined && !isDeepStrictEqual(value, record[name as Member]))
     .map(([name]) => name);
   if ((record.failure?.reason ?? null) !== failure_reason) differing.push("failure");

@@ -7,18 +7,18 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
-import { decode, encode } from "../../../../shared/records/kv/codec.ts";
-import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
-import { acquireLease, requireLease } from "../../../../shared/records/leader/lease.ts";
-import { clearPublished, readOutbox } from "../../../../shared/records/outbox/outbox.ts";
-import { type IndexState, indexKey } from "../../../../shared/records/search/index-state.ts";
-import { stepIndex } from "../../../../shared/records/search/indexer.ts";
-import { clearExpired } from "../../../../shared/records/task/expiry.ts";
-import { KEY_SPACE } from "../../../../shared/store/limits.ts";
-import type { Bytes, Store, Tx } from "../../../../shared/store/store.ts";
-import { STAMP_BYTES, STORE_LIMITS } from "../../../../shared/store/store.ts";
-import { type ManualClock, manualClock } from "../../../harness/clock.ts";
-import { acknowledge, initiate, offer } from "../../../harness/records/handoffs.ts";
+import { decode, encode } from "../../shared/records/kv/codec.ts";
+import { systemKeys, tenantKeys } from "../../shared/records/kv/keyspace.ts";
+import { acquireLease, requireLease } from "../../shared/records/leader/lease.ts";
+import { clearPublished, readOutbox } from "../../shared/records/outbox/outbox.ts";
+import { type IndexState, indexKey } from "../../shared/records/search/index-state.ts";
+import { stepIndex } from "../../shared/records/search/indexer.ts";
+import { clearExpired } from "../../shared/records/task/expiry.ts";
+import { KEY_SPACE } from "../../shared/store/limits.ts";
+import type { Bytes, Store, Tx } from "../../shared/store/store.ts";
+import { STAMP_BYTES, STORE_LIMITS } from "../../shared/store/store.ts";
+import { type ManualClock, manualClock } from "../harness/clock.ts";
+import { acknowledge, initiate, offer } from "../harness/records/handoffs.ts";
 import {
   create,
   ENGINES,
@@ -27,11 +27,11 @@ import {
   openTestRecords,
   send,
   type TestRecords,
-} from "../../../harness/records/records.ts";
-import { checkpointOf, flip, spec, T0 } from "../search/corpus.ts";
+} from "../harness/records/records.ts";
+import { checkpointOf, flip, spec, T0 } from "../shared/records/search/corpus.ts";
 
 /** The only random bytes in the records of this script. */
-vi.mock(import("../../../../shared/integrity/seal.ts"), async (original) => ({
+vi.mock(import("../../shared/integrity/seal.ts"), async (original) => ({
   ...(await original()),
   newSalt: () => "5a".repeat(32),
 }));
