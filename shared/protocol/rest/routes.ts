@@ -358,7 +358,6 @@ export const BUS_ONLY: Readonly<Partial<Record<CommandOp | AnsweredOp, string>>>
   fork: "its task is new, and the agent that forks it owns it by a connection",
   diagnose: "every service answers it, and a request of HTTP has one answer",
   access_record: "the acts with keys are reported by the program that has the keys",
-  shred_certificate: "the program verifies it with the list of removed checkpoints",
   denial_record: "the gateway itself sends it, for the requests that it refuses",
   export_record: "a bundle of evidence is made by the program, which verifies it whole",
   turn_event: "events of sessions come from hooks, which keep their order on the bus",
