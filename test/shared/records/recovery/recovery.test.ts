@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { acknowledge, offer } from "../../../harness/records/handoffs.ts";
 import { ENGINES, finalize, send } from "../../../harness/records/records.ts";
+import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
 
 const iso = (ms: number): string => new Date(ms).toISOString();
@@ -124,6 +125,33 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
       { ...early, point: { checkpoint, hash: checkpoint.compliance.hash } },
     );
     expect(made.applied).toBe(false);
+  });
+
+  test("a checkpoint that is finalized after a recovery has read it is no damage", async () => {
+    const own = await TestTasks.open(engine);
+    try {
+      const task = await own.owned(2);
+      await own.fail(task);
+      const { due_at } = await own.recovery(task);
+      const { checkpoints } = await own.repository.history("default", allOf(task));
+      const checkpointId = checkpoints[0]!.metadata.checkpoint_id;
+      const request = { checkpointId, before: null };
+      const search = await own.repository.recoveryActions.findPoint({ tenant: "default", task }, request);
+      if (!search.found) throw new Error("there is one");
+      const { checkpoint } = search;
+      expect(await own.sweepAllDrafts()).toBe(1);
+      const handoffId = "01890000-0000-7000-8000-000000000001";
+      const made = await own.repository.recoveryActions.attempt(
+        { tenant: "default", task },
+        { dueAt: due_at ?? "", handoffId, point: { checkpoint, hash: checkpoint.compliance.hash } },
+      );
+      expect(made.applied).toBe(true);
+      expect((await own.handoff(handoffId)).checkpoint_hash).toBe(checkpoint.compliance.hash);
+      await scrub(own, { now: () => own.now });
+      expect(await findingsOf(own.repository)).toEqual([]);
+    } finally {
+      await own.close();
+    }
   });
 
   test("three attempts from the newest checkpoint, two from the one before it, then a block", async () => {
