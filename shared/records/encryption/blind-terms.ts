@@ -55,11 +55,11 @@ async function blindTerms(ring: KeyRing, tenant: string, use: TermUse): Promise<
   return termsUnder(oldest.secret);
 }
 
-/** The words of one key. They repeat so much that an index with a memory of them costs a third. */
-const known = new WeakMap<KeyObject, TermOf>();
+/** Of each key. Texts repeat their words, and an HMAC takes longer than a look. */
+const termsByKey = new WeakMap<KeyObject, TermOf>();
 
 function termsUnder(secret: KeyObject): TermOf {
-  const found = known.get(secret);
+  const found = termsByKey.get(secret);
   if (found !== undefined) return found;
   // Node needs seven times as long with the bytes of a key.
   const key = createSecretKey(Buffer.from(hkdfSync("sha256", secret.export(), Buffer.alloc(0), INFO, 32)));
@@ -72,6 +72,6 @@ function termsUnder(secret: KeyObject): TermOf {
     terms.set(word, term);
     return term;
   };
-  known.set(secret, termOf);
+  termsByKey.set(secret, termOf);
   return termOf;
 }

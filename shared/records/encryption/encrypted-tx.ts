@@ -3,8 +3,8 @@
  * key and runs the body again.
  *
  * No row may be encrypted with a key that is gone: shredding destroys the keys of a task in the transaction that removes its last rows under them. So a
- * transaction that has read one of these rows conflicts with the shredding. Any other that writes rows of the task reads the keys instead. The key of a
- * new task is written with its first rows, so a kill leaves neither or both.
+ * transaction that has read one of these rows conflicts with the shredding. Any other that writes rows of the task conflicts with a change of the keys. The key
+ * of a new task is written with its first rows, so a kill leaves neither or both.
  */
 import { checkKey, checkValue, ORDER_BYTES } from "../../store/limits.ts";
 import { sameBytes } from "../../store/same-bytes.ts";
