@@ -62,7 +62,7 @@ export function rewriteBlocks(
     const facts = JSON.parse(one.entry);
     if (prev === null)
       facts.entries = [
-        { at: facts.at, actor: { id: "nobody", type: "agent" }, op: "query.get", outcome: "ok" },
+        { at: facts.at, actor: { id: "forged", type: "agent" }, op: "query.get", outcome: "ok" },
       ];
     else facts.prev = prev;
     if (thief !== null) Object.assign(facts, { at: thief.at, signed_by: thief.key.id });
