@@ -91,6 +91,7 @@ export function request(
   move(decision, "handoff", null, after, {
     facts: {
       from_checkpoint: checkpointId,
+      from_hash: hash,
       to_agent_type: toAgentType,
       ...(supersedesRecovery && { supersedes_recovery: "yes" }),
     },

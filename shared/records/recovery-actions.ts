@@ -4,7 +4,6 @@
  */
 
 import { decide } from "../lifecycle/decide.ts";
-import type { RecoveryPoint } from "../lifecycle/recovery.ts";
 import { recoveryPhase } from "../lifecycle/routing.ts";
 import type { QueryParams } from "../protocol/queries.ts";
 import type { FoundPoint } from "../protocol/recovery-queries.ts";
@@ -68,9 +67,10 @@ export class RecoveryActions {
     return recorded.applied ? { applied: true, head: redactedView(recorded.head) } : recorded;
   }
 
+  /** `checkpointId`: the recovery point that {@link findPoint} found. `applied: false` also if it is no longer sound. */
   attempt(
     place: RecoveryPlace,
-    attempt: Due & { readonly handoffId: string; readonly point: RecoveryPoint },
+    attempt: Due & { readonly handoffId: string; readonly checkpointId: string },
     traceparent?: string,
   ): Promise<ObservedTask> {
     return this.#observe("attempt_recovery", place, { type: "attempt_due", ...attempt }, traceparent);

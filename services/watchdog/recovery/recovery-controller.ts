@@ -105,7 +105,6 @@ async function attemptFromPoint(
     await recoveryActions.block(place, { dueAt, reason: point.reason, details: point.details });
     return;
   }
-  const { checkpoint } = point;
-  const made = { checkpoint, hash: checkpoint.compliance.hash };
-  await recoveryActions.attempt(place, { dueAt, handoffId: uuidv7(), point: made }, currentTraceparent());
+  const { checkpoint_id: checkpointId } = point.checkpoint.metadata;
+  await recoveryActions.attempt(place, { dueAt, handoffId: uuidv7(), checkpointId }, currentTraceparent());
 }

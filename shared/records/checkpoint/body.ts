@@ -142,6 +142,16 @@ function hashOf([, hash]: Row): string {
   return Buffer.from(hash).toString("hex");
 }
 
+/** The hash that a row states for its version, which is not verified; null: the row is damaged. */
+export function hashInRow(value: Bytes): string | null {
+  try {
+    return hashOf(rowIn(value, undefined));
+  } catch (error) {
+    if (corruptionIn(error) === null) throw error;
+    return null;
+  }
+}
+
 /** Not yet verified. Throws CorruptBytes. */
 async function sealedIn(reader: Reader, keys: TenantKeys, task: string, id: string, row: Row) {
   const sealed: Sealed = { bytes: await bodyOf(reader, keys, task, id, row), hash: hashOf(row) };

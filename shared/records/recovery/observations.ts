@@ -10,6 +10,7 @@ import type { AuditOp, Why } from "../../lifecycle/transition.ts";
 import { type Policies, policyOf } from "../../protocol/policy.ts";
 import type { FailureSignal } from "../../protocol/recovery-states.ts";
 import type { Reader, Tx } from "../../store/store.ts";
+import { findInTask } from "../checkpoint/lookup.ts";
 import { readOpenHandoff } from "../handoff/record.ts";
 import { decode } from "../kv/codec.ts";
 import { endingName, systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
@@ -130,11 +131,18 @@ interface WrittenEntry {
 
 export type ObservedRecovery = { readonly applied: boolean; readonly head: TaskRecord | null };
 
+/** An attempt from the recovery point that a search has found. */
+interface DueAttempt {
+  readonly type: "attempt_due";
+  readonly dueAt: string;
+  readonly handoffId: string;
+  readonly checkpointId: string;
+}
+
 /** `dueAt`: the due time as it was found; another one means that another watchdog was faster. */
-export type DueObservation = Extract<
-  ObservationInput,
-  { type: "attempt_due" | "no_recovery_point" | "probe_due" }
->;
+export type DueObservation =
+  | DueAttempt
+  | Extract<ObservationInput, { type: "no_recovery_point" | "probe_due" }>;
 
 export async function observeRecovery(
   tx: Tx,
@@ -142,9 +150,28 @@ export async function observeRecovery(
   observation: DueObservation,
 ): Promise<ObservedRecovery> {
   const { keys, task } = await readTaskOf(tx, by);
-  const decision = decide({ task, handoff: null }, observation, circumstances(by));
+  const input = observation.type === "attempt_due" ? await readPoint(tx, keys, by, observation) : observation;
+  // The recovery point was removed or found corrupt since the search, and another search finds another one.
+  if (input === null) return { applied: false, head: task };
+  const decision = decide({ task, handoff: null }, input, circumstances(by));
   if ("refused" in decision) return { applied: false, head: task };
   return { applied: true, head: write(tx, by, keys, task, decision.transitions) };
+}
+
+/**
+ * The version that the checkpoint has at the commit: it may have been changed or finalized since the search, and the handoff and the
+ * audit entry state its hash.
+ */
+async function readPoint(
+  tx: Tx,
+  keys: TenantKeys,
+  { task }: RecoveryObserver,
+  { type, dueAt, handoffId, checkpointId }: DueAttempt,
+): Promise<Extract<ObservationInput, { type: "attempt_due" }> | null> {
+  const found = await findInTask(tx, keys, task, checkpointId);
+  if (!found.sound) return null;
+  const { checkpoint } = found;
+  return { type, dueAt, handoffId, point: { checkpoint, hash: checkpoint.compliance.hash } };
 }
 
 function circumstances({

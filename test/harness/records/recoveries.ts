@@ -46,7 +46,6 @@ export async function advanceRecovery(repository: CheckpointRepository, task: st
     const { reason, details } = search;
     return repository.recoveryActions.block(place, { dueAt, reason, details });
   }
-  const { checkpoint } = search;
-  const point = { checkpoint, hash: checkpoint.compliance.hash };
-  return repository.recoveryActions.attempt(place, { dueAt, handoffId: uuidv7(), point });
+  const { checkpoint_id: found } = search.checkpoint.metadata;
+  return repository.recoveryActions.attempt(place, { dueAt, handoffId: uuidv7(), checkpointId: found });
 }

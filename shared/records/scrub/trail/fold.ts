@@ -50,7 +50,7 @@ function foldEntry(scrub: TaskScrub, fold: Fold, entry: AuditEntry): Fold | null
   if (entry.v !== AUDIT_VERSION) return null;
   const task = replayed(scrub, fold.task, entry);
   if (task === null) return null;
-  const { seq, fence, op, checkpoint_id: id, new_hash: hash, old_hash: before } = entry;
+  const { seq, fence, op, checkpoint_id: id, new_hash: hash } = entry;
   if (fence !== task.fence) {
     scrub.note(ofTask("audit", `entry ${seq}: its fence is ${fence}, and the trail leads to ${task.fence}`));
     return null;
@@ -59,10 +59,7 @@ function foldEntry(scrub: TaskScrub, fold: Fold, entry: AuditEntry): Fold | null
     task,
     handoff: foldHandoff(fold.handoff, fold.made, entry),
     handoffs: fold.handoffs + (op === "handoff" ? 1 : 0),
-    made:
-      typeof id === "string" && typeof hash === "string"
-        ? { id, hash, before: typeof before === "string" ? before : null }
-        : fold.made,
+    made: typeof id === "string" && typeof hash === "string" ? { id, hash } : fold.made,
   };
 }
 

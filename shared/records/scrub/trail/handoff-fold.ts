@@ -3,8 +3,13 @@ import { isDeepStrictEqual } from "node:util";
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import { FleetError } from "../../../protocol/errors.ts";
 import type { Handoff } from "../../../protocol/handoff-record.ts";
+import { hashInRow } from "../../checkpoint/body.ts";
+import { decodePlace } from "../../checkpoint/checkpoint-location.ts";
+import { decodeOrder } from "../../checkpoint/order.ts";
 import { decodeHandoff } from "../../handoff/record.ts";
+import { readable } from "../../kv/codec.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
+import { isId } from "./entries.ts";
 
 type Member =
   | "handoff_id"
@@ -27,13 +32,12 @@ type Member =
   | "ended_at";
 
 /** The members of the record that the entries state. A member is absent if they do not state it. */
-export type HandoffFold = Readonly<Partial<Record<Member | "hash_before" | "failure_reason", unknown>>>;
+export type HandoffFold = Readonly<Partial<Record<Member | "is_hash_stated" | "failure_reason", unknown>>>;
 
-/** The version that the newest entry made, and the hash of the version before it. */
+/** The version that the newest entry made. */
 export interface NewestVersion {
   readonly id: string;
   readonly hash: string;
-  readonly before: string | null;
 }
 
 const BEGUN: HandoffFold = {
@@ -60,13 +64,15 @@ export function foldHandoff(
   const { op, at, handoff_id: id, handoff_to: state } = entry;
   if (typeof id !== "string" || typeof state !== "string") return handoff;
   if (op === "handoff") {
-    const { from_checkpoint: checkpoint, to_agent_type, supersedes_recovery } = entry;
+    const { from_checkpoint: checkpoint, from_hash: hash, to_agent_type, supersedes_recovery } = entry;
+    const known = made?.id === checkpoint ? made?.hash : hash;
     return {
       ...BEGUN,
       handoff_id: id,
       state,
       checkpoint_id: checkpoint,
-      ...(made?.id === checkpoint && { checkpoint_hash: made?.hash, hash_before: made?.before }),
+      ...(known !== undefined && { checkpoint_hash: known }),
+      is_hash_stated: hash !== undefined,
       to_agent_type,
       supersedes_recovery: supersedes_recovery === "yes",
       requested_at: at,
@@ -102,17 +108,51 @@ export async function verifyFoldedHandoff(scrub: TaskScrub, fold: HandoffFold): 
   const id = String(fold.handoff_id);
   const record = readableHandoff(id, await scrub.reader.get(scrub.keys.handoff(id)));
   if (record === null) return;
-  const { failure_reason, hash_before: before, ...members } = fold;
-  // A recovery reads its checkpoint before the transaction, and the checkpoint may have been finalized between the two.
-  const isEarlier =
-    record.recovery !== null && typeof before === "string" && record.checkpoint_hash === before;
-  const expected = isEarlier ? { ...members, checkpoint_hash: before } : members;
-  const differing = Object.entries(expected)
+  const { failure_reason, checkpoint_hash: _hash, is_hash_stated: _isStated, ...members } = fold;
+  const differing = Object.entries(members)
     .filter(([name, value]) => value !== undefined && !isDeepStrictEqual(value, record[name as Member]))
     .map(([name]) => name);
+  if (await isOfOtherHash(scrub, fold, record)) differing.push("checkpoint_hash");
   if ((record.failure?.reason ?? null) !== failure_reason) differing.push("failure");
   if (differing.length === 0) return;
   scrub.note(ofTask("handoff", `handoff ${id} differs from the trail in: ${differing.join(", ")}`));
+}
+
+/**
+ * Entries of earlier versions of the fleet do not state the hash. Their recoveries read the checkpoint before the transaction, so it
+ * may be the hash of an earlier version than the newest one, but it must be that of one.
+ */
+async function isOfOtherHash(scrub: TaskScrub, fold: HandoffFold, record: Handoff): Promise<boolean> {
+  const { checkpoint_id: id, checkpoint_hash: expected, is_hash_stated: isStated } = fold;
+  const { checkpoint_hash: hash, recovery } = record;
+  if (hash === expected) return false;
+  if (isStated === true || (expected !== undefined && recovery === null)) return true;
+  return isId(id) && (await isHashOfNone(scrub, id, hash));
+}
+
+/** Earlier versions of one checkpoint that are read at once, and at all. */
+const VERSIONS_PAGE = 16;
+const VERSIONS_MAX = 128;
+
+/** Whether no version of the checkpoint has the hash. A lost version may have had it, and is found when the checkpoint is verified. */
+async function isHashOfNone(
+  { reader, keys, task }: TaskScrub,
+  id: string,
+  hash: string,
+): Promise<boolean> {
+  const location = await reader.get(keys.id(id));
+  const place = location === undefined ? null : readable(() => decodePlace(location));
+  const entry = place === null ? null : decodeOrder(await reader.get(keys.order(task, place.seq)));
+  if (entry === null || entry.hash === hash) return false;
+  const oldest = Math.max(1, entry.version - VERSIONS_MAX);
+  for (let end = entry.version; end > oldest; end -= VERSIONS_PAGE) {
+    const begin = Math.max(oldest, end - VERSIONS_PAGE);
+    const wanted = Array.from({ length: end - begin }, (_, n) => keys.version(task, id, begin + n));
+    const rows = await reader.getMany(wanted);
+    const hashes = rows.map((row) => (row === undefined ? null : hashInRow(row)));
+    if (hashes.includes(hash) || hashes.includes(null)) return false;
+  }
+  return oldest === 1;
 }
 
 function readableHandoff(id: string, value: Uint8Array | undefined): Handoff | null {

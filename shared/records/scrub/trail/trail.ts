@@ -15,7 +15,7 @@ import { parseSeq } from "../../kv/keyspace.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import type { Extent } from "../task/head.ts";
 import { type AppliedCommand, verifyAppliedCommands } from "./commands.ts";
-import { readEntry } from "./entries.ts";
+import { isId, readEntry } from "./entries.ts";
 import { verifyEsignatures, verifyEsignaturesRecorded } from "./esignatures.ts";
 import { FOLD_START, type Fold, foldEntries, verifyFold, verifyHandoffsOf } from "./fold.ts";
 import { verifyForks } from "./forks.ts";
@@ -200,12 +200,6 @@ function createsCheckpoint(facts: AuditEntry): boolean {
   // The tombstone at the position is verified against the entry.
   if (op === "import_removed") return true;
   return makesVersion(facts) && (op === "create" || (op === "import_version" && version === 1));
-}
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-function isId(value: unknown): value is string {
-  return typeof value === "string" && UUID.test(value);
 }
 
 function makesVersion(facts: AuditEntry | undefined): facts is MadeVersion {

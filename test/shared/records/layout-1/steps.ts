@@ -65,8 +65,8 @@ async function attempt({ copy, repository, tenant, task, head: { recovery } }: S
   if (!search.found) {
     return repository.recoveryActions.block(place, { dueAt, reason: search.reason, details: search.details });
   }
-  const point = { checkpoint: search.checkpoint, hash: search.checkpoint.compliance.hash };
-  return repository.recoveryActions.attempt(place, { dueAt, handoffId: copy.id(), point });
+  const { checkpoint_id: checkpointId } = search.checkpoint.metadata;
+  return repository.recoveryActions.attempt(place, { dueAt, handoffId: copy.id(), checkpointId });
 }
 
 function ofLatest(op: "update" | "finalize", body: Record<string, unknown>): Step {

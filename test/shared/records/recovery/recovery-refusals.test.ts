@@ -195,11 +195,11 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     const { due_at: dueAt } = await place.recovery(task);
     const search = await place.repository.recoveryActions.findPoint(key);
     if (!search.found) throw new Error("there is a recovery point");
-    const point = { checkpoint: search.checkpoint, hash: search.checkpoint.compliance.hash };
+    const { checkpoint_id: checkpointId } = search.checkpoint.metadata;
     place.now += 1;
     await send(place.repository, "recover", {}, { task, agent: "somebody" });
     place.now = Date.parse(dueAt ?? "");
-    const late = { dueAt: dueAt ?? "", handoffId: uuidv7(), point };
+    const late = { dueAt: dueAt ?? "", handoffId: uuidv7(), checkpointId };
     expect(await place.repository.recoveryActions.attempt(key, late)).toMatchObject({ applied: false });
     expect((await advanceRecovery(place.repository, task)).applied).toBe(true);
   });
@@ -209,11 +209,11 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     const key = { tenant: "default", task };
     const search = await place.repository.recoveryActions.findPoint(key);
     if (!search.found) throw new Error("there is a recovery point");
-    const point = { checkpoint: search.checkpoint, hash: search.checkpoint.compliance.hash };
+    const { checkpoint_id: checkpointId } = search.checkpoint.metadata;
     const dueAt = new Date(place.now).toISOString();
     const before = await place.head(task);
     expect(
-      await place.repository.recoveryActions.attempt(key, { dueAt, handoffId: uuidv7(), point }),
+      await place.repository.recoveryActions.attempt(key, { dueAt, handoffId: uuidv7(), checkpointId }),
     ).toMatchObject({ applied: false });
     const blocking = { dueAt, reason: "chain_broken", details: null } as const;
     expect(await place.repository.recoveryActions.block(key, blocking)).toMatchObject({ applied: false });

@@ -1,11 +1,13 @@
 // Recoveries: every transition by example, from the failure to the progress that restores the budget, or to a
 // block.
 
+import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { acknowledge, offer } from "../../../harness/records/handoffs.ts";
 import { ENGINES, finalize, send } from "../../../harness/records/records.ts";
 import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
+import { flip } from "../search/corpus.ts";
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
@@ -119,39 +121,51 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     const early = { dueAt: due_at ?? "", handoffId: "01890000-0000-7000-8000-000000000001" };
     const point = await place.repository.recoveryActions.findPoint({ tenant: "default", task });
     if (!point.found) throw new Error("there is one");
-    const { checkpoint } = point;
+    const { checkpoint_id: checkpointId } = point.checkpoint.metadata;
     const made = await place.repository.recoveryActions.attempt(
       { tenant: "default", task },
-      { ...early, point: { checkpoint, hash: checkpoint.compliance.hash } },
+      { ...early, checkpointId },
     );
     expect(made.applied).toBe(false);
   });
 
-  test("a checkpoint that is finalized after a recovery has read it is no damage", async () => {
+  test("a recovery hands off the version that its checkpoint has at the commit", async () => {
     const own = await TestTasks.open(engine);
     try {
       const task = await own.owned(2);
       await own.fail(task);
       const { due_at } = await own.recovery(task);
-      const { checkpoints } = await own.repository.history("default", allOf(task));
-      const checkpointId = checkpoints[0]!.metadata.checkpoint_id;
-      const request = { checkpointId, before: null };
-      const search = await own.repository.recoveryActions.findPoint({ tenant: "default", task }, request);
-      if (!search.found) throw new Error("there is one");
-      const { checkpoint } = search;
+      const found = (await own.repository.history("default", allOf(task))).checkpoints[0]!;
+      const { checkpoint_id: checkpointId } = found.metadata;
       expect(await own.sweepAllDrafts()).toBe(1);
+      const finalized = await own.repository.get("default", checkpointId);
+      expect(finalized.compliance.hash).not.toBe(found.compliance.hash);
       const handoffId = "01890000-0000-7000-8000-000000000001";
-      const made = await own.repository.recoveryActions.attempt(
-        { tenant: "default", task },
-        { dueAt: due_at ?? "", handoffId, point: { checkpoint, hash: checkpoint.compliance.hash } },
-      );
+      const attempt = { dueAt: due_at ?? "", handoffId, checkpointId };
+      const made = await own.repository.recoveryActions.attempt({ tenant: "default", task }, attempt);
       expect(made.applied).toBe(true);
-      expect((await own.handoff(handoffId)).checkpoint_hash).toBe(checkpoint.compliance.hash);
+      const { hash } = finalized.compliance;
+      expect((await own.handoff(handoffId)).checkpoint_hash).toBe(hash);
+      expect((await own.trail(task)).at(-1)).toMatchObject({ op: "handoff", from_hash: hash });
       await scrub(own, { now: () => own.now });
       expect(await findingsOf(own.repository)).toEqual([]);
     } finally {
       await own.close();
     }
+  });
+
+  test("a checkpoint that was damaged after a recovery has found it is not handed off", async () => {
+    const task = await place.owned(2);
+    await place.fail(task);
+    const { latest_id: checkpointId } = await place.head(task);
+    const { due_at: dueAt } = await place.recovery(task);
+    await flip(place.store, task, checkpointId!);
+    const attempt = { dueAt: dueAt ?? "", handoffId: uuidv7(), checkpointId: checkpointId! };
+    const made = await place.repository.recoveryActions.attempt({ tenant: "default", task }, attempt);
+    expect(made).toMatchObject({ applied: false, head: { recovery: { state: "waiting" } } });
+    expect((await place.attempt(task)).applied).toBe(true);
+    const { handoff_id } = await place.head(task);
+    expect((await place.handoff(handoff_id!)).checkpoint_id).not.toBe(checkpointId);
   });
 
   test("three attempts from the newest checkpoint, two from the one before it, then a block", async () => {
