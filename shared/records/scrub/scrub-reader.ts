@@ -7,6 +7,8 @@ import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { ScrubFinding, ScrubTally } from "../../protocol/scrub.ts";
 import { type Bytes, type KeyValue, type Reader, STORE_LIMITS } from "../../store/store.ts";
+import { EncryptedReader } from "../encryption/encrypted-reader.ts";
+import type { KeyRing } from "../encryption/keys/key-ring.ts";
 import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 
 /** A record that fails verification. */
@@ -83,6 +85,8 @@ export class ScrubStep {
   readonly passBeganMs: number;
   /** The stored bytes of an artifact's upload. undefined: this process has no access to them. */
   readonly artifactSize: ArtifactSize | undefined;
+  /** null: the store is not encrypted. */
+  readonly ring: KeyRing | null;
   readonly #bytesMax: number;
   #rows = 0;
   #yieldedAtBytes = 0;
@@ -93,6 +97,7 @@ export class ScrubStep {
     options: { passBeganMs: number; bytesMax: number; artifactSize?: ArtifactSize | undefined },
   ) {
     this.artifactSize = options.artifactSize;
+    this.ring = reader instanceof EncryptedReader ? reader.ring : null;
     this.reader = counted(reader, (rows, bytes) => {
       this.#rows += rows;
       this.tally.bytes += bytes;

@@ -18,6 +18,7 @@ import {
 import { OUTBOX_START, type OutboxAt, verifyOutbox } from "./outbox.ts";
 import type { ScrubStep } from "./scrub-reader.ts";
 import { verifyKeyRecords } from "./signing-keys.ts";
+import { verifyTenantKeys } from "./task/data-keys.ts";
 import { type TaskPlace, verifyTask } from "./task/task.ts";
 import { type TenantChainAt, verifyTenantAudit } from "./tenant-audit.ts";
 import { verifyCommandRecords } from "./trail/commands.ts";
@@ -99,6 +100,7 @@ async function walkTask(
     const start = { tenant: next ?? tenant, done: null, within: null };
     return next === null ? { ...start, system: { feed: null } } : start;
   }
+  if (done === null && within === null) await verifyTenantKeys(step, tenant);
   const task = within?.task ?? (await taskAfter(step, tenant, done));
   if (task === null) return { tenant, done, within: null, commands: { after: null } };
   const left = await verifyTask(step, tenant, task, within);

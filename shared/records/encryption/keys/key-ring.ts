@@ -10,7 +10,7 @@ import {
   type TransactOptions,
   type Tx,
 } from "../../../store/store.ts";
-import { UnreadableValue } from "../../kv/codec.ts";
+import { isDamage, UnreadableValue } from "../../kv/codec.ts";
 import { systemKeys } from "../../kv/keyspace.ts";
 import { keyIdText } from "../sealed-value.ts";
 import { BucketKeys } from "./bucket-keys.ts";
@@ -123,6 +123,12 @@ export class KeyRing {
     return found.get(place.id) ?? null;
   }
 
+  /** Whether the row of a place is there and cannot be unwrapped, by what the store has now. */
+  async isDamaged(place: KeyPlace): Promise<boolean> {
+    const found = await this.#store.read(WRITE, (reader) => this.fetch(reader, [place]));
+    return found.get(place.id) === null;
+  }
+
   /** A new key for a place; null: {@link prepare} is needed first. */
   fresh(place: KeyPlace): FreshKeys | null {
     const buckets = this.buckets.known(ownerOf(place));
@@ -179,7 +185,7 @@ export class KeyRing {
       this.remember(place, found);
       return found;
     } catch (error) {
-      if (error instanceof UnreadableValue) return null;
+      if (isDamage(error)) return null;
       throw error;
     }
   }

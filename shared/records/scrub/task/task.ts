@@ -9,6 +9,7 @@ import { ofTask, type ScrubStep, TaskScrub } from "../scrub-reader.ts";
 import { TRAIL_START, type TrailAt, verifyTrail } from "../trail/trail.ts";
 import { verifyShredding } from "./certificate.ts";
 import { type CheckpointsAt, verifyCheckpoints } from "./checkpoints.ts";
+import { verifyTaskKey } from "./data-keys.ts";
 import { type Extent, verifyHead } from "./head.ts";
 import { type LinksAt, verifyChildren, verifyHandoffs } from "./links.ts";
 import { verifyMission } from "./mission.ts";
@@ -71,6 +72,10 @@ export async function verifyTask(
 
 async function verify(scrub: TaskScrub, place: TaskPlace | null): Promise<TaskPlace | null> {
   const { step, task } = scrub;
+  if (place === null && !(await verifyTaskKey(scrub))) {
+    step.tally.tasks += 1;
+    return null;
+  }
   const extent = place?.extent ?? (await verifyHead(scrub));
   if (place === null) await verifyShredding(scrub);
   scrub.canMark = extent.head !== null;
