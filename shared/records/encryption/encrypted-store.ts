@@ -66,7 +66,7 @@ async function transactEncrypted<T>(
   body: (tx: Tx) => Promise<T>,
 ): Promise<CommitResult<T>> {
   const endsAt = performance.now() + options.deadlineMs;
-  // A run ends at its first miss, so what earlier runs missed is loaded again for each.
+  // Other transactions may make the process forget keys again, so what earlier runs missed is loaded for each.
   const missed = new Map<string, KeyPlace>();
   let repeats = 0;
   for (let run = 1; ; run += 1) {

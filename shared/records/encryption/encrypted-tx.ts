@@ -1,6 +1,6 @@
 /**
- * One attempt of a transaction of an encrypted store. Writes are synchronous, so a key that is not known yet ends the attempt. The store then loads the
- * key and runs the body again.
+ * One attempt of a transaction of an encrypted store. Writes are synchronous, so a row whose key is not known yet is encrypted with a provisional key. Such an
+ * attempt runs to its end, to collect all that it misses, and does not commit. The store then loads the keys and runs the body again.
  *
  * No row may be encrypted with a key that is gone: shredding destroys the keys of a task in the transaction that removes its last rows under them. So a
  * transaction that has read one of these rows conflicts with the shredding. Any other that writes rows of the task conflicts with a change of the keys. The key
@@ -20,7 +20,7 @@ import {
 import { UnreadableValue } from "../kv/codec.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 import { EncryptedReader, type Encryption } from "./encrypted-reader.ts";
-import { dataKeysKey } from "./keys/key-record.ts";
+import { dataKeysKey, newDataKey } from "./keys/key-record.ts";
 import { isNewestBucket, type KeyRing, type UnwrappedKeys } from "./keys/key-ring.ts";
 import { type KeyPlace, ownerOf } from "./keys/place.ts";
 import type { Placed } from "./layout.ts";
@@ -40,6 +40,14 @@ export class KeysMissing extends Error {
     super("keys of the encryption must be loaded first");
     this.name = "KeysMissing";
   }
+}
+
+/** Never stored: {@link EncryptedTx.finish} prevents the commit of every attempt that has used it. */
+const PROVISIONAL = provisionalKeys();
+
+function provisionalKeys(): UnwrappedKeys {
+  const { key } = newDataKey();
+  return { newest: key, byId: new Map([[keyIdText(key.id), key]]), row: NOTHING, until: 0 };
 }
 
 export class EncryptedTx implements Tx {
@@ -66,7 +74,7 @@ export class EncryptedTx implements Tx {
   constructor(tx: Tx, encryption: Encryption) {
     this.#tx = tx;
     this.#encryption = encryption;
-    const own = { keyReader: tx.snapshot, ownKeys: (place: KeyPlace) => this.#fresh.get(place.id)?.keys };
+    const own = { keyReader: tx.snapshot, ownKeys: (place: KeyPlace) => this.#ownKeys(place) };
     const onOpened = ({ id }: KeyPlace, keyId: string) => void this.#readWith.set(id, keyId);
     this.#reader = new EncryptedReader(tx, encryption, { ...own, onOpened });
     this.snapshot = new EncryptedReader(tx.snapshot, encryption, own);
@@ -212,6 +220,10 @@ export class EncryptedTx implements Tx {
     await this.begin(cold.values());
   }
 
+  #ownKeys({ id }: KeyPlace): UnwrappedKeys | undefined {
+    return this.#fresh.get(id)?.keys ?? (this.missing.has(id) ? PROVISIONAL : undefined);
+  }
+
   #keyOf({ place }: Placed): UnwrappedKeys {
     if (place.task !== null) this.#written.add(place.id);
     const found = this.#fresh.get(place.id)?.keys ?? this.#keys.get(place.id);
@@ -222,7 +234,7 @@ export class EncryptedTx implements Tx {
       return found;
     }
     const known = this.#encryption.ring.known(place);
-    if (known === undefined) throw this.#miss(place);
+    if (known === undefined) return this.#miss(place);
     if (place.task !== null && !this.#hasReadWith(place, known)) this.#check(place, known);
     this.#keys.set(place.id, known);
     return known;
@@ -234,7 +246,7 @@ export class EncryptedTx implements Tx {
 
   #make(place: KeyPlace): UnwrappedKeys {
     const made = this.#encryption.ring.fresh(place);
-    if (made === null) throw this.#miss(place);
+    if (made === null) return this.#miss(place);
     const key = dataKeysKey(place);
     this.#guard(place);
     this.#tx.set(key, made.row);
@@ -280,8 +292,8 @@ export class EncryptedTx implements Tx {
     this.#ownBytes += range.begin.length + range.end.length;
   }
 
-  #miss(place: KeyPlace): KeysMissing {
+  #miss(place: KeyPlace): UnwrappedKeys {
     this.missing.set(place.id, place);
-    return new KeysMissing();
+    return PROVISIONAL;
   }
 }

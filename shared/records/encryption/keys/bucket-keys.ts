@@ -40,12 +40,16 @@ export const BUCKET_KEYS_MAX = 100;
 const OWNERS_MAX = 10_000;
 export const BUCKET_KEYS_KEPT_MS = 5 * 60_000;
 
+/** In progress, by the owner. */
+type Work = Map<string, Promise<BucketKeySet | null>>;
+
 export class BucketKeys {
   readonly #store: Store;
   readonly #roots: KeyEncryptionKeys;
   readonly #now: () => number;
   readonly #known = new Map<string, BucketKeySet>();
-  readonly #loading = new Map<string, Promise<BucketKeySet | null>>();
+  readonly #loading: Work = new Map();
+  readonly #making: Work = new Map();
 
   /** `now`: a monotonic clock in milliseconds. `store`: the one without encryption. */
   constructor(store: Store, roots: KeyEncryptionKeys, now: () => number) {
@@ -62,7 +66,7 @@ export class BucketKeys {
 
   /** null: the owner has none yet. Throws StoreError `unavailable` while the root keys cannot be used. */
   async load(owner: KeyPlace): Promise<BucketKeySet | null> {
-    return this.known(owner) ?? (await this.#once(owner, () => this.#read(owner)));
+    return this.known(owner) ?? (await this.#once(this.#loading, owner, () => this.#read(owner)));
   }
 
   /** Reads the rows again, because another process may have made a key. What is known needs no root key. */
@@ -78,8 +82,10 @@ export class BucketKeys {
   async loadOrMake(owner: KeyPlace): Promise<BucketKeySet> {
     const known = await this.load(owner);
     if (known !== null) return known;
-    await this.#addFirst(owner);
-    const made = await this.load(owner);
+    const made = await this.#once(this.#making, owner, async () => {
+      await this.#addFirst(owner);
+      return this.#read(owner);
+    });
     if (made === null) throw new StoreError("unavailable", "the bucket key that was made is gone");
     return made;
   }
@@ -139,13 +145,13 @@ export class BucketKeys {
     this.#known.delete(owner.id);
   }
 
-  /** One load at a time, so that many transactions ask the service of the root keys once. */
-  #once(owner: KeyPlace, read: () => Promise<BucketKeySet | null>): Promise<BucketKeySet | null> {
-    const running = this.#loading.get(owner.id);
-    if (running !== undefined) return running;
-    const loading = read().finally(() => this.#loading.delete(owner.id));
-    this.#loading.set(owner.id, loading);
-    return loading;
+  /** One at a time, so that many transactions ask the service of the root keys once. */
+  #once(running: Work, owner: KeyPlace, work: () => Promise<BucketKeySet | null>): ReturnType<typeof work> {
+    const known = running.get(owner.id);
+    if (known !== undefined) return known;
+    const begun = work().finally(() => running.delete(owner.id));
+    running.set(owner.id, begun);
+    return begun;
   }
 
   async #read(owner: KeyPlace): Promise<BucketKeySet | null> {

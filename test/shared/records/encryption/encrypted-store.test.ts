@@ -76,6 +76,51 @@ test("the first write of a task is one attempt, and writes the key of the task",
   expect(await record(store, key)).toBe(2);
 });
 
+test("a transaction that writes the first rows of many tasks and tenants runs twice", async () => {
+  const tenants = ["default", "clinic", "lab"].map(tenantKeys);
+  const tasks = Array.from({ length: 20 }, (_, n) => `new-${n}`);
+  const all = tenants.flatMap((of) => tasks.map((task) => of.task(task)));
+  let wraps = 0;
+  const counting: KeyEncryptionKey = {
+    ...root,
+    wrap: (key, context) => {
+      wraps += 1;
+      return root.wrap(key, context);
+    },
+  };
+  const own = (await openEncryption(engine, [counting])).store;
+  let runs = 0;
+  await write(own, async (tx) => {
+    runs += 1;
+    for (const [n, key] of all.entries()) tx.set(key, encodeChecked(n));
+    tx.set(tenants[1]!.command(ID), encodeChecked("of no task"));
+    // What the attempt has written is read as it was, also if the attempt does not commit.
+    expect((await tx.getMany(all)).map((value) => decodeChecked(value!))).toEqual([...all.keys()]);
+  });
+  expect({ runs, wraps }).toEqual({ runs: 2, wraps: tenants.length });
+  const fresh = (await openEncryption(engine, [root])).store;
+  expect(await Promise.all(all.map((key) => record(fresh, key)))).toEqual([...all.keys()]);
+  expect(await record(fresh, tenants[1]!.command(ID))).toBe("of no task");
+});
+
+test("an error of a run that only collected keys is not that of the transaction", async () => {
+  const key = tenantKeys("clinic").task("t1");
+  let runs = 0;
+  await write(store, (tx) => {
+    runs += 1;
+    tx.set(key, encodeChecked(runs));
+    if (runs === 1) throw new Error("of the first run");
+  });
+  expect(runs).toBe(2);
+  expect(await record(store, key)).toBe(2);
+  const refused = write(store, (tx) => {
+    tx.set(tenantKeys("lab").task("t1"), encodeChecked(1));
+    throw new Error("of every run");
+  });
+  await expect(refused).rejects.toThrow("of every run");
+  expect(await record(store, tenantKeys("lab").task("t1"))).toBeUndefined();
+});
+
 test("services that write the first rows of a task at once use one key", async () => {
   const other = (await openEncryption(engine, [root])).store;
   const writers = [store, other, store, other, store, other];
