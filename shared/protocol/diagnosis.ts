@@ -124,6 +124,8 @@ export const encryptionDiagnosisSchema = z.looseObject({
   oldest_bucket_key_at: z.string().nullable().exactOptional(),
   /** Tenants whose bucket keys are being rotated. */
   tenants_in_rotation: z.int().exactOptional(),
+  /** Tenants with as many bucket keys as they may have: a rotation gives them no new one. */
+  tenants_at_key_limit: z.int().exactOptional(),
   /** Rotations that were requested, and whose bucket keys are not all there. */
   rotations_pending: z.int().exactOptional(),
   /** Data keys that the last walk of a rotation could not unwrap: a backup has the sound ones. */

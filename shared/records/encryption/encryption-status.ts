@@ -4,6 +4,7 @@ import type { KeyValue, Reader, Store } from "../../store/store.ts";
 import { after, systemKeys } from "../kv/keyspace.ts";
 import { type EncryptionState, readEncryptionState } from "./encryption-state.ts";
 import { readRotation } from "./jobs/rotation-record.ts";
+import { BUCKET_KEYS_MAX } from "./keys/bucket-keys.ts";
 import { parseBucketKey } from "./keys/encryption-keys.ts";
 import { decodeBucket } from "./keys/key-record.ts";
 import type { KeyRing } from "./keys/key-ring.ts";
@@ -21,6 +22,8 @@ interface BucketCounts {
   readonly oldest_bucket_key_at: string | null;
   /** Tenants with more than one bucket key: a rotation is in progress. */
   readonly tenants_in_rotation: number;
+  /** Tenants with as many bucket keys as they may have: a rotation gives them no new one. */
+  readonly tenants_at_key_limit: number;
 }
 
 export interface EncryptionStatus extends BucketCounts {
@@ -91,6 +94,7 @@ async function bucketsOf(reader: Reader, ring: KeyRing): Promise<BucketCounts> {
     bucket_keys_of_other_roots: others,
     oldest_bucket_key_at: oldest,
     tenants_in_rotation: [...owners.values()].filter((count) => count > 1).length,
+    tenants_at_key_limit: [...owners.values()].filter((count) => count >= BUCKET_KEYS_MAX).length,
   };
 }
 

@@ -25,7 +25,7 @@ export function renderEncryption(state: EncryptionDiagnosis, view: View): string
 function rotationTexts(state: EncryptionDiagnosis, { colors, now }: View): readonly string[] {
   const { rotations_pending = 0, tenants_in_rotation = 0, rotation_retry_at: retryAt = null } = state;
   const { data_keys_damaged: damaged = 0, tenants_unavailable: unavailable = 0 } = state;
-  const { bucket_keys_damaged: buckets = 0 } = state;
+  const { bucket_keys_damaged: buckets = 0, tenants_at_key_limit: full = 0 } = state;
   const isWaiting = retryAt !== null && rotations_pending === 0;
   const progress = isWaiting
     ? `The rotation of bucket keys has left keys, and tries them again ${ago(retryAt, now)}.`
@@ -43,6 +43,13 @@ function rotationTexts(state: EncryptionDiagnosis, { colors, now }: View): reado
       : []),
     ...(unavailable > 0
       ? [colors.yellow(`${counted(unavailable, "tenant")} could not be rotated: a root key cannot be used.`)]
+      : []),
+    ...(full > 0
+      ? [
+          colors.yellow(
+            `${counted(full, "tenant")} cannot get a new bucket key. \`fleet doctor\` says what to do.`,
+          ),
+        ]
       : []),
     ...(rotations_pending + tenants_in_rotation > 0 || isWaiting ? [progress] : []),
   ];

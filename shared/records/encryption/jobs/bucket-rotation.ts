@@ -103,7 +103,8 @@ async function addBuckets(
     ? ({ ...work, phase: "wrapping", pass: 1, after: null, owner: null, damaged: 0, unavailable: 0 } as const)
     : { ...work, after: rows.at(-1) ?? work.after };
   const record = await advance(rotation, seen, async (tx) => {
-    for (const [i, owner] of owners.entries()) await addGeneration(tx, owner, fresh[i]!);
+    for (const [i, owner] of owners.entries())
+      await addGeneration(tx, owner, fresh[i]!, { isNewestSound: true });
     if (isLast) await markRotated(tx, work.rotation);
     return next;
   });

@@ -29,6 +29,12 @@ const ROWS_MAX = 100;
 /** Bucket keys in one read. An owner has fewer. */
 const BUCKETS_PAGE = 500;
 
+/**
+ * The newest of the earlier bucket keys, which an owner with damaged data keys keeps. Without a limit it would come to have as many as it may, and get no new
+ * one. A backup that has a data key which was wrapped before all these has its bucket key too.
+ */
+export const KEPT_FOR_DAMAGED = BUCKET_KEYS_MAX / 2;
+
 type Advance = (body: (tx: Tx) => Promise<RotationRecord | null>) => Promise<RotationRecord | null>;
 
 interface Rotated {
@@ -59,7 +65,7 @@ export async function stepOwner(
   if (buckets.newest === null) {
     const fresh = await ring.buckets.fresh(place);
     const record = await advance(async (tx) =>
-      (await addGeneration(tx, place, fresh)) ? { ...work, owner: null } : pass({}),
+      (await addGeneration(tx, place, fresh, { isNewestSound: false })) ? { ...work, owner: null } : pass({}),
     );
     ring.buckets.forget(place);
     return { rewrapped: 0, record };
@@ -71,7 +77,7 @@ export async function stepOwner(
     const damaged = owner.damaged + page.damaged;
     if (page.next !== null) return { ...work, owner: { ...owner, done: page.next, damaged } };
     // A damaged row may be restored from a backup, and would need the key that wrapped it.
-    if (damaged === 0) await removeBefore(tx, place, owner.generation);
+    await removeBefore(tx, place, owner.generation, damaged === 0 ? 0 : KEPT_FOR_DAMAGED);
     return pass({ damaged: work.damaged + damaged });
   });
   return { rewrapped, record };
@@ -87,11 +93,21 @@ async function bucketsOf(ring: KeyRing, owner: KeyPlace): Promise<BucketKeySet |
   }
 }
 
-/** False: the owner has none, or as many as it may have. Damaged data keys need them, and its newest one stays in use. */
-export async function addGeneration(tx: Tx, { tenant }: KeyPlace, fresh: BucketRecord): Promise<boolean> {
+/**
+ * False: the owner has none, or as many as it may have, and its newest one stays in use. A walk over its data keys makes room, and is passed only while a root
+ * key cannot be used. A newest one that was damaged gives its room: a backup brings it back at its own place.
+ */
+export async function addGeneration(
+  tx: Tx,
+  { tenant }: KeyPlace,
+  fresh: BucketRecord,
+  { isNewestSound }: { readonly isNewestSound: boolean },
+): Promise<boolean> {
   const { rows } = await tx.getRange(systemKeys.bucketKeysOf(tenant), { limit: BUCKET_KEYS_MAX });
   const last = rows.at(-1);
-  if (last === undefined || rows.length === BUCKET_KEYS_MAX) return false;
+  const isFull = rows.length === BUCKET_KEYS_MAX;
+  if (last === undefined || (isFull && isNewestSound)) return false;
+  if (isFull) tx.clear(last.key);
   tx.set(systemKeys.bucketKey(tenant, parseBucketKey(last.key).generation + 1), encodeBucket(fresh));
   return true;
 }
@@ -195,8 +211,9 @@ function rewrappedRow({ newest, byId }: BucketKeySet, place: KeyPlace, row: Byte
  * Since the walk over its data keys began, when this generation was there, none was wrapped by an earlier one: a transaction that makes a data key conflicts
  * with a new bucket key.
  */
-async function removeBefore(tx: Tx, owner: KeyPlace, generation: number): Promise<void> {
+async function removeBefore(tx: Tx, owner: KeyPlace, generation: number, kept: number): Promise<void> {
   const range = systemKeys.bucketKeysOf(owner.tenant);
   const { rows } = await tx.getRange(range, { limit: BUCKETS_PAGE });
-  for (const { key } of rows) if (parseBucketKey(key).generation < generation) tx.clear(key);
+  const earlier = rows.filter(({ key }) => parseBucketKey(key).generation < generation);
+  for (const { key } of earlier.slice(0, Math.max(0, earlier.length - kept))) tx.clear(key);
 }

@@ -32,7 +32,8 @@ export async function verifyTenantKeys(step: ScrubStep, tenant: string): Promise
   const places = { "the tenant": keyPlaceOf(tenant, null), "the system": SYSTEM_PLACE };
   for (const [owner, place] of Object.entries(places)) {
     if (place === SYSTEM_PLACE && tenant !== DEFAULT_TENANT) continue;
-    if ((await isKeySound(step, place)) === false) note(scrub, `the data key of ${owner} was changed${OR_BUCKET}`);
+    if ((await isKeySound(step, place)) === false)
+      note(scrub, `the data key of ${owner} was changed${OR_BUCKET}`);
   }
 }
 

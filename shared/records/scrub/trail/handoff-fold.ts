@@ -135,11 +135,7 @@ const VERSIONS_PAGE = 16;
 const VERSIONS_MAX = 128;
 
 /** Whether no version of the checkpoint has the hash. A lost version may have had it, and is found when the checkpoint is verified. */
-async function isHashOfNone(
-  { reader, keys, task }: TaskScrub,
-  id: string,
-  hash: string,
-): Promise<boolean> {
+async function isHashOfNone({ reader, keys, task }: TaskScrub, id: string, hash: string): Promise<boolean> {
   const location = await reader.get(keys.id(id));
   const place = location === undefined ? null : readable(() => decodePlace(location));
   const entry = place === null ? null : decodeOrder(await reader.get(keys.order(task, place.seq)));

@@ -59,6 +59,9 @@ test("`fleet keys encryption` shows whether an old root key is still needed", ()
   expect(shown({ ...COMPLETE, bucket_keys_damaged: 1 })).toMatch(
     /1 bucket key cannot be read\. `fleet keys encryption rotate` gives/,
   );
+  expect(shown({ ...COMPLETE, tenants_at_key_limit: 2 })).toContain(
+    "2 tenants cannot get a new bucket key. `fleet doctor` says what to do.",
+  );
   const retryAt = new Date(view.now + 7_200_000).toISOString();
   const waiting = shown({
     ...COMPLETE,

@@ -66,7 +66,11 @@ test.each<[name: string, to: (row: Buffer) => Bytes | undefined, details: string
   ["whose first byte was changed", flipAt(0), CHANGED],
   ["whose checksum was changed", flipAt(1), CHANGED],
   ["whose last byte was changed", flipAt(-1), CHANGED],
-  ["that has the format of another value", (row) => Buffer.concat([Buffer.of(0x01), row.subarray(5)]), CHANGED],
+  [
+    "that has the format of another value",
+    (row) => Buffer.concat([Buffer.of(0x01), row.subarray(5)]),
+    CHANGED,
+  ],
   ["of a format that no version has", (row) => Buffer.concat([Buffer.of(0x7f), row.subarray(1)]), CHANGED],
   ["that is empty", () => Buffer.alloc(0), CHANGED],
   ["that is lost", () => undefined, LOST],
@@ -102,6 +106,8 @@ test("a changed bucket key is named with each key that it wrapped", async () => 
   await scrub({ store, repository });
   const { findings } = await repository.scrubFindings("lab", { limit: 100 });
   expect(findings).toContainEqual(expect.objectContaining({ task_id: "t1", details: CHANGED }));
-  expect(findings.map(({ details }) => details)).toContainEqual(expect.stringMatching(/of the tenant was changed/));
+  expect(findings.map(({ details }) => details)).toContainEqual(
+    expect.stringMatching(/of the tenant was changed/),
+  );
   expect(await found()).toEqual([]);
 });

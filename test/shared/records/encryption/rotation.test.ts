@@ -207,28 +207,6 @@ test("a request while damaged keys wait begins a new rotation at once", async ()
   expect(await bucketsOf("default")).toHaveLength(1);
 });
 
-/** As many bucket keys as an owner may have. */
-test("a rotation does not stop at a tenant whose damaged keys have kept a hundred bucket keys", async () => {
-  const { store, ring } = await openEncryption(engine, [first]);
-  await fill(store);
-  await engine.transact({ ...LOOK, onUnknown: "safe" }, async (tx) => {
-    tx.set(tenantKeys("lab").dataKeys("task-3"), Buffer.from("damaged"));
-    for (let generation = 2; generation <= 100; generation += 1)
-      tx.set(
-        systemKeys.bucketKey("lab", generation),
-        encodeBucket(await ring.buckets.fresh(ownerOfTenant("lab"))),
-      );
-  });
-  ring.buckets.forget(ownerOfTenant("lab"));
-  await requestBuckets(store);
-  expect(await rotateBuckets({ store, engine, ring })).toMatchObject({ record: { damaged: 1 } });
-  expect(await readEncryptionStatus(store, { ring })).toMatchObject({
-    ...{ bucket_keys: 103, rotations_pending: 0, tenants_in_rotation: 1 },
-  });
-  expect(await read(store, "lab", "task-4")).toBe("lab/task-4");
-  expect(await read(store, "clinic", "task-4")).toBe("clinic/task-4");
-});
-
 test("a root key that cannot be used stops only the bucket keys that it wrapped", async () => {
   const before = await openEncryption(engine, [first]);
   await fill(before.store);

@@ -54,6 +54,7 @@ function unfinished({
   bucket_keys_damaged: damaged = 0,
   data_keys_damaged: damagedData = 0,
   tenants_unavailable: unavailable = 0,
+  tenants_at_key_limit: full = 0,
 }: EncryptionDiagnosis): readonly CheckOutcome[] {
   const problems: CheckOutcome[] = [];
   if (damaged > 0)
@@ -78,6 +79,14 @@ function unfinished({
         "encryption.rows",
         `the bucket keys of ${counted(unavailable, "tenant")} could not be rotated: a root key cannot be used`,
         "Keep the root key in FLEET_ENCRYPTION_KEY, and check whether its key service answers.",
+      ),
+    );
+  if (full > 0)
+    problems.push(
+      warning(
+        "encryption.rows",
+        `a rotation gives ${counted(full, "tenant")} no new bucket key: none of the earlier ones could be removed yet`,
+        "Make every root key in FLEET_ENCRYPTION_KEY usable, and run `fleet keys encryption rotate` twice: the first rotation removes them.",
       ),
     );
   if (others > 0)
