@@ -44,6 +44,16 @@ const exportEndsSchema = z.looseObject({
   unreadable: z.array(tokenSchema).max(EXPORT_ENDS_MAX),
 });
 
+/** Up to where the export has the access log. */
+const accessEndSchema = z.looseObject({
+  /** As in `ends`. */
+  exported_at: z.iso.datetime(),
+  /** The newest block. 0: there is none. */
+  seq: z.int().min(0),
+  /** Its hash; 64 zeros: there is none. */
+  hash: digestSchema,
+});
+
 /** The manifest of a bundle of evidence, as it leaves the fleet. */
 const exportRecordQuerySchema = z.looseObject({
   /** SHA-256 of its bytes. */
@@ -52,6 +62,8 @@ const exportRecordQuerySchema = z.looseObject({
   entries: z.int().min(0),
   /** Absent: they are not compared with the store. */
   ends: exportEndsSchema.optional(),
+  /** Absent: the bundle has no access log. */
+  access: accessEndSchema.optional(),
 });
 
 /** A receipt: what a third party needs to verify, without the fleet, that the log has an entry. */

@@ -8,6 +8,7 @@ import { DEFAULT_POLICIES, type Policies } from "../../protocol/policy.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import type { TenantAct, TenantAuditPage } from "../../protocol/tenant-audit.ts";
 import type { Tx } from "../../store/store.ts";
+import { requireAccessEnd } from "../access-log/export-end.ts";
 import { decodeChecked, encodeChecked } from "../kv/codec.ts";
 import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
@@ -66,13 +67,11 @@ export class TenantActs {
 
   /**
    * Records that a bundle of evidence leaves the fleet. The signature is that of the commit with the entry.
-   * @throws FleetError INVALID: the ends of the tasks are not those in the store.
+   * @throws FleetError INVALID: the ends of the tasks, or of the access log, are not those in the store.
    */
   async recordExport(by: TenantCaller, query: QueryParams<"export_record">): Promise<ExportSeal> {
-    const { manifest, tasks, entries, ends } = query;
-    if (ends !== undefined && ends.tasks.length !== tasks)
-      throw invalid("ends.tasks", `those of all ${tasks} tasks`, ends.tasks.length);
-    const compared = ends === undefined ? {} : await compareEnds(this.#transactions, by.tenant, ends);
+    const { manifest, tasks, entries } = query;
+    const compared = await this.#compareExport(by.tenant, query);
     const act = actOf(by, "export", this.#now(), { manifest, tasks, entries, ...compared });
     const { value: seq } = await this.#transactions.transact("export_record", async (tx) => {
       const head = await appendTenantAudit(tx, by.tenant, [act]);
@@ -82,6 +81,25 @@ export class TenantActs {
     const { entries: written, signatures = [] } = await this.page(by.tenant, page);
     const found = signatures.find((one) => one.seq === seq);
     return { seq, entry: written[0]!.entry, signature: found?.envelope ?? null };
+  }
+
+  /** What the seal states of the contents, besides their numbers. */
+  async #compareExport(
+    tenant: string,
+    { tasks, ends, access }: QueryParams<"export_record">,
+  ): Promise<AuditedAct["subject"]> {
+    if (ends !== undefined && ends.tasks.length !== tasks)
+      throw invalid("ends.tasks", `those of all ${tasks} tasks`, ends.tasks.length);
+    const exportedAt = ends?.exported_at ?? access?.exported_at;
+    if (access !== undefined && access.exported_at !== exportedAt)
+      throw invalid("access.exported_at", "that of the ends", access.exported_at);
+    if (access !== undefined) await requireAccessEnd(this.#transactions, tenant, access);
+    return {
+      // The time of which both are. Without it, a bundle could have the ends of an earlier time than it says.
+      ...(exportedAt !== undefined && { exported_at: exportedAt }),
+      ...(ends !== undefined && (await compareEnds(this.#transactions, tenant, ends))),
+      ...(access !== undefined && { access_seq: access.seq, access_hash: access.hash }),
+    };
   }
 
   /** Records that a service applies other policies than the last service that started. True: it does. */

@@ -36,6 +36,7 @@ const MODULES = [
   "offline/bundle-esignatures.ts",
   "offline/bundle-manifest.ts",
   "offline/access/bundle-access.ts",
+  "offline/seal/bundle-seal.ts",
   "offline/bundle-verifier.ts",
   "offline/verify-program.ts",
 ];

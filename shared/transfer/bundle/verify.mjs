@@ -2363,8 +2363,16 @@ function isPersonStatement(value) {
 
 /** The form of manifest.json. */
 
-const BUNDLE_FORMAT = 1;
+/** 2: the seal states the end of the access log, and the time of what it states. */
+const BUNDLE_FORMAT = 2;
 const BUNDLE_KIND = "fleet-evidence";
+
+/** Whether another version of the verifier reads the bundle. */
+function isOfOtherFormat(manifest) {
+  return (
+    manifest?.kind === BUNDLE_KIND && isCountFrom(1, manifest.format) && manifest.format !== BUNDLE_FORMAT
+  );
+}
 
 function isManifest({ kind, format, tenant, fleet, exported_at, mtime, files, counts }) {
   return (
@@ -2433,6 +2441,11 @@ class BundleAccess {
     if (line.kind === "block") return this.#addBlock(line);
     if (line.kind !== "statement") return "line";
     return this.counts.access_blocks > 0 ? "order" : this.#addStatement(line);
+  }
+
+  /** The last block. */
+  get last() {
+    return this.#last;
   }
 
   /** After the last line. */
@@ -2546,6 +2559,86 @@ function placeOf(value) {
   return isCountFrom(1, seq) && isHexHash(hash) ? { seq, hash } : null;
 }
 
+/** Verifies seal.json: the act in the chain of the tenant with which the fleet has signed the manifest, and what it compared before. */
+
+const SEAL_FILE = "seal.json";
+/** A clock may be ahead of another by so much. */
+const SEAL_SKEW_MS = 30_000;
+
+/** What the seal must state. */
+
+/** `seal`: the content of the file, null if it cannot be read. */
+function judgeSeal(seal, contents) {
+  const { keys, findings, accessEnd } = contents;
+  const unsealed = {
+    ...{ isSealed: false, complete: null },
+    isAccessComplete: accessEnd === null ? null : false,
+  };
+  const facts = typeof seal?.entry === "string" ? exactObject(seal.entry) : null;
+  if (seal === null || facts === null || !isSealOf(seal, facts, contents)) {
+    findings.add("seal", SEAL_FILE);
+    return unsealed;
+  }
+  const seq = seal.seq;
+  const of = { tenant: String(facts.tenant), task: null, before: undefined };
+  const entry = { ...of, seq, hash: textHash(String(seal.entry)), facts };
+  const problem = keys.judgeEntry(entry, { seq, judged: keys.judgeEnvelope(seal.signature) }, true);
+  if (problem !== null) findings.add(problem, SEAL_FILE);
+  else if (keys.isRevoked(String(facts.signed_by))) findings.add("seal_key_revoked", SEAL_FILE);
+  else {
+    const { extent, ...subject } = objectIn(facts, "subject");
+    const isStated = isAccessStated(subject, accessEnd);
+    if (!isStated) findings.add("access_unsealed", "access.jsonl");
+    return {
+      isSealed: true,
+      complete: extent === "tenant" || extent === "tasks" ? extent : null,
+      isAccessComplete: accessEnd === null ? null : accessEnd !== undefined && isStated,
+    };
+  }
+  return unsealed;
+}
+
+function isSealOf(seal, facts, contents) {
+  const { manifest, manifestHash } = contents;
+  return (
+    isCountFrom(1, seal.seq) &&
+    facts.seq === seal.seq &&
+    facts.action === "export" &&
+    facts.tenant === manifest.tenant &&
+    !("task" in facts) &&
+    objectIn(facts, "subject").manifest === manifestHash &&
+    isOfThisExport(facts, contents)
+  );
+}
+
+/** The seal is made at the end of the export: later than all that is in it. */
+function isOfThisExport(facts, contents) {
+  const { manifest, counts, newest } = contents;
+  const subject = objectIn(facts, "subject");
+  const at = exactTime(facts.at);
+  const earliest = Math.max(exactTime(manifest.exported_at), newest) - SEAL_SKEW_MS;
+  const isOfContents = subject.tasks === counts.tasks && subject.entries === counts.entries;
+  return at !== null && at >= earliest && isOfContents && areEnds(subject, contents);
+}
+
+/** The seal of an export with very many tasks has no ends. What was compared must be of the time that the manifest states. */
+function areEnds(subject, { manifest, endsDigest }) {
+  const { ends, extent, exported_at } = subject;
+  const hasEnds = ends !== undefined || extent !== undefined;
+  const isCompared = hasEnds || "access_seq" in subject || "access_hash" in subject;
+  if (isCompared && exported_at !== manifest.exported_at) return false;
+  if (!hasEnds) return true;
+  const { tasks, since } = objectIn(manifest, "scope");
+  const isOfScope = extent === "tasks" || (extent === "tenant" && tasks === null && since === null);
+  return isOfScope && ends === endsDigest;
+}
+
+/** Whether the fleet states this end of the access log, and none if the bundle has no log. A log with a fault has a finding of its own. */
+function isAccessStated({ access_seq, access_hash }, end) {
+  if (end === undefined) return true;
+  return access_seq === end?.seq && access_hash === end?.hash;
+}
+
 /** Verifies a bundle of evidence. EXPORT.md specifies each step and each code. */
 
 const MANIFEST = "manifest.json";
@@ -2553,10 +2646,10 @@ const SEAL = "seal.json";
 const ACCESS = "access.jsonl";
 const JSON_BYTES_MAX = 8_388_608;
 const NOTE_BYTES_MAX = 100_000;
-/** A clock may be ahead of another by so much. */
-const SEAL_SKEW_MS = 30_000;
 /** The changes of keys stand in the chain of this tenant. */
 const KEY_TENANT = "default";
+
+const NO_SEAL = { isSealed: false, complete: null, isAccessComplete: null };
 
 class OpenBundle {
   findings = new BundleFindings();
@@ -2567,8 +2660,9 @@ class OpenBundle {
   log = null;
   anchors = null;
   esignatures = [];
-  isSealed = false;
-  complete = null;
+  seal = NO_SEAL;
+  /** null: the bundle has no access log. undefined: it cannot be read to its end. */
+  accessEnd = null;
   endsDigest = null;
   newest = Number.NEGATIVE_INFINITY;
   continues = null;
@@ -2587,7 +2681,7 @@ class OpenBundle {
     const text = this.#line(MANIFEST);
     const manifest = text === null ? null : exactObjectIn(text);
     if (manifest === null || !isManifest(manifest)) {
-      this.findings.add("manifest", MANIFEST);
+      this.findings.add(isOfOtherFormat(manifest) ? "format" : "manifest", MANIFEST);
       return false;
     }
     this.manifest = manifest;
@@ -2721,7 +2815,9 @@ class OpenBundle {
     }
     if (fault !== null) findings.add(fault, `${ACCESS}:${number}`);
     else this.#compareAccess(access.counts);
-    if (member !== undefined) this.counts = { ...this.counts, ...access.counts };
+    if (member === undefined) return;
+    this.counts = { ...this.counts, ...access.counts };
+    this.accessEnd = fault === null ? access.last : undefined;
   }
 
   /** A bundle without an access log states none. */
@@ -2733,65 +2829,16 @@ class OpenBundle {
 
   /** The entry with which the fleet has signed the manifest. */
   readSeal() {
-    const member = this.members.get(SEAL);
-    if (member === undefined) {
-      if (this.keys.used.size > 0) this.findings.add("seal_missing", SEAL);
+    const { findings, keys, manifest, counts, newest, endsDigest, accessEnd } = this;
+    if (!this.members.has(SEAL)) {
+      if (keys.used.size > 0) findings.add("seal_missing", SEAL);
+      this.seal = { ...NO_SEAL, isAccessComplete: accessEnd === null ? null : false };
       return;
     }
     const text = this.#line(SEAL);
-    const seal = text === null ? null : exactObjectIn(text);
-    const facts = typeof seal?.entry === "string" ? exactObject(seal.entry) : null;
-    const { tenant } = this.manifest;
-    const manifest = this.members.get(MANIFEST);
-    const isSeal =
-      seal !== null &&
-      facts !== null &&
-      isCountFrom(1, seal.seq) &&
-      facts.seq === seal.seq &&
-      facts.action === "export" &&
-      facts.tenant === tenant &&
-      !("task" in facts) &&
-      manifest !== undefined &&
-      objectIn(facts, "subject").manifest === memberHash(this.#file, manifest) &&
-      this.#isOfThisExport(facts);
-    if (!isSeal) {
-      this.findings.add("seal", SEAL);
-      return;
-    }
-    const seq = seal.seq;
-    const entry = {
-      tenant: String(tenant),
-      task: null,
-      seq,
-      hash: textHash(String(seal.entry)),
-      facts,
-      before: undefined,
-    };
-    const judged = { seq, judged: this.keys.judgeEnvelope(seal.signature) };
-    const problem = this.keys.judgeEntry(entry, judged, true);
-    if (problem !== null) this.findings.add(problem, SEAL);
-    else if (this.keys.isRevoked(String(facts.signed_by))) this.findings.add("seal_key_revoked", SEAL);
-    else {
-      this.isSealed = true;
-      this.complete = extentIn(facts);
-    }
-  }
-
-  /** The seal is made at the end of the export: later than all that is in it. */
-  #isOfThisExport(facts) {
-    const { tasks, entries } = objectIn(facts, "subject");
-    const at = exactTime(facts.at);
-    const earliest = Math.max(exactTime(this.manifest.exported_at), this.newest) - SEAL_SKEW_MS;
-    const isOfContents = tasks === this.counts.tasks && entries === this.counts.entries;
-    return at !== null && at >= earliest && isOfContents && this.#areEnds(objectIn(facts, "subject"));
-  }
-
-  /** The seal of a fleet that did not compare them has no ends. */
-  #areEnds({ ends, extent }) {
-    if (ends === undefined && extent === undefined) return true;
-    const { tasks, since } = objectIn(this.manifest, "scope");
-    const isOfScope = extent === "tasks" || (extent === "tenant" && tasks === null && since === null);
-    return isOfScope && ends === this.endsDigest;
+    const manifestHash = memberHash(this.#file, this.members.get(MANIFEST));
+    const contents = { keys, findings, manifest, manifestHash, counts, newest, endsDigest, accessEnd };
+    this.seal = judgeSeal(text === null ? null : exactObjectIn(text), contents);
   }
 
   compareKept({ kept, keys: trusted }) {
@@ -2811,11 +2858,6 @@ class OpenBundle {
 }
 
 const originOf = ({ tenant }) => `fleet/audit/${tenant}`;
-
-function extentIn(facts) {
-  const { extent } = objectIn(facts, "subject");
-  return extent === "tenant" || extent === "tasks" ? extent : null;
-}
 
 /** Throws the error of the system if the file cannot be read. */
 function verifyBundle(path, trust) {
@@ -2851,8 +2893,9 @@ function reportOf(bundle, isCompared) {
     keys: [...keys.used].sort(),
     continues: bundle.continues,
     log_size: log?.size ?? null,
-    sealed: bundle.isSealed,
-    complete: bundle.complete,
+    sealed: bundle.seal.isSealed,
+    complete: bundle.seal.complete,
+    access_complete: bundle.seal.isAccessComplete,
     counts: bundle.counts,
     electronic_signatures: bundle.esignatures,
     anchors: bundle.anchors?.newest ?? [],
@@ -2904,10 +2947,18 @@ const COMPLETE = {
   nothing: "The fleet did not compare the bundle with its store: newest entries and tasks may be missing.",
 };
 
+const ACCESS_WHOLE = "access log: compared by the fleet: it has all blocks at the time of the export";
 const ACCESS_END =
   "access log: its end was not compared by the fleet: blocks after the last one that an entry of the tenant states may be missing";
 const ACCESS_NONE =
   "access log: none was read, so nothing is shown about reads of content and refused requests";
+
+function accessText({ counts, access_complete }) {
+  if (counts.access_blocks === undefined) return ACCESS_NONE;
+  return access_complete === true ? ACCESS_WHOLE : ACCESS_END;
+}
+
+const OTHER_FORMAT = `  The bundle has another format than this verifier reads (${BUNDLE_FORMAT}). Nothing of it was verified: take the verifier of the version of Fleet that wrote it, or export again.`;
 
 const ANCHOR_TIME = {
   verified: "by an authority that you trust",
@@ -2937,7 +2988,7 @@ function bundleReportText(path, report) {
     `  ${counts.join(", ")}`,
     `  sealed by the fleet: ${report.sealed ? "yes" : "no"}; log of ${report.log_size ?? 0} entries`,
     `  ${COMPLETE[report.complete ?? "nothing"]}`,
-    `  ${report.counts.access_blocks === undefined ? ACCESS_NONE : ACCESS_END}`,
+    `  ${accessText(report)}`,
     ...anchorTexts(report),
     ...report.keys.map((id) => `  signed by key ${id}`),
     ...report.electronic_signatures.map(
@@ -2955,9 +3006,15 @@ function bundleReportText(path, report) {
           "  The bundle lacks the audit entries about the keys: the fleet alone states when they were valid.",
         ]),
     ...(report.continues === true ? ["  The log continues the checkpoint that you have kept."] : []),
+    ...(hasOtherFormat(report) ? [OTHER_FORMAT] : []),
     ...report.findings.map(({ code, at }) => `  FINDING ${code} at ${at}`),
   ];
   return `${lines.map(printable).join("\n")}\n`;
+}
+
+/** Whether a bundle of another version of Fleet was not verified at all. */
+function hasOtherFormat({ findings }) {
+  return findings.some(({ at, code }) => code === "format" && at === "manifest.json");
 }
 
 /** A bundle must not write to the terminal of the auditor. */

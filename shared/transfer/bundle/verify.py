@@ -2134,11 +2134,20 @@ class Access:
         self.counts["access_open"] = sum(1 for state in self.sessions.values() if same(state, "open"))
 
 
+BUNDLE_FORMAT = 2
+
+
+def is_of_other_format(value):
+    """Whether another version of the verifier reads the bundle."""
+    is_bundle = value is not None and same(value.get("kind"), "fleet-evidence")
+    return is_bundle and is_count(value.get("format"), 1) and value["format"] != BUNDLE_FORMAT
+
+
 def is_manifest(value):
     return (
         value is not None
         and same(value.get("kind"), "fleet-evidence")
-        and same(value.get("format"), 1)
+        and same(value.get("format"), BUNDLE_FORMAT)
         and isinstance(value.get("tenant"), str)
         and isinstance(value.get("fleet", MISSING), (str, type(None)))
         and exact_time(value.get("exported_at")) is not None
@@ -2185,6 +2194,8 @@ class Bundle:
         self.esignatures = []
         self.counts, self.continues, self.is_sealed = {}, None, False
         self.complete = self.ends_digest = None
+        # The last block of the access log. None: the bundle has none, or it cannot be read to its end.
+        self.access_end, self.is_access_broken, self.access_complete = None, False, None
 
     def find(self, code, at):
         self.findings.add((at, code))
@@ -2214,7 +2225,7 @@ class Bundle:
             return False
         manifest = exact_object_in(archive.only_line("manifest.json"))
         if not is_manifest(manifest):
-            self.find("manifest", "manifest.json")
+            self.find("format" if is_of_other_format(manifest) else "manifest", "manifest.json")
             return False
         self.manifest = manifest
         names = list(archive.members)
@@ -2333,8 +2344,11 @@ class Bundle:
                 self.find("count", "manifest.json")
         except Fault as error:
             self.find(str(error), "access.jsonl:%d" % number)
+            self.is_access_broken = True
         if is_there:
             self.counts.update(access.counts)
+            self.access_complete = False
+            self.access_end = None if self.is_access_broken else access.last
 
     def archive_lines(self, name):
         return self.archive.lines(name)
@@ -2369,7 +2383,19 @@ class Bundle:
             self.find("seal_key_revoked", "seal.json")
         else:
             self.is_sealed = True
-            self.complete = object_in(facts, "subject").get("extent")
+            subject = object_in(facts, "subject")
+            self.complete = subject.get("extent")
+            if not self.is_access_broken:
+                self.compare_access_end(subject)
+
+    def compare_access_end(self, subject):
+        """The fleet states the end of the access log, and none if the bundle has no log."""
+        seq, digest = (MISSING, MISSING) if self.access_end is None else self.access_end
+        is_stated = same(subject.get("access_seq", MISSING), seq) and same(subject.get("access_hash", MISSING), digest)
+        if not is_stated:
+            self.find("access_unsealed", "access.jsonl")
+        if self.access_end is not None:
+            self.access_complete = is_stated
 
     def is_of_this_export(self, facts):
         """The seal is made at the end of the export: later than all that is in it."""
@@ -2381,8 +2407,12 @@ class Bundle:
         return is_of_contents and self.are_ends(subject)
 
     def are_ends(self, subject):
-        """The seal of a fleet that did not compare them has no ends."""
-        if "ends" not in subject and "extent" not in subject:
+        """The seal of an export with very many tasks has no ends. What was compared must be of the time of the manifest."""
+        has_ends = "ends" in subject or "extent" in subject
+        is_compared = has_ends or "access_seq" in subject or "access_hash" in subject
+        if is_compared and not same(subject.get("exported_at", MISSING), self.manifest["exported_at"]):
+            return False
+        if not has_ends:
             return True
         extent, scope = subject.get("extent"), object_in(self.manifest, "scope")
         is_whole = scope.get("tasks", MISSING) is None and scope.get("since", MISSING) is None
@@ -2425,6 +2455,7 @@ class Bundle:
             "log_size": None if self.log is None else self.log["size"],
             "sealed": self.is_sealed,
             "complete": self.complete,
+            "access_complete": self.access_complete,
             "counts": self.counts,
             "electronic_signatures": self.esignatures,
             "anchors": [newest[target] for target in ANCHOR_TARGETS if target in newest],
@@ -2440,8 +2471,15 @@ COMPLETE = {
     None: "The fleet did not compare the bundle with its store: newest entries and tasks may be missing.",
 }
 
+ACCESS_WHOLE = "access log: compared by the fleet: it has all blocks at the time of the export"
 ACCESS_END = "access log: its end was not compared by the fleet: blocks after the last one that an entry of the tenant states may be missing"
 ACCESS_NONE = "access log: none was read, so nothing is shown about reads of content and refused requests"
+
+
+OTHER_FORMAT = (
+    "  The bundle has another format than this verifier reads (%d). Nothing of it was verified: "
+    "take the verifier of the version of Fleet that wrote it, or export again."
+)
 
 
 ANCHOR_TIME = {
@@ -2482,7 +2520,10 @@ def report_text(path, report):
         "  sealed by the fleet: %s; log of %d entries" % ("yes" if report["sealed"] else "no", report["log_size"] or 0),
     ]
     lines.append("  " + COMPLETE[report["complete"]])
-    lines.append("  " + (ACCESS_END if "access_blocks" in report["counts"] else ACCESS_NONE))
+    if "access_blocks" in report["counts"]:
+        lines.append("  " + (ACCESS_WHOLE if report["access_complete"] is True else ACCESS_END))
+    else:
+        lines.append("  " + ACCESS_NONE)
     lines += anchor_texts(report["anchors"], report["anchors_omitted_before"])
     lines += ["  signed by key " + key_id for key_id in report["keys"]]
     for one in report["electronic_signatures"]:
@@ -2495,6 +2536,8 @@ def report_text(path, report):
         lines.append("  The bundle lacks the audit entries about the keys: the fleet alone states when they were valid.")
     if report["continues"] is True:
         lines.append("  The log continues the checkpoint that you have kept.")
+    if {"at": "manifest.json", "code": "format"} in report["findings"]:
+        lines.append(OTHER_FORMAT % BUNDLE_FORMAT)
     lines += ["  FINDING %s at %s" % (one["code"], one["at"]) for one in report["findings"]]
     # A bundle must not write to the terminal of the auditor.
     return "".join(re.sub(r"[^\x20-\x7e]", "?", line) + "\n" for line in lines)

@@ -17,7 +17,15 @@ const otherFleet: Maker = (parts) => {
   return made("fleet of the manifest", packed(changed, mtimeOf(parts)), false);
 };
 
+/** The manifest states the format of an earlier version of Fleet. */
+const otherFormat: Maker = (parts) => {
+  const [manifest] = linesOf(parts, "manifest.json");
+  const changed = withFile(parts, "manifest.json", line({ ...manifest, format: 1 }));
+  return made("format of the manifest", packed(changed, mtimeOf(parts)));
+};
+
 export const plainTampers: readonly (readonly [Maker, number])[] = [
   [digestOfTask, 1],
   [otherFleet, 1],
+  [otherFormat, 1],
 ];

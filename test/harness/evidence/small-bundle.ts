@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
+import { BUNDLE_FORMAT } from "../../../shared/transfer/bundle/offline/bundle-manifest.ts";
 import { type BundleReport, verifyBundle } from "../../../shared/transfer/bundle/offline/bundle-verifier.ts";
 import { line, packed, redigested, sha256 } from "./forgery.ts";
 
@@ -50,7 +51,14 @@ export function writeSmallBundle(
     ...{ tasks, lines: lines.length + 2, keys: keys.length, key_changes: 0, versions: 0 },
     ...{ entries: proofs.length, included: 0, pending: proofs.length },
   };
-  const facts = { kind: "fleet-evidence", format: 1, mtime: MTIME, scope: {}, counts, files: listed };
+  const facts = {
+    kind: "fleet-evidence",
+    format: BUNDLE_FORMAT,
+    mtime: MTIME,
+    scope: {},
+    counts,
+    files: listed,
+  };
   writeFileSync(path, packed([...files, ["manifest.json", Buffer.from(line({ ...of, ...facts }))]], MTIME));
 }
 

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { verifierFiles } from "../../../shared/transfer/bundle/bundle-files.ts";
+import { BUNDLE_FORMAT } from "../../../shared/transfer/bundle/offline/bundle-manifest.ts";
 import { verifyBundle } from "../../../shared/transfer/bundle/offline/bundle-verifier.ts";
 import { FINDINGS_MAX } from "../../../shared/transfer/bundle/offline/findings.ts";
 import { line, packed, sha256 } from "../../harness/evidence/forgery.ts";
@@ -36,7 +37,14 @@ function forgedBundle(count: number, length: number): string {
     "keyset.json": line({ keys, changes: null, signatures_required: false }),
   }).map(([name, text]) => [name, Buffer.from(text)]);
   const listed = files.map(([name, bytes]) => ({ name, size: bytes.length, sha256: sha256(bytes) }));
-  const facts = { kind: "fleet-evidence", format: 1, mtime: MTIME, scope: {}, counts: {}, files: listed };
+  const facts = {
+    kind: "fleet-evidence",
+    format: BUNDLE_FORMAT,
+    mtime: MTIME,
+    scope: {},
+    counts: {},
+    files: listed,
+  };
   const path = join(folder, `${count}-${length}.tar`);
   writeFileSync(path, packed([...files, ["manifest.json", Buffer.from(line({ ...of, ...facts }))]], MTIME));
   return path;

@@ -1,6 +1,7 @@
 // The verification of a bundle of evidence, for auditors and operators.
 
 import type { BundleReport } from "../../../../shared/transfer/bundle/offline/bundle-verifier.ts";
+import { hasOtherFormat } from "../../../../shared/transfer/bundle/offline/verify-program.ts";
 import { shortKeyId } from "../keys/signing-keys.ts";
 import { bulletList, field } from "../terminal/fields.ts";
 import { counted, plain } from "../terminal/text.ts";
@@ -37,18 +38,18 @@ function anchorFields({ anchors, anchors_omitted_before: before }: BundleReport,
     : [...fields, field("Older anchors", `not in the bundle, those of fewer than ${before} entries`, view)];
 }
 
-function accessText({
-  access_blocks = 0,
-  access_records = 0,
-  access_lost = 0,
-  access_open = 0,
-}: BundleReport["counts"]) {
+function accessText(
+  { access_blocks = 0, access_records = 0, access_lost = 0, access_open = 0 }: BundleReport["counts"],
+  isComplete: boolean | null,
+) {
   const gaps = [
     ...(access_lost > 0 ? [`${counted(access_lost, "entry", "entries")} lost`] : []),
     ...(access_open > 0 ? [`${counted(access_open, "process", "processes")} without an end`] : []),
   ];
   const log = `${counted(access_records, "read or refusal", "reads and refusals")} in ${counted(access_blocks, "block")}`;
-  return [log, ...gaps].join(", ");
+  const end =
+    isComplete === true ? "to its end, as the fleet compared" : "its end was not compared by the fleet";
+  return [log, ...gaps, end].join(", ");
 }
 
 export function renderBundle(path: string, report: BundleReport, view: View): string {
@@ -82,12 +83,19 @@ export function renderBundle(path: string, report: BundleReport, view: View): st
       view,
     ),
     ...anchorFields(report, view),
-    ...(counts.access_blocks === undefined ? [] : [field("Access log", accessText(counts), view)]),
+    ...(counts.access_blocks === undefined
+      ? []
+      : [field("Access log", accessText(counts, report.access_complete), view)]),
     field("Sealed", sealed ? "by the fleet" : "no: the fleet has not signed the manifest", view),
     field("Complete", COMPLETE[report.complete ?? "nothing"], view),
     ...bulletList("Signatures of people", report.electronic_signatures.map(personText), view),
     ...(continues === true ? ["The log continues the kept checkpoint."] : []),
     ...bulletList("Findings", found, view),
+    ...(hasOtherFormat(report)
+      ? [
+          "The bundle is of another version of Fleet: verify it with the verifier of that version, or export again.",
+        ]
+      : []),
     ...(report.keys_proved
       ? []
       : [

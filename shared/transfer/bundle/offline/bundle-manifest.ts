@@ -1,8 +1,16 @@
 /** The form of manifest.json. */
 import { type ExactObject, exactTime, isCountFrom, isExactObject, isHexHash } from "./exact-json.ts";
 
-export const BUNDLE_FORMAT = 1;
+/** 2: the seal states the end of the access log, and the time of what it states. */
+export const BUNDLE_FORMAT = 2;
 export const BUNDLE_KIND = "fleet-evidence";
+
+/** Whether another version of the verifier reads the bundle. */
+export function isOfOtherFormat(manifest: ExactObject | null): boolean {
+  return (
+    manifest?.kind === BUNDLE_KIND && isCountFrom(1, manifest.format) && manifest.format !== BUNDLE_FORMAT
+  );
+}
 
 export function isManifest({
   kind,

@@ -1,7 +1,7 @@
 /** Verifies a bundle of evidence. EXPORT.md specifies each step and each code. */
 import { closeSync, openSync } from "node:fs";
 import type { LogCheckpoint } from "../../../integrity/merkle/note.ts";
-import { BundleAccess } from "./access/bundle-access.ts";
+import { type AccessPlace, BundleAccess } from "./access/bundle-access.ts";
 import {
   type ArchiveMember,
   archiveBytes,
@@ -13,27 +13,19 @@ import {
 import { BundleAnchors, type NewestAnchor } from "./bundle-anchors.ts";
 import { BundleEntries } from "./bundle-entries.ts";
 import { BundleEsignatures, type ProvedEsignature } from "./bundle-esignatures.ts";
-import { BundleKeys, keysIn, textHash } from "./bundle-keys.ts";
+import { BundleKeys, keysIn } from "./bundle-keys.ts";
 import { BundleLines } from "./bundle-lines.ts";
 import { continuationProblem, logKeys, openLog } from "./bundle-log.ts";
-import { isManifest } from "./bundle-manifest.ts";
-import {
-  type ExactObject,
-  exactObject,
-  exactObjectIn,
-  exactTime,
-  isCountFrom,
-  objectIn,
-} from "./exact-json.ts";
+import { isManifest, isOfOtherFormat } from "./bundle-manifest.ts";
+import { type ExactObject, exactObjectIn, exactTime, objectIn } from "./exact-json.ts";
 import { type BundleFinding, BundleFindings } from "./findings.ts";
+import { type JudgedSeal, judgeSeal } from "./seal/bundle-seal.ts";
 
 const MANIFEST = "manifest.json";
 const SEAL = "seal.json";
 const ACCESS = "access.jsonl";
 const JSON_BYTES_MAX = 8_388_608;
 const NOTE_BYTES_MAX = 100_000;
-/** A clock may be ahead of another by so much. */
-const SEAL_SKEW_MS = 30_000;
 /** The changes of keys stand in the chain of this tenant. */
 const KEY_TENANT = "default";
 
@@ -68,6 +60,8 @@ export interface BundleReport {
    * (`tasks`), and that the bundle has all tasks of the tenant (`tenant`). null: nothing.
    */
   readonly complete: "tenant" | "tasks" | null;
+  /** Whether the fleet compared the end of the access log with its store when it sealed the bundle. null: the bundle has no access log. */
+  readonly access_complete: boolean | null;
   readonly counts: Readonly<Record<string, number>>;
   /** The valid ones, in their order. A signature that is not valid is a finding. */
   readonly electronic_signatures: readonly ProvedEsignature[];
@@ -80,6 +74,8 @@ export interface BundleReport {
   readonly more_findings: boolean;
 }
 
+const NO_SEAL: JudgedSeal = { isSealed: false, complete: null, isAccessComplete: null };
+
 class OpenBundle {
   readonly findings = new BundleFindings();
   readonly members = new Map<string, ArchiveMember>();
@@ -89,8 +85,9 @@ class OpenBundle {
   log: LogCheckpoint | null = null;
   anchors: BundleAnchors | null = null;
   esignatures: readonly ProvedEsignature[] = [];
-  isSealed = false;
-  complete: "tenant" | "tasks" | null = null;
+  seal: JudgedSeal = NO_SEAL;
+  /** null: the bundle has no access log. undefined: it cannot be read to its end. */
+  accessEnd: AccessPlace | null | undefined = null;
   endsDigest: string | null = null;
   newest = Number.NEGATIVE_INFINITY;
   continues: boolean | null = null;
@@ -109,7 +106,7 @@ class OpenBundle {
     const text = this.#line(MANIFEST);
     const manifest = text === null ? null : exactObjectIn(text);
     if (manifest === null || !isManifest(manifest)) {
-      this.findings.add("manifest", MANIFEST);
+      this.findings.add(isOfOtherFormat(manifest) ? "format" : "manifest", MANIFEST);
       return false;
     }
     this.manifest = manifest;
@@ -243,7 +240,9 @@ class OpenBundle {
     }
     if (fault !== null) findings.add(fault, `${ACCESS}:${number}`);
     else this.#compareAccess(access.counts);
-    if (member !== undefined) this.counts = { ...this.counts, ...access.counts };
+    if (member === undefined) return;
+    this.counts = { ...this.counts, ...access.counts };
+    this.accessEnd = fault === null ? access.last : undefined;
   }
 
   /** A bundle without an access log states none. */
@@ -255,65 +254,16 @@ class OpenBundle {
 
   /** The entry with which the fleet has signed the manifest. */
   readSeal(): void {
-    const member = this.members.get(SEAL);
-    if (member === undefined) {
-      if (this.keys.used.size > 0) this.findings.add("seal_missing", SEAL);
+    const { findings, keys, manifest, counts, newest, endsDigest, accessEnd } = this;
+    if (!this.members.has(SEAL)) {
+      if (keys.used.size > 0) findings.add("seal_missing", SEAL);
+      this.seal = { ...NO_SEAL, isAccessComplete: accessEnd === null ? null : false };
       return;
     }
     const text = this.#line(SEAL);
-    const seal = text === null ? null : exactObjectIn(text);
-    const facts = typeof seal?.entry === "string" ? exactObject(seal.entry) : null;
-    const { tenant } = this.manifest;
-    const manifest = this.members.get(MANIFEST);
-    const isSeal =
-      seal !== null &&
-      facts !== null &&
-      isCountFrom(1, seal.seq) &&
-      facts.seq === seal.seq &&
-      facts.action === "export" &&
-      facts.tenant === tenant &&
-      !("task" in facts) &&
-      manifest !== undefined &&
-      objectIn(facts, "subject").manifest === memberHash(this.#file, manifest) &&
-      this.#isOfThisExport(facts);
-    if (!isSeal) {
-      this.findings.add("seal", SEAL);
-      return;
-    }
-    const seq = seal.seq as number;
-    const entry = {
-      tenant: String(tenant),
-      task: null,
-      seq,
-      hash: textHash(String(seal.entry)),
-      facts,
-      before: undefined,
-    };
-    const judged = { seq, judged: this.keys.judgeEnvelope(seal.signature) };
-    const problem = this.keys.judgeEntry(entry, judged, true);
-    if (problem !== null) this.findings.add(problem, SEAL);
-    else if (this.keys.isRevoked(String(facts.signed_by))) this.findings.add("seal_key_revoked", SEAL);
-    else {
-      this.isSealed = true;
-      this.complete = extentIn(facts);
-    }
-  }
-
-  /** The seal is made at the end of the export: later than all that is in it. */
-  #isOfThisExport(facts: ExactObject): boolean {
-    const { tasks, entries } = objectIn(facts, "subject");
-    const at = exactTime(facts.at);
-    const earliest = Math.max(exactTime(this.manifest.exported_at)!, this.newest) - SEAL_SKEW_MS;
-    const isOfContents = tasks === this.counts.tasks && entries === this.counts.entries;
-    return at !== null && at >= earliest && isOfContents && this.#areEnds(objectIn(facts, "subject"));
-  }
-
-  /** The seal of a fleet that did not compare them has no ends. */
-  #areEnds({ ends, extent }: ExactObject): boolean {
-    if (ends === undefined && extent === undefined) return true;
-    const { tasks, since } = objectIn(this.manifest, "scope");
-    const isOfScope = extent === "tasks" || (extent === "tenant" && tasks === null && since === null);
-    return isOfScope && ends === this.endsDigest;
+    const manifestHash = memberHash(this.#file, this.members.get(MANIFEST)!);
+    const contents = { keys, findings, manifest, manifestHash, counts, newest, endsDigest, accessEnd };
+    this.seal = judgeSeal(text === null ? null : exactObjectIn(text), contents);
   }
 
   compareKept({ kept, keys: trusted }: BundleTrust): void {
@@ -333,11 +283,6 @@ class OpenBundle {
 }
 
 const originOf = ({ tenant }: ExactObject): string => `fleet/audit/${tenant}`;
-
-function extentIn(facts: ExactObject): BundleReport["complete"] {
-  const { extent } = objectIn(facts, "subject");
-  return extent === "tenant" || extent === "tasks" ? extent : null;
-}
 
 /** Throws the error of the system if the file cannot be read. */
 export function verifyBundle(path: string, trust: BundleTrust): BundleReport {
@@ -373,8 +318,9 @@ function reportOf(bundle: OpenBundle, isCompared: boolean): BundleReport {
     keys: [...keys.used].sort(),
     continues: bundle.continues,
     log_size: log?.size ?? null,
-    sealed: bundle.isSealed,
-    complete: bundle.complete,
+    sealed: bundle.seal.isSealed,
+    complete: bundle.seal.complete,
+    access_complete: bundle.seal.isAccessComplete,
     counts: bundle.counts,
     electronic_signatures: bundle.esignatures,
     anchors: bundle.anchors?.newest ?? [],

@@ -1,6 +1,7 @@
 /** The command line of the verifier. */
 import { readFileSync } from "node:fs";
 import { hasCertificates } from "../../../integrity/timestamp/certificates.ts";
+import { BUNDLE_FORMAT } from "./bundle-manifest.ts";
 import { type BundleReport, type BundleTrust, verifyBundle } from "./bundle-verifier.ts";
 import { type ExactJson, exactText } from "./exact-json.ts";
 
@@ -53,10 +54,18 @@ const COMPLETE = {
   nothing: "The fleet did not compare the bundle with its store: newest entries and tasks may be missing.",
 };
 
+const ACCESS_WHOLE = "access log: compared by the fleet: it has all blocks at the time of the export";
 const ACCESS_END =
   "access log: its end was not compared by the fleet: blocks after the last one that an entry of the tenant states may be missing";
 const ACCESS_NONE =
   "access log: none was read, so nothing is shown about reads of content and refused requests";
+
+function accessText({ counts, access_complete }: BundleReport): string {
+  if (counts.access_blocks === undefined) return ACCESS_NONE;
+  return access_complete === true ? ACCESS_WHOLE : ACCESS_END;
+}
+
+const OTHER_FORMAT = `  The bundle has another format than this verifier reads (${BUNDLE_FORMAT}). Nothing of it was verified: take the verifier of the version of Fleet that wrote it, or export again.`;
 
 const ANCHOR_TIME = {
   verified: "by an authority that you trust",
@@ -86,7 +95,7 @@ export function bundleReportText(path: string, report: BundleReport): string {
     `  ${counts.join(", ")}`,
     `  sealed by the fleet: ${report.sealed ? "yes" : "no"}; log of ${report.log_size ?? 0} entries`,
     `  ${COMPLETE[report.complete ?? "nothing"]}`,
-    `  ${report.counts.access_blocks === undefined ? ACCESS_NONE : ACCESS_END}`,
+    `  ${accessText(report)}`,
     ...anchorTexts(report),
     ...report.keys.map((id) => `  signed by key ${id}`),
     ...report.electronic_signatures.map(
@@ -104,9 +113,15 @@ export function bundleReportText(path: string, report: BundleReport): string {
           "  The bundle lacks the audit entries about the keys: the fleet alone states when they were valid.",
         ]),
     ...(report.continues === true ? ["  The log continues the checkpoint that you have kept."] : []),
+    ...(hasOtherFormat(report) ? [OTHER_FORMAT] : []),
     ...report.findings.map(({ code, at }) => `  FINDING ${code} at ${at}`),
   ];
   return `${lines.map(printable).join("\n")}\n`;
+}
+
+/** Whether a bundle of another version of Fleet was not verified at all. */
+export function hasOtherFormat({ findings }: BundleReport): boolean {
+  return findings.some(({ at, code }) => code === "format" && at === "manifest.json");
 }
 
 /** A bundle must not write to the terminal of the auditor. */

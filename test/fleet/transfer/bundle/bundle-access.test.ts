@@ -28,6 +28,7 @@ import {
   sha256,
   unpacked,
 } from "../../../harness/evidence/forgery.ts";
+import { sealedAgain, withoutNewestBlocks } from "../../../harness/evidence/seal-tampers.ts";
 
 const LONG_MS = 600_000;
 const VERIFY_PY = fileURLToPath(new URL("../../../../shared/transfer/bundle/verify.py", import.meta.url));
@@ -104,7 +105,7 @@ test("a bundle of all tasks has the whole log, and one of some tasks only if it 
   timeout: LONG_MS,
 }, async () => {
   const report = judged(readFileSync(join(folder, "all.tar")));
-  expect(report).toMatchObject({ ok: true, sealed: true });
+  expect(report).toMatchObject({ ok: true, sealed: true, access_complete: true });
   expect(report.counts.access_blocks).toBe(blocksOf(access()).length);
   expect(report.counts.access_records).toBeGreaterThan(0);
   expect(report.counts.access_lost).toBe(0);
@@ -120,7 +121,66 @@ test("a bundle of all tasks has the whole log, and one of some tasks only if it 
   expect(await files("without.tar", "--all", "--no-access-log")).not.toContain(ACCESS_FILE);
   expect(await fleet.run("export", "--all", "--access-log")).toMatchObject({ exit: 64 });
   const shown = await fleet.run("export", "verify", join(folder, "all.tar"));
-  expect(shown.out).toMatch(/Access log: +\d+ reads and refusals in \d+ blocks/);
+  expect(shown.out).toMatch(
+    /Access log: +\d+ reads and refusals in \d+ blocks.*, to its end, as the fleet compared/,
+  );
+});
+
+test("the seal states the newest block, so a log without it is found also with a valid seal", {
+  timeout: LONG_MS,
+}, () => {
+  const key = signingKeyFrom(readFileSync(join(fleet.server.home, "signing-key.pem"), "utf8"));
+  const sealed = (changed: BundleParts, changes: Readonly<Record<string, unknown>>) => {
+    const { ok, sealed: isSealed, access_complete, findings } = judged(sealedAgain(changed, key, changes));
+    return { ok, isSealed, access_complete, found: findings.map(({ at, code }) => `${code} ${at}`) };
+  };
+  expect(sealed(parts, {})).toEqual({ ok: true, isSealed: true, access_complete: true, found: [] });
+  const cut = withoutNewestBlocks(parts, 2);
+  const refused = {
+    ...{ ok: false, isSealed: true, access_complete: false },
+    found: ["access_unsealed access.jsonl"],
+  };
+  // The seal is that of the whole log, or of a request that names none.
+  expect(sealed(cut, {})).toEqual(refused);
+  const none = { access_seq: undefined, access_hash: undefined };
+  expect(sealed(cut, none)).toEqual(refused);
+  expect(sealed(parts, none)).toEqual(refused);
+  // The end of an earlier time, in a bundle that says it is of now.
+  expect(sealed(parts, { exported_at: "2026-01-01T00:00:00.000Z" })).toMatchObject({
+    ...{ ok: false, isSealed: false, access_complete: false },
+    found: ["seal seal.json"],
+  });
+});
+
+test("the fleet refuses to seal a log without its newest block", { timeout: LONG_MS }, async () => {
+  const { admin } = fleet.client;
+  const [, second, third] = newest();
+  // All blocks of the bundle are older, and none that is written now.
+  const exported_at = new Date(Date.parse(JSON.parse(third.entry).at) + 30_001).toISOString();
+  const { head } = await admin.accessLog.blocks({ limit: 1 });
+  const record = (access: { readonly seq: number; readonly hash: string }, at = exported_at) =>
+    admin.recordExport({
+      ...{ manifest: "0".repeat(64), tasks: 0, entries: 0 },
+      access: { exported_at: at, ...access },
+    });
+  const place = ({ seq, entry }: Any) => ({ seq, hash: sha256(entry) });
+  for (const access of [
+    place(second),
+    { ...place(second), hash: "0".repeat(64) },
+    { seq: 0, hash: "0".repeat(64) },
+    { seq: head!.seq + 1_000, hash: head!.hash },
+  ])
+    await expect(record(access)).rejects.toMatchObject({ code: "INVALID" });
+  // Of the time of the block, when the later ones were not there yet.
+  const earlier = JSON.parse(second.entry).at;
+  const { entry } = await record(place(second), earlier);
+  expect(JSON.parse(entry).subject).toMatchObject({
+    ...{ access_seq: second.seq, access_hash: sha256(second.entry), exported_at: earlier },
+  });
+  const ends = { exported_at, extent: "tasks" as const, tasks: [], unreadable: [] };
+  const mixed = { ...{ manifest: "0".repeat(64), tasks: 0, entries: 0 }, ends };
+  const access = { exported_at: earlier, ...place(second) };
+  await expect(admin.recordExport({ ...mixed, access })).rejects.toMatchObject({ code: "INVALID" });
 });
 
 test("blocks that were changed, removed or left out are found", { timeout: LONG_MS }, () => {

@@ -18,6 +18,7 @@ import { type EvidenceFleet, startEvidenceFleet } from "../../../harness/evidenc
 import { seeded } from "../../../harness/evidence/forgery.ts";
 import { personTampers } from "../../../harness/evidence/person-tampers.ts";
 import { plainTampers } from "../../../harness/evidence/plain-tampers.ts";
+import { sealTampers } from "../../../harness/evidence/seal-tampers.ts";
 import { type Tamper, tampers } from "../../../harness/evidence/tampers.ts";
 import { newKey } from "../../../harness/records/signed.ts";
 
@@ -121,6 +122,8 @@ const EXPECTED = [
   "signature_missing",
   "signature_mismatch",
   "seal",
+  "access_unsealed",
+  "format",
   "esign_statement",
   "esign_proof",
   "esign_mismatch",
@@ -144,7 +147,7 @@ const EXPECTED = [
 test("both verifiers find each of a thousand tampers, with the same codes", { timeout: LONG_MS }, () => {
   const archive = readFileSync(bundle);
   expect(verifyBundle(bundle, trust())).toMatchObject({
-    ...{ ok: true, sealed: true },
+    ...{ ok: true, sealed: true, access_complete: true },
     electronic_signatures: SIGNED,
     anchors: [
       { target: "folder", time: "stated" },
@@ -153,7 +156,14 @@ test("both verifiers find each of a thousand tampers, with the same codes", { ti
   });
   const keys = { own: newKey(), stolen: signingKeyFrom(fleet.revokedPem) };
   const anchors = anchorTampers({ ...keys, authority: fleet.authority, otherAuthority });
-  const others = [...anchors, ...accessTampers(keys.stolen), ...personTampers(), ...plainTampers];
+  const current = signingKeyFrom(readFileSync(join(fleet.server.home, "signing-key.pem"), "utf8"));
+  const others = [
+    ...anchors,
+    ...accessTampers(keys.stolen),
+    ...sealTampers(current),
+    ...personTampers(),
+    ...plainTampers,
+  ];
   const found = new Set<string>();
   let batch: { readonly tamper: Tamper; readonly path: string; readonly report: BundleReport }[] = [];
   const compare = () => {

@@ -7,11 +7,20 @@ import type { FleetClient } from "../../../../../shared/sdk/sdk.ts";
 import type { ArchiveWriter } from "../../../../../shared/transfer/bundle/archive-writer.ts";
 import { type AccessLine, jsonLine } from "../../../../../shared/transfer/bundle/bundle-files.ts";
 
-export interface AccessCounts {
+/** The end of an empty log. */
+const NO_BLOCK = { seq: 0, hash: "0".repeat(64) };
+
+interface AccessCounts {
   readonly access_blocks: number;
   readonly access_lost: number;
   readonly access_records: number;
   readonly access_statements: number;
+}
+
+interface WrittenAccess {
+  readonly counts: AccessCounts;
+  /** The newest block in the file. */
+  readonly end: { readonly seq: number; readonly hash: string };
 }
 
 /** The blocks up to the newest one of now, and before them what the chain of the tenant states of them. */
@@ -19,7 +28,7 @@ export async function writeAccessLog(
   { admin }: FleetClient,
   writer: ArchiveWriter,
   call: CallOptions,
-): Promise<AccessCounts> {
+): Promise<WrittenAccess> {
   // First, so that the log has every block that it states.
   const statements = await statementsOf(admin, call);
   const limit = LIMITS.access_log_blocks_limit_max;
@@ -45,7 +54,8 @@ export async function writeAccessLog(
     if (next < head!.seq) page = await admin.accessLog.blocks({ ...call, fromSeq: next + 1, limit });
   }
   await writer.end();
-  return { ...counts, access_statements: statements.length };
+  const end = placeOf(head) ?? NO_BLOCK;
+  return { counts: { ...counts, access_statements: statements.length }, end };
 }
 
 const placeOf = (place: { readonly seq: number; readonly hash: string } | null) =>

@@ -123,7 +123,7 @@ async function writeArchive(session: Session, file: FileHandle, contents: Conten
   const anchored = await recordedAnchors(session, client);
   const log = await logAt(session, client, contents.kept);
   const proofs = await writeProofs(session, { client, writer, file, log });
-  const access = contents.accessLog ? await writeAccessLog(client, writer, session.deadline) : {};
+  const access = contents.accessLog ? await writeAccessLog(client, writer, session.deadline) : null;
   const keyset = await keyChanges(client, session.deadline);
   await writer.add("keyset.json", keysetBytes(keyset.list, keyset.changes));
   if (log !== null) await writer.add("log.note", Buffer.from(log.note));
@@ -133,7 +133,7 @@ async function writeArchive(session: Session, file: FileHandle, contents: Conten
   const { tasks, entries, versions, lines } = summary;
   const changes = keyset.changes?.length ?? 0;
   const counts = {
-    ...{ tasks, entries, versions, lines, ...proofs, ...access },
+    ...{ tasks, entries, versions, lines, ...proofs, ...access?.counts },
     keys: keyset.list.keys.length,
     key_changes: changes,
     anchors,
@@ -147,7 +147,11 @@ async function writeArchive(session: Session, file: FileHandle, contents: Conten
   await writer.add("manifest.json", manifest);
   const digest = createHash("sha256").update(manifest).digest("hex");
   const ends = endsIn(file, writer.member("export.jsonl"), header);
-  const facts = { manifest: digest, tasks, entries, ...(ends !== null && { ends }) };
+  const facts = {
+    ...{ manifest: digest, tasks, entries },
+    ...(ends !== null && { ends }),
+    ...(access !== null && { access: { exported_at, ...access.end } }),
+  };
   const seal = await client.admin.recordExport({ ...session.deadline, ...facts });
   if (seal.signature !== null) await writer.add("seal.json", sealBytes(seal));
   await writer.finish();

@@ -15,7 +15,7 @@ import type { BundleFindings } from "../findings.ts";
 /** The chain in the statements of signatures. No task has this name. */
 const ACCESS_NAME = "=access";
 
-interface AccessPlace {
+export interface AccessPlace {
   readonly seq: number;
   readonly hash: string;
 }
@@ -70,6 +70,11 @@ export class BundleAccess {
     if (line.kind === "block") return this.#addBlock(line);
     if (line.kind !== "statement") return "line";
     return this.counts.access_blocks > 0 ? "order" : this.#addStatement(line);
+  }
+
+  /** The last block. */
+  get last(): AccessPlace {
+    return this.#last;
   }
 
   /** After the last line. */

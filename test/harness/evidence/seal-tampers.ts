@@ -1,0 +1,71 @@
+/**
+ * Bundles with a valid seal by the key of the fleet that states less than the fleet has compared: what an operator gets whose program leaves
+ * something out of the request for the seal.
+ */
+import { canonicalText } from "../../../shared/integrity/canonical.ts";
+import type { SigningKey } from "../../../shared/integrity/dsse.ts";
+import { ACCESS_FILE, cutAfter, withAccess } from "./access-tampers.ts";
+import {
+  type Any,
+  type BundleParts,
+  envelope,
+  line,
+  linesOf,
+  mtimeOf,
+  packed,
+  rehashed,
+  sha256,
+  unpacked,
+  withFile,
+} from "./forgery.ts";
+import { type Maker, made, turns } from "./tampers.ts";
+
+/** The bundle with the hashes of its files, and a seal for them with these members of the subject; undefined: it lacks one. */
+export function sealedAgain(
+  parts: BundleParts,
+  key: SigningKey,
+  changes: Readonly<Record<string, unknown>>,
+): Buffer {
+  const changed = unpacked(rehashed(parts));
+  const [seal] = linesOf(changed, "seal.json");
+  const facts = JSON.parse(seal.entry);
+  const subject = { ...facts.subject, manifest: sha256(changed.get("manifest.json")!), ...changes };
+  const kept = Object.fromEntries(Object.entries(subject).filter(([, value]) => value !== undefined));
+  const entry = canonicalText({ ...facts, signed_by: key.id, subject: kept });
+  const signature = envelope(key, { ...facts, task: null }, sha256(entry));
+  const file = line({ seq: seal.seq, entry, signature });
+  return packed(withFile(changed, "seal.json", file), mtimeOf(changed));
+}
+
+/** Without the newest blocks of the access log, with the numbers of what is left. */
+export function withoutNewestBlocks(parts: BundleParts, count: number): BundleParts {
+  const lines = linesOf(parts, ACCESS_FILE);
+  const blocks = (): Any[] => lines.filter(({ kind }) => kind === "block");
+  cutAfter(lines, blocks().at(-1 - count).seq);
+  const left = blocks().map(({ entry }) => JSON.parse(entry));
+  const [manifest] = linesOf(parts, "manifest.json");
+  Object.assign(manifest.counts, {
+    access_blocks: left.length,
+    access_records: left.reduce((sum, { entries }) => sum + entries.length, 0),
+    access_lost: left.reduce((sum, { lost = 0 }) => sum + lost, 0),
+  });
+  return withFile(withAccess(parts, lines), "manifest.json", line(manifest));
+}
+
+/** `key`: the one with which the fleet signs now. */
+export const sealTampers = (key: SigningKey): readonly (readonly [Maker, number])[] => {
+  const turn = turns();
+  const sealed: Maker = (parts) => {
+    const what = turn(3);
+    if (what === 2)
+      return made(
+        "seal of an earlier moment",
+        sealedAgain(parts, key, { exported_at: "2026-01-01T00:00:00.000Z" }),
+        false,
+      );
+    const none = { access_seq: undefined, access_hash: undefined };
+    const cut = withoutNewestBlocks(parts, 1);
+    return made(`sealed without the newest block ${what}`, sealedAgain(cut, key, what === 0 ? none : {}));
+  };
+  return [[sealed, 3]];
+};
