@@ -13,11 +13,12 @@ const OR_BUCKET = ", or the bucket key that wrapped it";
 /** False: the rows of the task cannot be decrypted. */
 export async function verifyTaskKey(scrub: TaskScrub): Promise<boolean> {
   const { step, tenant, task, keys } = scrub;
+  if (step.ring === null) return true;
   const found = await isKeySound(step, keyPlaceOf(tenant, task));
   if (found === false) note(scrub, `the data key of the task was changed${OR_BUCKET}`);
   if (found !== null) return found;
   const head = await step.reader.get(keys.task(task));
-  if (head === undefined || step.ring === null || !isUnreadable(head)) return true;
+  if (head === undefined || !isUnreadable(head)) return true;
   // One damaged head beside sound rows has a key.
   note(scrub, "the data key of the task is lost");
   return false;
