@@ -2,18 +2,14 @@
 import { HANDOFF_STATES, type HandoffState, isOpenHandoff } from "../../shared/protocol/handoff-states.ts";
 import { readFailedAcceptances, readHandoffCounts } from "../../shared/records/kv/counters.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
-import { startTicker } from "../../shared/runtime/ticker.ts";
 import type { Store } from "../../shared/store/store.ts";
 
-const EVERY_MS = 5_000;
 const READ_DEADLINE_MS = 2_000;
 
 export function startHandoffGauges(context: ServiceContext & { readonly store: Store }): Stop {
-  const { store, metrics, clock, log } = context;
-  return startTicker({
-    name: "handoff gauges",
-    everyMs: EVERY_MS,
-    jitter: 0.1,
+  const { store, metrics, log } = context;
+  return metrics.registry.measure({
+    name: "handoffs",
     run: async () => {
       const [counts, failedAcceptances] = await store.read(
         { label: "handoff_counts", deadlineMs: READ_DEADLINE_MS },
@@ -24,7 +20,6 @@ export function startHandoffGauges(context: ServiceContext & { readonly store: S
       const rate = successRateOf(counts, failedAcceptances);
       if (rate !== null) metrics.handoffSuccessRate.set(rate);
     },
-    clock,
     log,
   });
 }

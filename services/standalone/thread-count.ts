@@ -10,6 +10,10 @@ export interface ThreadCount {
 }
 
 export const SAMPLE_MS = 250;
+/** Without load: a burst costs the next sample at most this, and an idle process is not woken four times a second. */
+export const CALM_MS = 2_000;
+/** Below this share of every working thread there is no load. */
+export const CALM = 0.1;
 /** Below this share a thread still answers in time. */
 const SATURATED = 0.97;
 const SATURATED_FOR_MS = 1_500;

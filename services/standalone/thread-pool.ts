@@ -12,7 +12,7 @@ import { startTicker } from "../../shared/runtime/ticker.ts";
 import { PLATFORM_CHECKS, type PlatformCheck } from "../../shared/service-host/service-settings.ts";
 import { processGate } from "../../shared/store/lmdb/gate.ts";
 import { ServiceThread } from "./service-thread.ts";
-import { SAMPLE_MS, type ThreadCount } from "./thread-count.ts";
+import { CALM, CALM_MS, SAMPLE_MS, type ThreadCount } from "./thread-count.ts";
 import type { ThreadData } from "./thread-program.ts";
 
 export interface ThreadPool {
@@ -64,15 +64,15 @@ function adjustThreadCount(
   threads: ServiceThread[],
 ): Stop {
   const working = () => threads.filter(({ isServing }) => isServing);
+  let isCalm = false;
   return startTicker({
     name: "thread count",
-    everyMs: SAMPLE_MS,
+    everyMs: () => (isCalm ? CALM_MS : SAMPLE_MS),
     run: async () => {
       const before = working();
-      const wanted = threadCount.sample(
-        before.map((thread) => thread.utilization()),
-        clock.monotonic(),
-      );
+      const utilizations = before.map((thread) => thread.utilization());
+      isCalm = before.length === 1 && utilizations.every((share) => share < CALM);
+      const wanted = threadCount.sample(utilizations, clock.monotonic());
       if (wanted < before.length) {
         await before.at(-1)!.rest();
         log.info({ threads: wanted }, "a service thread rests");

@@ -19,6 +19,7 @@ import { startFailedHandoffs } from "./detection/failed-handoffs.ts";
 import { startFailureDetector } from "./detection/failure-detector.ts";
 import { HeartbeatMonitor } from "./detection/heartbeat-monitor.ts";
 import { startLeases } from "./detection/leases.ts";
+import { MonitoredOwners } from "./detection/monitored-owners.ts";
 import { startObservationAlert } from "./detection/observation-alert.ts";
 import { startObservedClock } from "./detection/observed-clock.ts";
 import { createFailureRecorder } from "./detection/record-failure.ts";
@@ -60,14 +61,14 @@ export async function start(context: WatchdogContext): Promise<Stop> {
     reportDamage: createDamageReporter(context, repository),
     agentTypes: knownAgentTypes(config.agentTypes),
   });
-  const observedClock = startObservedClock(context);
-  const parts = { ...context, observedClock, silenceOf: silenceTimeouts(policies) };
+  const owners = new MonitoredOwners();
+  const observedClock = startObservedClock({ ...context, owners });
+  const parts = { ...context, observedClock, owners, silenceOf: silenceTimeouts(policies) };
   const monitor = new HeartbeatMonitor(parts, repository);
-  const { owners } = monitor;
   const stopMonitor = await monitor.start();
   const stops = [
-    startLeases({ ...parts, owners }, repository),
-    startFailureDetector({ ...parts, owners, recordFailure }, repository),
+    startLeases(parts, repository),
+    startFailureDetector({ ...parts, recordFailure }, repository),
     startExitReports(context, repository, recordFailure),
     startFailedHandoffs(context, repository, recordFailure),
     startRecoveryEvents(context, repository, controller),

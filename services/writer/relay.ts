@@ -21,7 +21,6 @@ import {
 import { createWake } from "../../shared/runtime/clock.ts";
 import type { DiskSpace } from "../../shared/runtime/disk-space.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
-import { runTicker } from "../../shared/runtime/ticker.ts";
 import { runWorker } from "../../shared/runtime/worker.ts";
 import type { Store } from "../../shared/store/store.ts";
 
@@ -38,7 +37,6 @@ const INTERVAL_MS = { few: 2, many: 35 };
 const MANY = 16;
 /** Entries that are committed at the same moment are published together. */
 const GATHER_MS = 2;
-const GAUGE_EVERY_MS = 5_000;
 
 const encoder = new TextEncoder();
 
@@ -54,17 +52,14 @@ export function startRelay(context: RelayContext): Stop {
   const stopping = new AbortController();
   const { signal } = stopping;
   const relayed = relay(context, signal);
-  const gauges = runTicker({
+  const stopMeasuring = context.metrics.registry.measure({
     name: "outbox backlog",
-    everyMs: GAUGE_EVERY_MS,
     run: () => measure(context),
-    signal,
-    clock: context.clock,
     log: context.log,
   });
   return async () => {
     stopping.abort();
-    await Promise.all([relayed, gauges]);
+    await Promise.all([relayed, stopMeasuring()]);
   };
 }
 

@@ -7,7 +7,8 @@ import type { Stop } from "./process/service.ts";
 
 export interface TickerOptions {
   name: string;
-  everyMs: number;
+  /** The pause. A function is asked after each run. */
+  everyMs: number | (() => number);
   /**
    * Spreads the pause by this fraction either way (0.1 is ±10 %), so that instances do not move in step.
    * Default 0.
@@ -29,7 +30,8 @@ export async function runTicker(options: TickerOptions): Promise<void> {
       if (signal.aborted) log.debug({ ticker: name, error }, "ticker interrupted by stop");
       else log.warn({ ticker: name, error }, "ticker run failed");
     }
-    await clock.sleep(everyMs * (1 + jitter * (2 * Math.random() - 1)), signal);
+    const pauseMs = typeof everyMs === "number" ? everyMs : everyMs();
+    await clock.sleep(pauseMs * (1 + jitter * (2 * Math.random() - 1)), signal);
   }
 }
 

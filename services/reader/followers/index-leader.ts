@@ -12,7 +12,6 @@ import { type IndexStep, stepIndex } from "../../../shared/records/search/indexe
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import { createWake } from "../../../shared/runtime/clock.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
-import { runTicker } from "../../../shared/runtime/ticker.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
 import type { Tx } from "../../../shared/store/store.ts";
 import type { ReaderContext } from "../context.ts";
@@ -24,7 +23,6 @@ const MANY = 16;
 /** The minimum interval between two wake-ups by one key. */
 const REST_MS = 50;
 const READ_DEADLINE_MS = 2_000;
-const GAUGE_EVERY_MS = 5_000;
 /** A pass reads the whole index, so several removals share one. */
 const PRUNE_EVERY_MS = 5 * 60_000;
 
@@ -46,20 +44,17 @@ export function startIndexer(context: ReaderContext, repository: CheckpointRepos
     log,
   });
   const listening = wakeOnTransitions({ store, wake, clock, signal, restMs: () => REST_MS });
-  const measuring = runTicker({
+  const stopMeasuring = metrics.registry.measure({
     name: "index lag",
-    everyMs: GAUGE_EVERY_MS,
     run: async () => {
       const options = { label: "index_lag", deadlineMs: READ_DEADLINE_MS };
       metrics.indexLag.set((await store.read(options, readIndexStatus)).behind);
     },
-    signal,
-    clock,
     log,
   });
   return async () => {
     stopping.abort();
-    await Promise.all([working, measuring, listening]);
+    await Promise.all([working, stopMeasuring(), listening]);
     await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
 }

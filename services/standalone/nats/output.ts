@@ -30,21 +30,28 @@ const CAUSES: readonly { pattern: RegExp; message: string; hint: string }[] = [
   },
 ];
 
+export interface OutputListeners {
+  /** Called with each line. */
+  readonly onLine?: ((line: string) => void) | undefined;
+  /** Called after each line that reports a problem. */
+  readonly onTrouble?: (() => void) | undefined;
+}
+
 export class ServerOutput {
   readonly #lines: string[] = [];
   #ready = false;
 
-  /** `onLine`: called with each line. */
-  constructor(stream: Readable, log: Logger, onLine: (line: string) => void = () => {}) {
+  constructor(stream: Readable, log: Logger, { onLine, onTrouble }: OutputListeners) {
     createInterface({ input: stream }).on("line", (raw) => {
       const [, level = "INF", line = raw] = /^\[\d+\] \[(\w+)\] (.*)$/.exec(raw) ?? [];
       this.#lines.push(line);
-      onLine(line);
+      onLine?.(line);
       if (this.#lines.length > KEPT_LINES) this.#lines.shift();
-      if (level === "WRN" || level === "ERR" || level === "FTL")
+      if (level === "WRN" || level === "ERR" || level === "FTL") {
         // Before it is ready, its messages become the one line of a failed start.
         (this.#ready ? log.warn : log.debug).call(log, { line }, "nats-server reports a problem");
-      else log.debug({ line }, "nats-server output");
+        onTrouble?.();
+      } else log.debug({ line }, "nats-server output");
     });
   }
 

@@ -22,12 +22,12 @@ import { usableNatsServer } from "./binary.ts";
 import { natsConfig } from "./config.ts";
 import { type Listener, listenerUrl } from "./listener.ts";
 import { lockNatsFolder, type NatsLock } from "./lock.ts";
-import { ServerOutput } from "./output.ts";
+import { type OutputListeners, ServerOutput } from "./output.ts";
 import { encryptStreams } from "./stream-conversion.ts";
 import { STREAM_FOLDER } from "./stream-folder.ts";
 import { openStreamKey } from "./stream-key.ts";
 
-export interface NatsServerOptions {
+export interface NatsServerOptions extends OutputListeners {
   /** The project folder, into which the setup installs a server. */
   readonly root: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -40,8 +40,6 @@ export interface NatsServerOptions {
   /** The identity of the fleet, which clients compare. Absent: they accept any. */
   readonly fleet?: string;
   readonly log: Logger;
-  /** Called with each line of the server's output. */
-  readonly onLine?: (line: string) => void;
   readonly maxPayloadBytes?: number;
   /**
    * Makes the claims that the server trusts, at each start: credentials may have been revoked since the last
@@ -231,7 +229,8 @@ interface Running {
   stop(): Promise<void>;
 }
 
-interface LaunchOptions extends Pick<NatsServerOptions, "log" | "onLine"> {
+interface LaunchOptions extends OutputListeners {
+  readonly log: Logger;
   readonly streamKey: string | undefined;
   readonly onEnd: () => void;
 }
@@ -239,7 +238,7 @@ interface LaunchOptions extends Pick<NatsServerOptions, "log" | "onLine"> {
 function launch(
   binary: string,
   configPath: string,
-  { log, onLine, streamKey, onEnd }: LaunchOptions,
+  { log, streamKey, onEnd, ...listeners }: LaunchOptions,
 ): Running {
   const child = spawn(binary, ["-c", configPath], {
     stdio: ["ignore", "ignore", "pipe"],
@@ -247,7 +246,7 @@ function launch(
     // In quotes: the server reads the value as its configuration, in which hex digits may be a number.
     env: streamKey === undefined ? {} : { [STREAM_KEY]: `"${streamKey}"` },
   });
-  const output = new ServerOutput(child.stderr!, log, onLine);
+  const output = new ServerOutput(child.stderr!, log, listeners);
   const guard = child.pid === undefined ? undefined : guardOf(child.pid);
   let expected = false;
   const exited = new Promise<ServerExit>((done) => {

@@ -2,14 +2,17 @@
  * Keeps the standalone fleet's nats-server running. A server that ends unexpectedly is restarted on the same port, with exponential
  * backoff. A server that can no longer write a stream, as after a full disk, is restarted as soon as there is room.
  */
-import { type Clock, systemClock } from "../../../shared/runtime/clock.ts";
-import { needsRestart } from "./health.ts";
+import { type Clock, createWake, systemClock } from "../../../shared/runtime/clock.ts";
+import { natsHealth } from "./health.ts";
 import { type NatsServer, type NatsServerOptions, startNatsServer } from "./server.ts";
 
 const PAUSE_MS = { first: 100, last: 10_000 };
 /** A failure after this time has a new reason, so the backoff starts again. */
 const STEADY_MS = 60_000;
-const HEALTH_EVERY_MS = 2_000;
+/** The pause between two looks at the health of a quiet server. A look costs the server a pass over all its streams and consumers. */
+const QUIET_MS = 15_000;
+/** After a line of the server's output that reports a problem, and while it cannot write a stream. */
+const TROUBLED_MS = { every: 2_000, for: 60_000 };
 
 export interface SupervisedNatsServer {
   readonly url: string;
@@ -24,7 +27,15 @@ export async function superviseNatsServer(
   o: NatsServerOptions & { readonly clock?: Clock },
 ): Promise<SupervisedNatsServer> {
   const clock = o.clock ?? systemClock;
-  const first = await startNatsServer(o);
+  const trouble = createWake();
+  let troubledAt = Number.NEGATIVE_INFINITY;
+  const isQuiet = (): boolean => clock.monotonic() - troubledAt > TROUBLED_MS.for;
+  const onTrouble = (): void => {
+    const isNew = isQuiet();
+    troubledAt = clock.monotonic();
+    if (isNew) trouble.notify();
+  };
+  const first = await startNatsServer({ ...o, onTrouble });
   const stopping = new AbortController();
   let server = first;
 
@@ -40,7 +51,7 @@ export async function superviseNatsServer(
         pauseMs = Math.min(pauseMs * 2, PAUSE_MS.last);
         if (stopping.signal.aborted) return;
         try {
-          server = await startNatsServer({ ...o, port: first.port });
+          server = await startNatsServer({ ...o, onTrouble, port: first.port });
           o.log.info({ nats_pid: server.pid, port: server.port }, "nats-server is restarted");
           break;
         } catch (error) {
@@ -51,9 +62,11 @@ export async function superviseNatsServer(
   };
   const restartWhenUnwritable = async (): Promise<void> => {
     while (!stopping.signal.aborted) {
-      await clock.sleep(HEALTH_EVERY_MS, stopping.signal).catch(() => {});
-      if (stopping.signal.aborted || !(await needsRestart(server, o.dir)) || stopping.signal.aborted)
-        continue;
+      await clock.wait(isQuiet() ? QUIET_MS : TROUBLED_MS.every, trouble, stopping.signal);
+      if (stopping.signal.aborted) return;
+      const health = await natsHealth(server, o.dir);
+      if (health === "unwritable") troubledAt = clock.monotonic();
+      if (health !== "restart" || stopping.signal.aborted) continue;
       o.log.error({ nats_pid: server.pid }, "nats-server can no longer write a stream and is stopped");
       // For the other loop this exit is unexpected, so it restarts the server.
       server.kill("SIGTERM");

@@ -8,7 +8,6 @@ import type { LeaderLease, LeaderLeases } from "../../../shared/records/leader/l
 import { LeaseLost, requireLease } from "../../../shared/records/leader/lease.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
-import { runTicker } from "../../../shared/runtime/ticker.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
 import type { Store } from "../../../shared/store/store.ts";
 import { ActWalk } from "./act-walk.ts";
@@ -17,7 +16,6 @@ import { DamageLog } from "./damage-log.ts";
 
 /** The time between two checkpoints of a log, unless it catches up. */
 const POLL_MS = 2_000;
-const GAUGE_EVERY_MS = 5_000;
 const READ_DEADLINE_MS = 2_000;
 
 export interface AuditLoggerContext extends ServiceContext {
@@ -44,18 +42,14 @@ export function startAuditLogger(context: AuditLoggerContext): Stop {
     clock,
     log,
   });
-  const measuring = runTicker({
+  const stopMeasuring = context.metrics.registry.measure({
     name: "audit log delay",
-    everyMs: GAUGE_EVERY_MS,
-    jitter: 0.1,
     run: () => measure(context),
-    signal,
-    clock,
     log,
   });
   return async () => {
     stopping.abort();
-    await Promise.all([working, measuring]);
+    await Promise.all([working, stopMeasuring()]);
     await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
 }

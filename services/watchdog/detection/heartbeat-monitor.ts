@@ -13,7 +13,7 @@ import {
   type LatestHeartbeat,
   subscribeHeartbeats,
 } from "../../../shared/service-host/heartbeat-subscription.ts";
-import { type MonitoredOwner, MonitoredOwners } from "./monitored-owners.ts";
+import type { MonitoredOwner, MonitoredOwners } from "./monitored-owners.ts";
 import type { ObservedClock } from "./observed-clock.ts";
 import { areOwners } from "./ownership.ts";
 import { type OwnershipClaim, OwnershipClaims } from "./ownership-claims.ts";
@@ -30,6 +30,7 @@ export interface HeartbeatMonitorParts extends ServiceContext {
   /** The connection over which heartbeats arrive. */
   readonly bus: Bus;
   readonly observedClock: ObservedClock;
+  readonly owners: MonitoredOwners;
   /** The silence timeout of an agent type, in milliseconds. */
   readonly silenceOf: (tenant: string, agentType: string) => number;
 }
@@ -37,7 +38,7 @@ export interface HeartbeatMonitorParts extends ServiceContext {
 type Repository = Pick<CheckpointRepository, "recoveryActions">;
 
 export class HeartbeatMonitor {
-  readonly owners = new MonitoredOwners();
+  readonly owners: MonitoredOwners;
   readonly #parts: HeartbeatMonitorParts;
   readonly #repository: Repository;
   readonly #claims = new OwnershipClaims();
@@ -51,6 +52,7 @@ export class HeartbeatMonitor {
 
   constructor(parts: HeartbeatMonitorParts, repository: Repository) {
     this.#parts = parts;
+    this.owners = parts.owners;
     this.#repository = repository;
   }
 

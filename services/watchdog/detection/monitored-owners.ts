@@ -57,16 +57,21 @@ export class MonitoredOwners {
    * Each loop has its own, so that none misses that.
    */
   pause(soonestMs: () => number = () => PAUSE_MS.withOwners): { readonly ms: number; readonly wake: Wake } {
-    const wake = createWake();
-    this.#wakes.push(wake);
     const ms = (): number =>
       this.size === 0 ? PAUSE_MS.withoutOwners : Math.min(PAUSE_MS.withOwners, Math.max(1, soonestMs()));
     return {
       get ms() {
         return ms();
       },
-      wake,
+      wake: this.whenFirst(),
     };
+  }
+
+  /** A wake of the caller's own, which the first owner notifies. */
+  whenFirst(): Wake {
+    const wake = createWake();
+    this.#wakes.push(wake);
+    return wake;
   }
 
   /** Replaces an entry with the same key. */

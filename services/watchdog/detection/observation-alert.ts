@@ -10,9 +10,10 @@ import { alertOf } from "../../../shared/protocol/alerts.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
+import type { MonitoredOwners } from "./monitored-owners.ts";
 import type { ObservedClock } from "./observed-clock.ts";
 
-const READ_EVERY_MS = 1_000;
+const READ_EVERY_MS = { withOwners: 1_000, withoutOwners: 5_000 };
 const WINDOW_MS = 60_000;
 /** Minimum uninterrupted observation per window: three times the default silence timeout. */
 const OBSERVED_MS_MIN = 30_000;
@@ -67,11 +68,12 @@ export interface ObservationAlertParts extends ServiceContext {
   readonly bus: Pick<Bus, "onStatus">;
   readonly backgroundBus: Pick<Bus, "publishDurable">;
   readonly observedClock: Pick<ObservedClock, "now" | "since">;
+  readonly owners: Pick<MonitoredOwners, "size">;
   readonly instance: string;
 }
 
 export function startObservationAlert(parts: ObservationAlertParts): Stop {
-  const { bus, observedClock, clock, log } = parts;
+  const { bus, observedClock, owners, clock, log } = parts;
   const window = new ObservationWindow();
   let alertedAt = Number.NEGATIVE_INFINITY;
   let isConnected = true;
@@ -80,7 +82,7 @@ export function startObservationAlert(parts: ObservationAlertParts): Stop {
   });
   return startTicker({
     name: "observation alert",
-    everyMs: READ_EVERY_MS,
+    everyMs: () => (owners.size === 0 ? READ_EVERY_MS.withoutOwners : READ_EVERY_MS.withOwners),
     run: async () => {
       const atMs = clock.monotonic();
       const [nowMs, sinceMs] = [observedClock.now(), observedClock.since];

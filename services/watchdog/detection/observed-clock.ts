@@ -8,13 +8,14 @@ import type { Clock } from "../../../shared/runtime/clock.ts";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import type { Metrics } from "../../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
-import { startTicker } from "../../../shared/runtime/ticker.ts";
+import { runWorker } from "../../../shared/runtime/worker.ts";
+import type { MonitoredOwners } from "./monitored-owners.ts";
 
-/** The pause between two readings. Of the time between them, at most this and the slack count. */
-const TICK_MS = 250;
+/** The pause between two readings. Of the time between them, at most this and the slack count. Without owners nothing depends on it. */
+const TICK_MS = { withOwners: 250, withoutOwners: 2_000 };
 const SLACK_MS = 100;
 /** How often the bus is asked, and how long it may take to answer before the clock stands still. */
-const ASK_EVERY_MS = 1_000;
+const ASK_EVERY_MS = { withOwners: 1_000, withoutOwners: 5_000 };
 const ANSWER_MS = 500;
 /** An interruption longer than this is an outage: heartbeats of that time may still be on their way. */
 const OUTAGE_MS = 1_000;
@@ -27,6 +28,7 @@ export class ObservedTime {
   #now = 0;
   #since = 0;
   #readAt: number;
+  #pauseMs = TICK_MS.withOwners;
   #isSuspended = false;
 
   constructor(monotonicMs: number) {
@@ -35,7 +37,9 @@ export class ObservedTime {
 
   /** Observed milliseconds; never goes back. */
   now(monotonicMs: number): number {
-    return this.#now + (this.#isSuspended ? 0 : Math.min(monotonicMs - this.#readAt, TICK_MS + SLACK_MS));
+    return (
+      this.#now + (this.#isSuspended ? 0 : Math.min(monotonicMs - this.#readAt, this.#pauseMs + SLACK_MS))
+    );
   }
 
   /** Silence counts from this observed time on. */
@@ -43,12 +47,14 @@ export class ObservedTime {
     return this.#since;
   }
 
-  tick(monotonicMs: number): void {
+  /** `pauseMs`: the time until the next reading. */
+  tick(monotonicMs: number, pauseMs = this.#pauseMs): void {
     const now = this.now(monotonicMs);
     // Rounding may yield a tiny negative difference, which a counter refuses.
     this.lostMs += Math.max(0, monotonicMs - this.#readAt - (now - this.#now));
     this.#now = now;
     this.#readAt = monotonicMs;
+    this.#pauseMs = pauseMs;
   }
 
   /** No heartbeat can be received from now on. */
@@ -83,9 +89,10 @@ export interface ObservedClockParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "watchdogAttentionMsLostTotal">;
+  readonly owners: Pick<MonitoredOwners, "size" | "whenFirst">;
 }
 
-export function startObservedClock({ bus, clock, log, metrics }: ObservedClockParts): ObservedClock {
+export function startObservedClock({ bus, clock, log, metrics, owners }: ObservedClockParts): ObservedClock {
   const time = new ObservedTime(clock.monotonic());
   let countedMs = 0;
   let isConnected = true;
@@ -120,24 +127,14 @@ export function startObservedClock({ bus, clock, log, metrics }: ObservedClockPa
     else suspend();
     return ok;
   };
-  const stopTicking = startTicker({
-    name: "observed clock",
-    everyMs: TICK_MS,
-    run: async () => {
-      time.tick(clock.monotonic());
-      metrics.watchdogAttentionMsLostTotal.inc(time.lostMs - countedMs);
-      countedMs = time.lostMs;
-    },
-    clock,
-    log,
+  const stopping = new AbortController();
+  const repeating = { owners, clock, log, signal: stopping.signal };
+  const ticking = repeat(repeating, "observed clock", TICK_MS, async (pauseMs) => {
+    time.tick(clock.monotonic(), pauseMs);
+    metrics.watchdogAttentionMsLostTotal.inc(time.lostMs - countedMs);
+    countedMs = time.lostMs;
   });
-  const stopAsking = startTicker({
-    name: "bus health",
-    everyMs: ASK_EVERY_MS,
-    run: async () => void (await ask()),
-    clock,
-    log,
-  });
+  const asking = repeat(repeating, "bus health", ASK_EVERY_MS, ask);
   return {
     now: () => time.now(clock.monotonic()),
     get since() {
@@ -145,7 +142,38 @@ export function startObservedClock({ bus, clock, log, metrics }: ObservedClockPa
     },
     isUpToDate: ask,
     async stop() {
-      await Promise.all([stopTicking(), stopAsking()]);
+      stopping.abort();
+      await Promise.all([ticking, asking]);
     },
   };
+}
+
+type Pauses = Readonly<Record<keyof typeof TICK_MS, number>>;
+
+/** Runs at once, then after each pause, and when the first owner is monitored. `run` gets the pause that follows. */
+function repeat(
+  {
+    owners,
+    ...context
+  }: Pick<ObservedClockParts, "owners" | "clock" | "log"> & { readonly signal: AbortSignal },
+  name: string,
+  pauses: Pauses,
+  run: (pauseMs: number) => Promise<unknown>,
+): Promise<void> {
+  const pauseMs = (): number => pauses[owners.size === 0 ? "withoutOwners" : "withOwners"];
+  return runWorker<never>({
+    name,
+    take: async () => {
+      await run(pauseMs());
+      return [];
+    },
+    handle: async () => {},
+    idle: {
+      get ms() {
+        return pauseMs();
+      },
+      wake: owners.whenFirst(),
+    },
+    ...context,
+  });
 }

@@ -28,7 +28,6 @@ import {
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import { type Clock, createWake } from "../../../shared/runtime/clock.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
-import { runTicker } from "../../../shared/runtime/ticker.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
 import type { ArtifactHolding } from "../../../shared/service-host/artifacts.ts";
 import { openRepository, type RepositoryContext } from "../../../shared/service-host/repository.ts";
@@ -38,7 +37,6 @@ import { wakeOnChange } from "../../../shared/store/key-wake.ts";
 const POLL_MS = 2_000;
 /** The minimum interval between two wake-ups: the steps of a pass change the watched key as well. */
 const REST_MS = 500;
-const GAUGE_EVERY_MS = 5_000;
 const READ_DEADLINE_MS = 2_000;
 
 export interface ScrubberContext extends RepositoryContext {
@@ -89,18 +87,14 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
   });
   const watch = { store, key: scrubStateKey(), wake, clock, signal };
   const listening = wakeOnChange({ ...watch, restMs: () => REST_MS });
-  const measuring = runTicker({
+  const stopMeasuring = context.metrics.registry.measure({
     name: "scrub age",
-    everyMs: GAUGE_EVERY_MS,
-    jitter: 0.1,
     run: () => measureAge(context),
-    signal,
-    clock,
     log,
   });
   return async () => {
     stopping.abort();
-    await Promise.all([scrubbing, measuring, listening]);
+    await Promise.all([scrubbing, stopMeasuring(), listening]);
     await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
 }

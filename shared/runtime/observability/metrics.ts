@@ -1,8 +1,14 @@
 // The metrics of a fleet process, in a registry of its own: two services in one process, or two tests in one
 // file, never share or overwrite numbers. This file, with its parts, is the complete list of metric names.
 
-import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue, Registry } from "prom-client";
+import {
+  AggregatorRegistry,
+  type MetricObjectWithValues,
+  type MetricValue,
+  type Registry,
+} from "prom-client";
 import { handoffMetrics, recoveryMetrics } from "./handoff-metrics.ts";
+import { MeasuredRegistry } from "./measured-registry.ts";
 import { makers } from "./metric-makers.ts";
 import { measureRuntime } from "./process-metrics.ts";
 import { gatewayMetrics, runnerMetrics, sessionMetrics, signerMetrics } from "./service-metrics.ts";
@@ -41,7 +47,7 @@ export function mergedMetrics(own: Registry, others: () => Promise<MetricsSnapsh
 }
 
 export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}) {
-  const registry = new Registry();
+  const registry = new MeasuredRegistry();
   if (service !== undefined) registry.setDefaultLabels({ service });
   measureRuntime(registry, { ofProcess });
   const make = makers(registry);

@@ -8,13 +8,15 @@
  * in the store itself, so nothing else needs agreement.
  */
 import { mkdir } from "node:fs/promises";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { type FolderLock, lockFolder, lockHolder, type Sharing } from "../../runtime/process/folder-lock.ts";
 import { StartupError } from "../../runtime/process/startup.ts";
 import { CommitThread } from "../lmdb/commit-thread.ts";
 import { CommitWatch } from "../lmdb/commit-watch.ts";
 import { type LmdbEnvironment, openEnvironment } from "../lmdb/environment.ts";
+import { DATA_FILE } from "../lmdb/environment-copy.ts";
+import { reportWrites } from "../lmdb/file-writes.ts";
 import { requireRestored } from "../lmdb/prepared-restore.ts";
 import { Snapshots } from "../lmdb/snapshots.ts";
 import type { BatchResult, Slab } from "../optimistic/commit.ts";
@@ -62,7 +64,7 @@ export async function openLmdb(options: LmdbOptions): Promise<Store> {
   try {
     database = await openEnvironment(environment);
     const thread = await CommitThread.start(environment);
-    return new OptimisticStore(new LmdbEngine({ database, thread, lock, clock, sharing }), clock);
+    return new OptimisticStore(new LmdbEngine({ path, database, thread, lock, clock, sharing }), clock);
   } catch (cause) {
     await database?.close();
     lock.release();
@@ -89,6 +91,7 @@ async function lockDirectory(path: string, sharing: Sharing): Promise<FolderLock
 }
 
 interface Parts {
+  readonly path: string;
   readonly database: LmdbEnvironment;
   readonly thread: CommitThread;
   readonly lock: FolderLock;
@@ -107,7 +110,11 @@ class LmdbEngine implements Engine {
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#snapshots = new Snapshots(parts.database, parts.clock);
-    this.#watch = new CommitWatch({ commits: () => this.#snapshots.commits(), clock: parts.clock });
+    this.#watch = new CommitWatch({
+      commits: () => this.#snapshots.commits(),
+      clock: parts.clock,
+      onWrite: (written) => reportWrites(join(parts.path, DATA_FILE), written),
+    });
   }
 
   snapshot(): Snapshot {

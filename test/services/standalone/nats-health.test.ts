@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
-import { needsRestart } from "../../../services/standalone/nats/health.ts";
+import { natsHealth } from "../../../services/standalone/nats/health.ts";
 import { superviseNatsServer } from "../../../services/standalone/nats/supervisor.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
@@ -47,7 +47,7 @@ test("after a full disk, publishing recovers without an operator, and nothing st
   writeFileSync(join(folder, "ballast"), Buffer.alloc(bavail * bsize));
   await expect(publish("full")).rejects.toThrow();
   const first = supervised.current();
-  expect(await needsRestart(first, dir), "while there is no room, a start would only fail").toBe(false);
+  expect(await natsHealth(first, dir), "while there is no room, a start would only fail").toBe("unwritable");
 
   rmSync(join(folder, "ballast"));
   await vi.waitFor(() => expect(supervised.current().pid).not.toBe(first.pid), {
@@ -58,5 +58,5 @@ test("after a full disk, publishing recovers without an operator, and nothing st
     timeout: 20_000,
   });
   expect((await publish("before")).duplicate).toBe(true);
-  expect(await needsRestart(supervised.current(), dir)).toBe(false);
+  expect(await natsHealth(supervised.current(), dir)).toBe("ok");
 }, 60_000);

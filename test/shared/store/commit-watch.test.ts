@@ -5,15 +5,23 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", 
 afterEach(() => void vi.useRealTimers());
 
 /** A watch of a count of commits, with the looks at it. */
-function watched() {
+function watched({ reports = false } = {}) {
   let count = 100;
+  let written: (() => void) | undefined;
   let looks = 0;
   let notices = 0;
   const commits = () => {
     looks += 1;
     return count;
   };
-  const watch = new CommitWatch({ commits, clock: { monotonic: () => performance.now() } });
+  const onWrite = (listener: () => void) => {
+    if (!reports) return undefined;
+    written = listener;
+    return () => {
+      written = undefined;
+    };
+  };
+  const watch = new CommitWatch({ commits, clock: { monotonic: () => performance.now() }, onWrite });
   watch.start(() => {
     notices += 1;
   });
@@ -23,6 +31,8 @@ function watched() {
     commit: () => {
       count += 1;
     },
+    report: () => written?.(),
+    isListening: () => written !== undefined,
     /** The number of looks in a second. */
     looksPerSecond: async () => {
       const before = looks;
@@ -74,4 +84,51 @@ test("a commit that fails without effect does not hide a commit of another threa
   expect(await looksPerSecond()).toBe(50);
   watch.stop();
   expect(await looksPerSecond()).toBe(0);
+});
+
+test("without commits it waits for a report of the system, and looks rarely", async () => {
+  const { watch, commit, report, looksPerSecond, notices, isListening } = watched({ reports: true });
+  await vi.advanceTimersByTimeAsync(3_000);
+  expect(isListening()).toBe(true);
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect((await looksPerSecond()) + (await looksPerSecond())).toBe(1);
+  expect(notices()).toBe(0);
+  commit();
+  report();
+  expect(notices()).toBe(1);
+  expect(isListening()).toBe(false);
+  expect(await looksPerSecond()).toBe(50);
+  expect(notices()).toBe(2);
+  await vi.advanceTimersByTimeAsync(4_000);
+  expect(isListening()).toBe(true);
+  watch.stop();
+  expect(isListening()).toBe(false);
+  expect(await looksPerSecond()).toBe(0);
+});
+
+test("a commit without a report is noticed by the slow look", async () => {
+  const { commit, notices, isListening } = watched({ reports: true });
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(isListening()).toBe(true);
+  commit();
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(notices()).toBeGreaterThanOrEqual(1);
+});
+
+test("few commits of this thread keep the reports, many end them for a while", async () => {
+  const { watch, commit, report, isListening } = watched({ reports: true });
+  await vi.advanceTimersByTimeAsync(5_000);
+  const own = async () => {
+    await watch.own(async () => commit());
+    report();
+  };
+  for (let n = 0; n < 10; n += 1) {
+    await own();
+    await vi.advanceTimersByTimeAsync(500);
+    expect(isListening()).toBe(true);
+  }
+  for (let n = 0; n < 20; n += 1) await own();
+  expect(isListening()).toBe(false);
+  await vi.advanceTimersByTimeAsync(4_000);
+  expect(isListening()).toBe(true);
 });

@@ -2,6 +2,7 @@
 // suspended machines.
 
 import { describe, expect, test } from "vitest";
+import { MonitoredOwners } from "../../../../services/watchdog/detection/monitored-owners.ts";
 import {
   ObservationWindow,
   startObservationAlert,
@@ -80,6 +81,15 @@ describe("the window", () => {
   });
 });
 
+/** One owner, so that the time matters. */
+function oneOwner(): MonitoredOwners {
+  const owners = new MonitoredOwners();
+  const identity = { tenant: "default", task: "t", fence: 1, agentId: "a", agentType: "", silenceMs: 10_000 };
+  const times = { heardAt: 0, lastSignAt: 0, leaseUntil: 0, checkedAt: 0, notBefore: 0 };
+  owners.add({ ...identity, ...times, isOverdue: false });
+  return owners;
+}
+
 describe("the alert", () => {
   function open() {
     const clock = manualClock();
@@ -101,7 +111,8 @@ describe("the alert", () => {
         return { stream: "FLEET_ALERTS", seq: alerts.length, duplicate: false };
       },
     };
-    const context = { clock, log: testLog, metrics: createMetrics({ ofProcess: false }) };
+    const owners = oneOwner();
+    const context = { clock, log: testLog, owners, metrics: createMetrics({ ofProcess: false }) };
     const observedClock = startObservedClock({ ...context, bus });
     const stop = startObservationAlert({ ...context, bus, backgroundBus, observedClock, instance: "host-7" });
     return {

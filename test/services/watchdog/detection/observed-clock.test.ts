@@ -2,6 +2,7 @@
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { MonitoredOwners } from "../../../../services/watchdog/detection/monitored-owners.ts";
 import { ObservedTime, startObservedClock } from "../../../../services/watchdog/detection/observed-clock.ts";
 import type { BusStatus } from "../../../../shared/bus/bus.ts";
 import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
@@ -24,6 +25,15 @@ describe("observed time", () => {
     time.tick(60_000);
     expect(time.now(60_000)).toBe(450);
     expect(time.lostMs).toBe(59_550);
+  });
+
+  test("counts as much as the pause that was announced", () => {
+    const time = new ObservedTime(0);
+    time.tick(100, 2_000);
+    expect(time.now(60_000)).toBe(2_200);
+    time.tick(2_100, 250);
+    expect(time.lostMs).toBe(0);
+    expect(time.now(60_000)).toBe(2_450);
   });
 
   test("stands still while it is suspended, and silence counts again from the end of an outage", () => {
@@ -80,9 +90,18 @@ describe("observed time", () => {
   });
 });
 
+/** One owner, so that the time matters. */
+function oneOwner(): MonitoredOwners {
+  const owners = new MonitoredOwners();
+  const identity = { tenant: "default", task: "t", fence: 1, agentId: "a", agentType: "", silenceMs: 10_000 };
+  const times = { heardAt: 0, lastSignAt: 0, leaseUntil: 0, checkedAt: 0, notBefore: 0 };
+  owners.add({ ...identity, ...times, isOverdue: false });
+  return owners;
+}
+
 describe("the observed clock", () => {
   /** A bus that answers when the test lets it. */
-  function open() {
+  function open(owners = oneOwner()) {
     const clock = manualClock();
     const metrics = createMetrics({ ofProcess: false });
     let say: (status: BusStatus) => void = () => {};
@@ -98,9 +117,10 @@ describe("the observed clock", () => {
         return { ok: true, detail: "" };
       },
     };
-    const observed = startObservedClock({ bus, clock, log: testLog, metrics });
+    const observed = startObservedClock({ bus, clock, log: testLog, metrics, owners });
     return {
       clock,
+      owners,
       observed,
       status: (status: BusStatus) => say(status),
       silence: () => {
@@ -139,6 +159,22 @@ describe("the observed clock", () => {
     answer();
     await clock.advance(0);
     expect(observed.since).toBe(observed.now());
+    await observed.stop();
+  });
+
+  test("wakes rarely without owners, and at once with the first one", async () => {
+    const { clock, observed, owners } = open(new MonitoredOwners());
+    await clock.advance(20_000);
+    expect(observed.now()).toBe(20_000);
+    const before = clock.sleeps.length;
+    await clock.advance(20_000);
+    // The clock, the question whether the bus answers, and the limit of its answer.
+    expect(clock.sleeps.length - before).toBeLessThanOrEqual(10 + 2 * 4);
+    await clock.advance(500);
+    const [first] = oneOwner().all();
+    owners.add(first!);
+    await clock.advance(0);
+    expect(clock.sleeps.slice(-3)).toContain(250);
     await observed.stop();
   });
 

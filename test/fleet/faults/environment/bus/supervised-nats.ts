@@ -1,6 +1,6 @@
 /** One server of the bus under test, with Fleet's settings, which is killed, paused and restarted on the same port and folder. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { needsRestart } from "../../../../../services/standalone/nats/health.ts";
+import { natsHealth } from "../../../../../services/standalone/nats/health.ts";
 import type { NatsServer } from "../../../../../services/standalone/nats/server.ts";
 
 const RETRY_MS = 200;
@@ -129,6 +129,8 @@ export class SupervisedNats {
   /** Checks the server as the supervision of the standalone fleet does. */
   async #check(): Promise<void> {
     const server = this.#server;
-    if (this.#isUp && (await needsRestart(server, this.#options.dir)) && this.#isUp) server.kill("SIGTERM");
+    if (!this.#isUp) return;
+    const health = await natsHealth(server, this.#options.dir);
+    if (health === "restart" && this.#isUp) server.kill("SIGTERM");
   }
 }
