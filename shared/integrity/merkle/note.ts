@@ -21,6 +21,8 @@ const SIGNATURE = /^— (\S+) (\S+)$/;
 const SIZE = /^(0|[1-9][0-9]{0,15})$/;
 /** More than these are not examined: a note may come from anywhere. */
 const SIGNATURES_MAX = 100;
+/** Of one note, under the name of its origin and with the hash of a key. A log signs a checkpoint once. */
+const TRIES_MAX = 2;
 
 export function checkpointText({ origin, size, root }: LogCheckpoint): string {
   return `${origin}\n${size}\n${Buffer.from(root).toString("base64")}\n`;
@@ -78,15 +80,41 @@ export interface SignedCheckpoint {
   readonly publicKey: string;
 }
 
+/** Keys in the order in which they are tried, found by the hash in a signature. For programs that open many notes of one log. */
+export class NoteKeys {
+  readonly #publicKeys: readonly string[];
+  #name: string | null = null;
+  readonly #byHash = new Map<string, string[]>();
+
+  /** DER, in base64. */
+  constructor(publicKeys: readonly string[]) {
+    this.#publicKeys = publicKeys;
+  }
+
+  find(name: string, hash: Uint8Array): readonly string[] {
+    if (this.#name !== name) {
+      this.#byHash.clear();
+      for (const key of this.#publicKeys) {
+        const of = keyHash(name, key).toString("hex");
+        this.#byHash.set(of, [...(this.#byHash.get(of) ?? []), key]);
+      }
+      this.#name = name;
+    }
+    return this.#byHash.get(Buffer.from(hash).toString("hex")) ?? [];
+  }
+}
+
 /**
- * null: it is no checkpoint, or not signed with one of the keys under the name of its origin. Signatures of others,
- * such as witnesses, are ignored.
+ * null: it is no checkpoint, or not signed with one of the keys under the name of its origin by one of the first two signatures that name such a
+ * key. Signatures of others, such as witnesses, are ignored.
  */
-export function openCheckpoint(note: string, publicKeys: readonly string[]): SignedCheckpoint | null {
+export function openCheckpoint(note: string, keys: readonly string[] | NoteKeys): SignedCheckpoint | null {
   const parts = partsOf(note);
   const checkpoint = parts && checkpointIn(parts.text);
   if (parts === null || checkpoint === null) return null;
   const { origin } = checkpoint;
+  const known = keys instanceof NoteKeys ? keys : new NoteKeys(keys);
+  let tries = 0;
   for (const line of parts.lines) {
     const [, name, encoded] = SIGNATURE.exec(line) ?? [];
     const bytes = encoded === undefined ? null : exactBase64(encoded);
@@ -94,12 +122,11 @@ export function openCheckpoint(note: string, publicKeys: readonly string[]): Sig
     if (bytes === null) return null;
     if (name !== origin) continue;
     const signature = bytes.subarray(KEY_HASH_BYTES);
-    const publicKey = publicKeys.find(
-      (key) =>
-        keyHash(origin, key).equals(bytes.subarray(0, KEY_HASH_BYTES)) &&
-        isTextSignature(key, Buffer.from(parts.text), signature),
-    );
-    if (publicKey !== undefined) return { checkpoint, publicKey };
+    for (const publicKey of known.find(origin, bytes.subarray(0, KEY_HASH_BYTES))) {
+      if (isTextSignature(publicKey, Buffer.from(parts.text), signature)) return { checkpoint, publicKey };
+      tries += 1;
+      if (tries === TRIES_MAX) return null;
+    }
   }
   return null;
 }

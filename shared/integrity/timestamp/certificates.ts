@@ -115,6 +115,12 @@ export interface CertifiedSignature {
   readonly signature: Buffer;
 }
 
+/** {@link isCertifiedSignature}, or one that bounds the number of its calls. */
+export type SignatureCheck = (
+  certificate: Pick<Certificate, "publicKey">,
+  signature: CertifiedSignature,
+) => boolean;
+
 /** Whether the signature is that of the key in the certificate. */
 export function isCertifiedSignature(
   { publicKey }: Pick<Certificate, "publicKey">,
@@ -220,10 +226,16 @@ function mayIssue(certificate: Certificate, below: number, atMs: number): boolea
   return isUsable(certificate, atMs) && hasUsage(certificate, KEY_USAGE.certificates);
 }
 
+export interface KnownCertificates {
+  readonly trusted: readonly Certificate[];
+  readonly others: readonly Certificate[];
+  readonly check?: SignatureCheck | undefined;
+}
+
 /** Whether issuers lead from the certificate to a trusted one, or it is one itself. Throws NotDer. Revocations are not looked up. */
 export function leadsToTrusted(
   certificate: Certificate,
-  { trusted, others }: { readonly trusted: readonly Certificate[]; readonly others: readonly Certificate[] },
+  { trusted, others, check = isCertifiedSignature }: KnownCertificates,
   atMs: number,
 ): boolean {
   const known = [...trusted, ...others];
@@ -235,7 +247,7 @@ export function leadsToTrusted(
       (issuer) =>
         !seen.has(issuer) &&
         mayIssue(issuer, below, atMs) &&
-        level.some((one) => issuer.subject.equals(one.issuer) && isIssuedBy(one, issuer)),
+        level.some((one) => issuer.subject.equals(one.issuer) && check(issuer, issuedIn(one))),
     );
     for (const issuer of issuers) seen.add(issuer);
     level = issuers;
@@ -243,6 +255,6 @@ export function leadsToTrusted(
   return false;
 }
 
-function isIssuedBy({ algorithm, signed, signature }: Certificate, issuer: Certificate): boolean {
-  return isCertifiedSignature(issuer, { algorithm, text: signed, signature });
-}
+const issuedIn = ({ algorithm, signed: text, signature }: Certificate): CertifiedSignature => ({
+  ...{ algorithm, text, signature },
+});

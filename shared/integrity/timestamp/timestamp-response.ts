@@ -10,6 +10,7 @@ import {
   isCertifiedSignature,
   isTimestampCertificate,
   leadsToTrusted,
+  type SignatureCheck,
 } from "./certificates.ts";
 import {
   DER,
@@ -39,6 +40,8 @@ export interface TimestampTrust {
   readonly authorities: readonly string[];
   /** Of the request. null: a kept response is verified. */
   readonly nonce: Uint8Array | null;
+  /** Absent: {@link isCertifiedSignature}. What it throws, {@link judgeTimestamp} throws. */
+  readonly check?: SignatureCheck;
 }
 
 const SIGNED_DATA = "2a864886f70d010702";
@@ -68,7 +71,7 @@ function refuse(problem: string): never {
 export function judgeTimestamp(
   response: Uint8Array,
   content: Uint8Array,
-  { authorities, nonce }: TimestampTrust,
+  { authorities, nonce, check = isCertifiedSignature }: TimestampTrust,
 ): JudgedTimestamp {
   let at: string | null = null;
   try {
@@ -76,12 +79,12 @@ export function judgeTimestamp(
     const info = infoIn(token.content);
     at = new Date(info.atMs).toISOString();
     requireRequested(info, content, nonce);
-    const signer = signerOf(token);
+    const signer = signerOf(token, check);
     if (!isTimestampCertificate(signer, info.atMs))
       refuse("its certificate is not one of a time-stamp authority");
     const trusted = authorities.flatMap(certificatesIn);
     const others = token.certificates;
-    if (authorities.length === 0 || leadsToTrusted(signer, { trusted, others }, info.atMs))
+    if (authorities.length === 0 || leadsToTrusted(signer, { trusted, others, check }, info.atMs))
       return { problem: null, isUntrusted: false, at };
     const problem = "its signature is not valid: its certificate does not lead to a trusted one";
     return { problem, isUntrusted: true, at };
@@ -184,7 +187,7 @@ function requireRequested(
 }
 
 /** The certificate that the authority means and whose key has signed the time-stamp. */
-function signerOf(token: SignedToken): Certificate {
+function signerOf(token: SignedToken, check: SignatureCheck): Certificate {
   const { attributes, digest, content, algorithm, signedText: text, signature } = token;
   if (derOid(attributes.get(CONTENT_TYPE)) !== TST_INFO) refuse("its signature is of another content");
   const hash = derContent(attributes.get(MESSAGE_DIGEST), DER.octetString);
@@ -193,8 +196,7 @@ function signerOf(token: SignedToken): Certificate {
   const named = namedCertificate(attributes);
   const signer = token.certificates.find(({ whole }) => named?.(whole));
   if (signer === undefined) return refuse("it names another certificate than that of its signature");
-  if (!isCertifiedSignature(signer, { algorithm, digest, text, signature }))
-    refuse("its signature is not valid");
+  if (!check(signer, { algorithm, digest, text, signature })) refuse("its signature is not valid");
   return signer;
 }
 

@@ -24,6 +24,7 @@ const MODULES = [
   "../../integrity/esign/assertion.ts",
   "offline/exact-json.ts",
   "offline/findings.ts",
+  "offline/limits/certificate-checks.ts",
   "offline/archive.ts",
   "offline/bundle-keys.ts",
   "offline/bundle-artifacts.ts",

@@ -224,6 +224,8 @@ const SIGNATURE = /^— (\S+) (\S+)$/;
 const SIZE = /^(0|[1-9][0-9]{0,15})$/;
 /** More than these are not examined: a note may come from anywhere. */
 const SIGNATURES_MAX = 100;
+/** Of one note, under the name of its origin and with the hash of a key. A log signs a checkpoint once. */
+const TRIES_MAX = 2;
 
 /** null: the text is not that of a checkpoint. Further lines of it are allowed, and have no meaning here. */
 function checkpointIn(text) {
@@ -259,15 +261,41 @@ function partsOf(note) {
 
 /** A checkpoint and the key (DER, in base64) whose signature it has. */
 
+/** Keys in the order in which they are tried, found by the hash in a signature. For programs that open many notes of one log. */
+class NoteKeys {
+  #publicKeys;
+  #name = null;
+  #byHash = new Map();
+
+  /** DER, in base64. */
+  constructor(publicKeys) {
+    this.#publicKeys = publicKeys;
+  }
+
+  find(name, hash) {
+    if (this.#name !== name) {
+      this.#byHash.clear();
+      for (const key of this.#publicKeys) {
+        const of = keyHash(name, key).toString("hex");
+        this.#byHash.set(of, [...(this.#byHash.get(of) ?? []), key]);
+      }
+      this.#name = name;
+    }
+    return this.#byHash.get(Buffer.from(hash).toString("hex")) ?? [];
+  }
+}
+
 /**
- * null: it is no checkpoint, or not signed with one of the keys under the name of its origin. Signatures of others,
- * such as witnesses, are ignored.
+ * null: it is no checkpoint, or not signed with one of the keys under the name of its origin by one of the first two signatures that name such a
+ * key. Signatures of others, such as witnesses, are ignored.
  */
-function openCheckpoint(note, publicKeys) {
+function openCheckpoint(note, keys) {
   const parts = partsOf(note);
   const checkpoint = parts && checkpointIn(parts.text);
   if (parts === null || checkpoint === null) return null;
   const { origin } = checkpoint;
+  const known = keys instanceof NoteKeys ? keys : new NoteKeys(keys);
+  let tries = 0;
   for (const line of parts.lines) {
     const [, name, encoded] = SIGNATURE.exec(line) ?? [];
     const bytes = encoded === undefined ? null : exactBase64(encoded);
@@ -275,12 +303,11 @@ function openCheckpoint(note, publicKeys) {
     if (bytes === null) return null;
     if (name !== origin) continue;
     const signature = bytes.subarray(KEY_HASH_BYTES);
-    const publicKey = publicKeys.find(
-      (key) =>
-        keyHash(origin, key).equals(bytes.subarray(0, KEY_HASH_BYTES)) &&
-        isTextSignature(key, Buffer.from(parts.text), signature),
-    );
-    if (publicKey !== undefined) return { checkpoint, publicKey };
+    for (const publicKey of known.find(origin, bytes.subarray(0, KEY_HASH_BYTES))) {
+      if (isTextSignature(publicKey, Buffer.from(parts.text), signature)) return { checkpoint, publicKey };
+      tries += 1;
+      if (tries === TRIES_MAX) return null;
+    }
   }
   return null;
 }
@@ -554,6 +581,8 @@ const SIGNATURES = {
 
 /** `digest`: the hash of a signature whose algorithm names none. */
 
+/** {@link isCertifiedSignature}, or one that bounds the number of its calls. */
+
 /** Whether the signature is that of the key in the certificate. */
 function isCertifiedSignature({ publicKey }, { algorithm, digest, text, signature }) {
   try {
@@ -648,7 +677,7 @@ function mayIssue(certificate, below, atMs) {
 }
 
 /** Whether issuers lead from the certificate to a trusted one, or it is one itself. Throws NotDer. Revocations are not looked up. */
-function leadsToTrusted(certificate, { trusted, others }, atMs) {
+function leadsToTrusted(certificate, { trusted, others, check = isCertifiedSignature }, atMs) {
   const known = [...trusted, ...others];
   const seen = new Set();
   let level = [certificate];
@@ -658,7 +687,7 @@ function leadsToTrusted(certificate, { trusted, others }, atMs) {
       (issuer) =>
         !seen.has(issuer) &&
         mayIssue(issuer, below, atMs) &&
-        level.some((one) => issuer.subject.equals(one.issuer) && isIssuedBy(one, issuer)),
+        level.some((one) => issuer.subject.equals(one.issuer) && check(issuer, issuedIn(one))),
     );
     for (const issuer of issuers) seen.add(issuer);
     level = issuers;
@@ -666,9 +695,9 @@ function leadsToTrusted(certificate, { trusted, others }, atMs) {
   return false;
 }
 
-function isIssuedBy({ algorithm, signed, signature }, issuer) {
-  return isCertifiedSignature(issuer, { algorithm, text: signed, signature });
-}
+const issuedIn = ({ algorithm, signed: text, signature }) => ({
+  ...{ algorithm, text, signature },
+});
 
 /**
  * Verifies the response of a time-stamp authority (RFC 3161, section 2.4.2), which is signed CMS (RFC 5652). It comes from
@@ -701,19 +730,19 @@ function refuse(problem) {
   throw new RefusedTimestamp(problem);
 }
 
-function judgeTimestamp(response, content, { authorities, nonce }) {
+function judgeTimestamp(response, content, { authorities, nonce, check = isCertifiedSignature }) {
   let at = null;
   try {
     const token = tokenIn(Buffer.from(response));
     const info = infoIn(token.content);
     at = new Date(info.atMs).toISOString();
     requireRequested(info, content, nonce);
-    const signer = signerOf(token);
+    const signer = signerOf(token, check);
     if (!isTimestampCertificate(signer, info.atMs))
       refuse("its certificate is not one of a time-stamp authority");
     const trusted = authorities.flatMap(certificatesIn);
     const others = token.certificates;
-    if (authorities.length === 0 || leadsToTrusted(signer, { trusted, others }, info.atMs))
+    if (authorities.length === 0 || leadsToTrusted(signer, { trusted, others, check }, info.atMs))
       return { problem: null, isUntrusted: false, at };
     const problem = "its signature is not valid: its certificate does not lead to a trusted one";
     return { problem, isUntrusted: true, at };
@@ -793,7 +822,7 @@ function requireRequested({ hashAlgorithm, hash, nonce: answered }, content, non
 }
 
 /** The certificate that the authority means and whose key has signed the time-stamp. */
-function signerOf(token) {
+function signerOf(token, check) {
   const { attributes, digest, content, algorithm, signedText: text, signature } = token;
   if (derOid(attributes.get(CONTENT_TYPE)) !== TST_INFO) refuse("its signature is of another content");
   const hash = derContent(attributes.get(MESSAGE_DIGEST), DER.octetString);
@@ -802,8 +831,7 @@ function signerOf(token) {
   const named = namedCertificate(attributes);
   const signer = token.certificates.find(({ whole }) => named?.(whole));
   if (signer === undefined) return refuse("it names another certificate than that of its signature");
-  if (!isCertifiedSignature(signer, { algorithm, digest, text, signature }))
-    refuse("its signature is not valid");
+  if (!check(signer, { algorithm, digest, text, signature })) refuse("its signature is not valid");
   return signer;
 }
 
@@ -1085,6 +1113,38 @@ function placeIn(place) {
     .join("");
 }
 
+/** Bounds the work for a hostile bundle: the verifier in Python computes each signature of a certificate in milliseconds. */
+
+/** Different ones in one bundle. Each time-stamp has its own, and those of an authority share its certificates. */
+const CHECKS_MAX = 2_000;
+
+/** The bundle needs more work than a verifier does. */
+class TooMuchWork extends Error {
+  name = "TooMuchWork";
+}
+
+class CertificateChecks {
+  #known = new Map();
+
+  /** Throws TooMuchWork. */
+  check = (certificate, signed) => {
+    const of = checkName(certificate.publicKey.whole, signed);
+    const known = this.#known.get(of);
+    if (known !== undefined) return known;
+    if (this.#known.size >= CHECKS_MAX) throw new TooMuchWork();
+    const isSigned = isCertifiedSignature(certificate, signed);
+    this.#known.set(of, isSigned);
+    return isSigned;
+  };
+}
+
+function checkName(publicKey, { algorithm, digest = "", text, signature }) {
+  const hashes = [publicKey, text, signature].map((bytes) =>
+    createHash("sha256").update(bytes).digest("hex"),
+  );
+  return [algorithm, digest, ...hashes].join("\n");
+}
+
 /**
  * The archive of a bundle: an uncompressed tar of one exact form. Each header follows from the name, the size and the
  * time of its file, so every byte of the archive is compared, and nothing can be hidden between the files.
@@ -1216,6 +1276,8 @@ const COMMIT_TYPE = "application/vnd.fleet.commit.v1+json";
 const COMMIT_PURPOSE = "commits";
 /** A clock may be ahead of another by so much. */
 const CLOCK_SKEW_MS = 30_000;
+/** More than any fleet has had. */
+const KEYS_MAX = 5_000;
 const SPKI_START = "302a300506032b6570032100";
 
 /** null: the record is not one of an Ed25519 key that can be used. */
@@ -1261,6 +1323,10 @@ class BundleKeys {
 
   get all() {
     return [...this.#keys.values()];
+  }
+
+  get count() {
+    return this.#keys.size;
   }
 
   add(key) {
@@ -1367,7 +1433,10 @@ function keysIn(keyset, { findings, home, tenant, knownRevoked }) {
   for (const [i, record] of records.entries()) {
     const key = bundleKeyOf(record);
     if (key === null || keys.find(key.key_id) !== undefined) findings.add("key_invalid", `keyset.json/${i}`);
-    else keys.add(key);
+    else if (keys.count === KEYS_MAX) {
+      findings.add("limit", `keyset.json/${i}`);
+      break;
+    } else keys.add(key);
   }
   for (const { key_id, revoked_at } of keys.all)
     if (revoked_at === null && knownRevoked.has(key_id)) findings.add("key_revoked", `key:${key_id}`);
@@ -1833,8 +1902,10 @@ function hashesOf(proof) {
 
 const ANCHOR_FILE = "anchors.jsonl";
 const ANCHOR_TARGETS = ["bucket", "folder", "timestamp"];
-/** More than an exporter writes. */
-const ANCHORS_MAX = 5_000;
+/** Of each target; an exporter writes no more. */
+const ANCHORS_MAX = 1_000;
+/** The fleet keeps no larger one. */
+const TOKEN_BYTES_MAX = 24_576;
 /** Between the clocks of the fleet and of an authority. */
 const CLOCK_DIFFERENCE_MS = 300_000;
 /** And the time within which the log of a working fleet has an entry. No process that was paused writes an older entry. */
@@ -1865,6 +1936,9 @@ function boundsOf(stamps) {
 
 class BundleAnchors {
   #parts;
+  #keys;
+  #checks = new CertificateChecks();
+  #ofTarget = new Map();
   #newest = new Map();
   #stamps = [];
   /** By size, ascending. */
@@ -1879,6 +1953,7 @@ class BundleAnchors {
 
   constructor(parts) {
     this.#parts = parts;
+    this.#keys = new NoteKeys(parts.publicKeys);
   }
 
   get newest() {
@@ -1891,10 +1966,11 @@ class BundleAnchors {
     let before = Number.MAX_SAFE_INTEGER;
     for (const bytes of lines) {
       number += 1;
-      const line = bytes === null || number > ANCHORS_MAX ? null : exactObjectIn(bytes);
-      const size = line === null ? null : this.#add(line, before, `${ANCHOR_FILE}:${number}`);
-      if (size === null) {
-        findings.add("anchor", `${ANCHOR_FILE}:${number}`);
+      const at = `${ANCHOR_FILE}:${number}`;
+      const line = bytes === null ? null : exactObjectIn(bytes);
+      const size = line === null ? "anchor" : this.#add(line, before, at);
+      if (typeof size === "string") {
+        findings.add(size, at);
         break;
       }
       before = size;
@@ -1903,27 +1979,45 @@ class BundleAnchors {
     if (authorities !== null && this.#stamps.length === 0) findings.add("timestamp_missing", ANCHOR_FILE);
   }
 
-  /** The size of the anchor, or of the last line. null: it is none, or cannot stand after one of this size. */
+  /**
+   * The size of the anchor, or of the last line. `anchor`: it is none, or cannot stand after one of this size. `limit`: to verify it is more work than
+   * any bundle of a fleet needs.
+   */
   #add(line, before, at) {
-    if (this.omittedBefore !== null) return null;
+    if (this.omittedBefore !== null) return "anchor";
     if ("omitted_before" in line) {
       this.omittedBefore = isCountFrom(1, line.omitted_before) ? line.omitted_before : null;
-      return this.omittedBefore;
+      return this.omittedBefore ?? "anchor";
     }
     const anchor = anchorIn(line);
-    if (anchor === null || anchor.size > before) return null;
+    if (anchor === null || anchor.size > before) return "anchor";
+    const ofTarget = (this.#ofTarget.get(anchor.target) ?? 0) + 1;
+    this.#ofTarget.set(anchor.target, ofTarget);
+    if (ofTarget > ANCHORS_MAX || (anchor.token?.length ?? 0) > TOKEN_BYTES_MAX) return "limit";
     this.count += 1;
-    const problem = this.#logProblem(anchor) ?? this.#stampProblem(anchor);
+    const problem = this.#problemOf(anchor);
     if (problem === null) this.#keep(anchor);
+    else if (problem === "limit") return problem;
     else this.#parts.findings.add(problem, at);
     return anchor.size;
   }
 
+  #problemOf(anchor) {
+    try {
+      return this.#logProblem(anchor) ?? this.#stampProblem(anchor);
+    } catch (error) {
+      if (error instanceof TooMuchWork) return "limit";
+      throw error;
+    }
+  }
+
   /** Why the log does not begin with the checkpoint. null: it does. */
   #logProblem({ size, checkpoint, consistency }) {
-    const { log, publicKeys, origin } = this.#parts;
-    const signed = openCheckpoint(checkpoint, publicKeys)?.checkpoint;
-    if (signed === undefined || signed.origin !== origin || signed.size !== size) return "anchor_invalid";
+    const { log, origin } = this.#parts;
+    // Before its keys are looked for: those of another name would be others.
+    const isOfLog = checkpoint.startsWith(`${origin}\n`);
+    const signed = isOfLog ? openCheckpoint(checkpoint, this.#keys)?.checkpoint : undefined;
+    if (signed === undefined || signed.size !== size) return "anchor_invalid";
     if (log === null) return "anchor_unproved";
     if (size > log.size) return "anchor_longer";
     const proof = hashesOf(consistency);
@@ -1936,7 +2030,8 @@ class BundleAnchors {
   #stampProblem({ token, checkpoint, at }) {
     if (token === null) return null;
     const { authorities } = this.#parts;
-    const trust = { authorities: authorities === null ? [] : [authorities], nonce: null };
+    const { check } = this.#checks;
+    const trust = { authorities: authorities === null ? [] : [authorities], nonce: null, check };
     const judged = judgeTimestamp(token, Buffer.from(checkpoint), trust);
     if (judged.isUntrusted) return "timestamp_untrusted";
     return judged.problem === null && exactTime(judged.at) === exactTime(at) ? null : "timestamp_invalid";

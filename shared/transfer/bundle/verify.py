@@ -313,7 +313,7 @@ def token_part(part):
         text = "" if data is None else data.decode("utf-8")
         if text.count("[") + text.count("{") > BRACKETS_MAX:
             return None
-        value = json.loads(text, parse_constant=no_constant)
+        value = json.loads(text, parse_int=float, parse_constant=no_constant)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -374,6 +374,7 @@ def assertion_fault(assertion, jwk, rp_id, challenge):
 
 MISSING = object()
 SAFE_INTEGER = 2**53 - 1
+INTEGER_CHARS_MAX = 17
 LEVELS_MAX = 100
 
 
@@ -386,6 +387,9 @@ def utf16(text):
 
 
 def exact_integer(raw):
+    # Before it is read: the time for that grows with the square of its length.
+    if len(raw) > INTEGER_CHARS_MAX:
+        raise NotExact
     value = int(raw)
     if raw == "-0" or abs(value) > SAFE_INTEGER:
         raise NotExact
@@ -712,8 +716,29 @@ def key_hash(origin, raw):
     return hashlib.sha256(origin.encode("utf-8") + b"\n\x01" + raw).digest()[:4]
 
 
+NOTE_TRIES_MAX = 2
+
+
+class NoteKeys:
+    """Keys in the order in which they are tried, found by the hash in a signature."""
+
+    def __init__(self, keys):
+        self.keys, self.origin, self.by_hash = keys, None, {}
+
+    def find(self, origin, digest):
+        if origin != self.origin:
+            self.origin, self.by_hash = origin, {}
+            for key in self.keys:
+                self.by_hash.setdefault(key_hash(origin, key["raw"]), []).append(key)
+        return self.by_hash.get(digest, [])
+
+
 def open_checkpoint(note, keys):
-    """The checkpoint and the key that signed it. None: it is none, or not signed with one of the keys."""
+    """The checkpoint and the key that signed it. None: it is none, or not signed with one of the keys.
+
+    At most two signatures are tried that name one of the keys: a log signs a checkpoint once.
+    """
+    tries = 0
     at = note.rfind("\n\n")
     if at < 0:
         return None
@@ -730,11 +755,12 @@ def open_checkpoint(note, keys):
             return None
         if found.group(1) != checkpoint["origin"]:
             continue
-        for key in keys:
-            if key_hash(checkpoint["origin"], key["raw"]) != data[:4]:
-                continue
+        for key in keys.find(checkpoint["origin"], data[:4]):
             if is_signature(key["raw"], text.encode("utf-8"), data[4:]):
                 return checkpoint, key
+            tries += 1
+            if tries == NOTE_TRIES_MAX:
+                return None
     return None
 
 
@@ -892,9 +918,9 @@ class Certificate:
                 return False
         return self.is_usable(at) and self.has_usage(0x04)
 
-    def is_issued_by(self, issuer):
+    def is_issued_by(self, issuer, checks):
         is_named = issuer.subject == self.issuer
-        return is_named and is_certified(issuer, self.algorithm, None, self.signed, self.signature)
+        return is_named and checks.is_certified(issuer, self.algorithm, None, self.signed, self.signature)
 
 
 BASIC_CONSTRAINTS, KEY_USAGE, EXTENDED_KEY_USAGE, POLICIES = "551d13", "551d0f", "551d25", "551d20"
@@ -916,12 +942,30 @@ CERTIFIED = {
 }
 
 
-def is_certified(certificate, algorithm, digest, text, signature):
-    """Whether the signature is that of the key in the certificate. `digest`: of a signature whose algorithm names none."""
-    known = (certificate.public_key.whole, algorithm, digest, hashlib.sha256(text).digest(), signature)
-    if known not in SIGNATURES:
-        SIGNATURES[known] = compute_certified(certificate, algorithm, digest, text, signature)
-    return SIGNATURES[known]
+# Different signatures of certificates in one bundle. Each takes milliseconds.
+CHECKS_MAX = 2_000
+
+
+class TooMuchWork(Exception):
+    """The bundle needs more work than a verifier does."""
+
+
+class Checks:
+    """Verifies the signatures of the keys in certificates, each once and not more than a bundle of a fleet needs."""
+
+    def __init__(self):
+        self.known = set()
+
+    def is_certified(self, certificate, algorithm, digest, text, signature):
+        """`digest`: of a signature whose algorithm names none."""
+        known = (certificate.public_key.whole, algorithm, digest, hashlib.sha256(text).digest(), signature)
+        if known not in self.known:
+            if len(self.known) >= CHECKS_MAX:
+                raise TooMuchWork
+            self.known.add(known)
+        if known not in SIGNATURES:
+            SIGNATURES[known] = compute_certified(certificate, algorithm, digest, text, signature)
+        return SIGNATURES[known]
 
 
 def compute_certified(certificate, algorithm, digest, text, signature):
@@ -954,7 +998,7 @@ def compute_certified(certificate, algorithm, digest, text, signature):
 CHAIN_MAX = 6
 
 
-def leads_to_trusted(certificate, trusted, others, at):
+def leads_to_trusted(certificate, trusted, others, at, checks):
     """Whether issuers lead from the certificate to a trusted one, or it is one itself. Revocations are not looked up."""
     level, seen = [certificate], []
     for below in range(CHAIN_MAX):
@@ -963,7 +1007,7 @@ def leads_to_trusted(certificate, trusted, others, at):
         issuers = [
             issuer
             for issuer in trusted + others
-            if issuer not in seen and issuer.may_issue(below, at) and any(one.is_issued_by(issuer) for one in level)
+            if issuer not in seen and issuer.may_issue(below, at) and any(one.is_issued_by(issuer, checks) for one in level)
         ]
         seen += issuers
         level = issuers
@@ -988,15 +1032,15 @@ SIGNING_CERTIFICATE, SIGNING_CERTIFICATE_V2 = "2a864886f70d010910020c", "2a86488
 CERTIFICATES_MAX = 16
 
 
-def stamped_time(response, content, trusted):
+def stamped_time(response, content, trusted, checks=None):
     """The time of a time-stamp of the content, and whether its authority is trusted. None: it is no valid time-stamp."""
     try:
-        return judge_stamp(response, content, trusted)
+        return judge_stamp(response, content, trusted, Checks() if checks is None else checks)
     except NotDer:
         return None
 
 
-def judge_stamp(response, content, trusted):
+def judge_stamp(response, content, trusted, checks):
     parts = only_value(response).members()
     status = parts[0].members()[0].of(0x02)
     if len(status) != 1 or status[0] > 1:
@@ -1036,9 +1080,9 @@ def judge_stamp(response, content, trusted):
     # They are signed as a set (RFC 5652, section 5.4).
     text = b"\x31" + signer[3].whole[1:]
     named = [one for one in certificates if is_named_certificate(attributes, one)]
-    if not named or not is_certified(named[0], algorithm, digest, text, signature) or not named[0].is_of_authority(at):
+    if not named or not checks.is_certified(named[0], algorithm, digest, text, signature) or not named[0].is_of_authority(at):
         return None
-    return at, trusted is None or leads_to_trusted(named[0], trusted, certificates, at)
+    return at, trusted is None or leads_to_trusted(named[0], trusted, certificates, at, checks)
 
 
 def is_named_certificate(attributes, certificate):
@@ -1062,6 +1106,8 @@ ENROLMENT_TYPE = "application/vnd.fleet.esign-passkey.v1+json"
 BATCH_TYPE = "application/vnd.fleet.batch.v1"
 CLOCK_SKEW_MS = 30_000
 LOG_DELAY_MS = 600_000
+# More than any fleet has had.
+KEYS_MAX = 5_000
 SPKI = bytes.fromhex("302a300506032b6570032100")
 CHANGES = {
     "key_add": {"owner": "owner", "purpose": "purpose", "not_before": "not_before", "replaces": "replaces"},
@@ -1230,6 +1276,9 @@ def keys_in(keyset, tenant, known_revoked, findings):
         key = key_of(record)
         if key is None or key["id"] in keys.all:
             findings.add(("keyset.json/%d" % i, "key_invalid"))
+        elif len(keys.all) == KEYS_MAX:
+            findings.add(("keyset.json/%d" % i, "limit"))
+            break
         else:
             keys.all[key["id"]] = key
     for key_id, key in keys.all.items():
@@ -1278,7 +1327,10 @@ def judge_changes(changes, keys, findings):
 # --- Anchors ---------------------------------------------------------------------------------------------------------
 
 ANCHOR_TARGETS = ["bucket", "folder", "timestamp"]
-ANCHORS_MAX = 5_000
+# Of each target; an exporter writes no more.
+ANCHORS_MAX = 1_000
+# The fleet keeps no larger one.
+TOKEN_BYTES_MAX = 24_576
 CLOCK_DIFFERENCE_MS = 300_000
 LATE_MS = CLOCK_DIFFERENCE_MS + LOG_DELAY_MS
 
@@ -1293,7 +1345,8 @@ class Anchors:
     """The copies of the log's checkpoints at places outside the store, and the time-stamps of authorities."""
 
     def __init__(self, log, keys, origin, trusted, findings):
-        self.log, self.keys, self.origin, self.trusted, self.findings = log, keys, origin, trusted, findings
+        self.log, self.keys, self.origin, self.trusted, self.findings = log, NoteKeys(keys), origin, trusted, findings
+        self.checks, self.of_target = Checks(), {}
         self.newest, self.proofs, self.stamps = {}, {}, []
         self.count = self.timestamped = 0
         self.omitted_before = None
@@ -1301,10 +1354,14 @@ class Anchors:
     def read(self, lines):
         before = SAFE_INTEGER
         for number, data in enumerate(lines, 1):
-            line = None if number > ANCHORS_MAX else exact_object_in(data)
-            size = None if line is None else self.add(line, before, "anchors.jsonl:%d" % number)
+            line, at = exact_object_in(data), "anchors.jsonl:%d" % number
+            try:
+                size = None if line is None else self.add(line, before, at)
+            except TooMuchWork:
+                self.findings.add((at, "limit"))
+                break
             if size is None:
-                self.findings.add(("anchors.jsonl:%d" % number, "anchor"))
+                self.findings.add((at, "anchor"))
                 break
             before = size
         if self.trusted is not None and not self.stamps:
@@ -1316,7 +1373,7 @@ class Anchors:
         self.earliest = list(itertools.accumulate(reversed(times), min))[::-1]
 
     def add(self, line, before, at):
-        """The size of the anchor, or of the last line. None: it cannot stand here."""
+        """The size of the anchor, or of the last line. None: it cannot stand here. TooMuchWork: no fleet writes it."""
         if self.omitted_before is not None:
             return None
         if "omitted_before" in line:
@@ -1325,6 +1382,9 @@ class Anchors:
         token = self.token_in(line)
         if token is None or line["size"] > before:
             return None
+        self.of_target[line["target"]] = self.of_target.get(line["target"], 0) + 1
+        if self.of_target[line["target"]] > ANCHORS_MAX or len(token) > TOKEN_BYTES_MAX:
+            raise TooMuchWork
         self.count += 1
         problem = self.log_problem(line) or self.stamp_problem(line, token)
         if problem is not None:
@@ -1357,8 +1417,10 @@ class Anchors:
         return b"" if token is None else None
 
     def log_problem(self, line):
-        opened = open_checkpoint(line["checkpoint"], self.keys)
-        if opened is None or opened[0]["origin"] != self.origin or opened[0]["size"] != line["size"]:
+        # Before its keys are looked for: those of another name would be others.
+        is_of_log = line["checkpoint"].startswith(self.origin + "\n")
+        opened = open_checkpoint(line["checkpoint"], self.keys) if is_of_log else None
+        if opened is None or opened[0]["size"] != line["size"]:
             return "anchor_invalid"
         proof = hashes_of(line["consistency"])
         if self.log is None:
@@ -1375,7 +1437,7 @@ class Anchors:
     def stamp_problem(self, line, token):
         if line["target"] != "timestamp":
             return None
-        judged = stamped_time(token, line["checkpoint"].encode("utf-8"), self.trusted)
+        judged = stamped_time(token, line["checkpoint"].encode("utf-8"), self.trusted, self.checks)
         if judged is None:
             return "timestamp_invalid"
         if not judged[1]:
@@ -2268,7 +2330,7 @@ class Bundle:
         try:
             note = self.archive.at(start, min(size, NOTE_BYTES_MAX)).decode("utf-8")
             keys = [key for key in self.keys.all.values() if key["purpose"] == "commits"]
-            opened = open_checkpoint(note, keys)
+            opened = open_checkpoint(note, NoteKeys(keys))
         except UnicodeDecodeError:
             opened = None
         if opened is None:
@@ -2421,7 +2483,7 @@ class Bundle:
 
     def continuation_problem(self):
         keys = [key for key in self.keys.all.values() if self.trusted is None or key["id"] in self.trusted]
-        opened = open_checkpoint(self.kept, keys)
+        opened = open_checkpoint(self.kept, NoteKeys(keys))
         if opened is None:
             return "kept_invalid"
         older = opened[0]

@@ -104,6 +104,20 @@ const retimed = (authority: TimestampAuthority): Maker => {
   };
 };
 
+/** A time-stamp that is larger than those that a fleet keeps, or more anchors of a target than it exports. */
+const tooMuch = (): Maker => {
+  const turn = turns();
+  return (parts, random) => {
+    const anchors = linesOf(parts, "anchors.jsonl");
+    const stamps = stampsIn(anchors);
+    const one = stamps[random(stamps.length)];
+    const isLarge = turn(2) === 0;
+    if (isLarge) one.token = Buffer.alloc(24_577, random(256)).toString("base64");
+    else anchors.splice(anchors.indexOf(one), 0, ...Array.from({ length: 1_000 }, () => one));
+    return made(`too much work ${isLarge ? "in" : "for"} time-stamps`, withAnchors(parts, anchors));
+  };
+};
+
 export interface AnchorForgers {
   readonly stolen: SigningKey;
   readonly own: SigningKey;
@@ -124,4 +138,5 @@ export const anchorTampers = ({
   [contradicting(stolen, own), 5],
   [otherAuthority(other), 2],
   [retimed(authority), 3],
+  [tooMuch(), 1],
 ];

@@ -162,11 +162,6 @@ test.each<[string, () => readonly object[], readonly string[]]>([
     ["anchor anchors.jsonl:3"],
   ],
   ["a last line without a number", () => [{ omitted_before: 0 }], [`anchor ${AT}`]],
-  [
-    "one more than a bundle can have",
-    () => Array.from({ length: 5_001 }, () => inBucket(SIZE, { consistency: [] })),
-    ["anchor anchors.jsonl:5001"],
-  ],
 ])("an anchor with %s is a finding", { timeout: LONG_MS }, (_title, lines, codes) => {
   expect(judged(lines(), false).codes).toEqual(codes);
 });

@@ -1,7 +1,7 @@
 /** Both verifiers of bundles judge the tokens of identity providers alike: of each algorithm, and changed in many ways. */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import { CompactSign, exportJWK, generateKeyPair, SignJWT } from "jose";
 import { expect, test } from "vitest";
 import { type TokenProof, verifiedClaims } from "../../../shared/integrity/esign/token-signature.ts";
 import { seeded } from "../../harness/evidence/forgery.ts";
@@ -84,4 +84,24 @@ test("the two verifiers agree about each token", { timeout: 120_000 }, async () 
   });
   expect(run.stderr).toBe("");
   expect(JSON.parse(run.stdout)).toEqual(found);
+});
+
+/** Very long numbers in the claims, which one of the languages might read slowly, or refuse. */
+test("the two verifiers read numbers of any length in a token", { timeout: 120_000 }, async () => {
+  const { privateKey, publicKey } = await generateKeyPair("ES256", { extractable: true });
+  const claims = Buffer.from(`{"sub":"ada","n":${"1".repeat(10_000)}}`);
+  const id_token = await new CompactSign(claims).setProtectedHeader({ alg: "ES256" }).sign(privateKey);
+  const proof = { id_token, jwk: { ...(await exportJWK(publicKey)) } };
+  expect(verifiedClaims(proof)?.sub).toBe("ada");
+  if (!hasPython) return;
+  const program = PROGRAM.replace("verify.token_claims(one", "(verify.token_claims(one").replace(
+    '"]) for one',
+    '"]) or {}).get("sub") for one',
+  );
+  const run = spawnSync("python3", ["-c", program, VERIFY_PY], {
+    input: JSON.stringify([proof]),
+    encoding: "utf8",
+  });
+  expect(run.stderr).toBe("");
+  expect(JSON.parse(run.stdout)).toEqual(["ada"]);
 });

@@ -2,17 +2,20 @@
  * Verifies anchors.jsonl: the copies of the log's checkpoints at places outside the store, with the time-stamps of authorities. Each must be
  * a beginning of the log in the bundle. A time-stamp also bounds the times of the entries before and after its checkpoint.
  */
-import { exactBase64, type LogCheckpoint, openCheckpoint } from "../../../integrity/merkle/note.ts";
+import { exactBase64, type LogCheckpoint, NoteKeys, openCheckpoint } from "../../../integrity/merkle/note.ts";
 import { isConsistent } from "../../../integrity/merkle/proofs.ts";
 import { judgeTimestamp } from "../../../integrity/timestamp/timestamp-response.ts";
 import { hashesOf } from "./bundle-log.ts";
 import { type ExactJson, type ExactObject, exactObjectIn, exactTime, isCountFrom } from "./exact-json.ts";
 import type { BundleFindings } from "./findings.ts";
+import { CertificateChecks, TooMuchWork } from "./limits/certificate-checks.ts";
 
 const ANCHOR_FILE = "anchors.jsonl";
 const ANCHOR_TARGETS = ["bucket", "folder", "timestamp"] as const;
-/** More than an exporter writes. */
-const ANCHORS_MAX = 5_000;
+/** Of each target; an exporter writes no more. */
+const ANCHORS_MAX = 1_000;
+/** The fleet keeps no larger one. */
+const TOKEN_BYTES_MAX = 24_576;
 /** Between the clocks of the fleet and of an authority. */
 const CLOCK_DIFFERENCE_MS = 300_000;
 /** And the time within which the log of a working fleet has an entry. No process that was paused writes an older entry. */
@@ -87,6 +90,9 @@ function boundsOf(stamps: readonly StampedSize[]): readonly TimeBound[] {
 
 export class BundleAnchors {
   readonly #parts: AnchorParts;
+  readonly #keys: NoteKeys;
+  readonly #checks = new CertificateChecks();
+  readonly #ofTarget = new Map<string, number>();
   readonly #newest = new Map<string, NewestAnchor>();
   readonly #stamps: StampedSize[] = [];
   /** By size, ascending. */
@@ -101,6 +107,7 @@ export class BundleAnchors {
 
   constructor(parts: AnchorParts) {
     this.#parts = parts;
+    this.#keys = new NoteKeys(parts.publicKeys);
   }
 
   get newest(): readonly NewestAnchor[] {
@@ -113,10 +120,11 @@ export class BundleAnchors {
     let before = Number.MAX_SAFE_INTEGER;
     for (const bytes of lines) {
       number += 1;
-      const line = bytes === null || number > ANCHORS_MAX ? null : exactObjectIn(bytes);
-      const size = line === null ? null : this.#add(line, before, `${ANCHOR_FILE}:${number}`);
-      if (size === null) {
-        findings.add("anchor", `${ANCHOR_FILE}:${number}`);
+      const at = `${ANCHOR_FILE}:${number}`;
+      const line = bytes === null ? null : exactObjectIn(bytes);
+      const size = line === null ? "anchor" : this.#add(line, before, at);
+      if (typeof size === "string") {
+        findings.add(size, at);
         break;
       }
       before = size;
@@ -125,27 +133,45 @@ export class BundleAnchors {
     if (authorities !== null && this.#stamps.length === 0) findings.add("timestamp_missing", ANCHOR_FILE);
   }
 
-  /** The size of the anchor, or of the last line. null: it is none, or cannot stand after one of this size. */
-  #add(line: ExactObject, before: number, at: string): number | null {
-    if (this.omittedBefore !== null) return null;
+  /**
+   * The size of the anchor, or of the last line. `anchor`: it is none, or cannot stand after one of this size. `limit`: to verify it is more work than
+   * any bundle of a fleet needs.
+   */
+  #add(line: ExactObject, before: number, at: string): number | "anchor" | "limit" {
+    if (this.omittedBefore !== null) return "anchor";
     if ("omitted_before" in line) {
       this.omittedBefore = isCountFrom(1, line.omitted_before) ? line.omitted_before : null;
-      return this.omittedBefore;
+      return this.omittedBefore ?? "anchor";
     }
     const anchor = anchorIn(line);
-    if (anchor === null || anchor.size > before) return null;
+    if (anchor === null || anchor.size > before) return "anchor";
+    const ofTarget = (this.#ofTarget.get(anchor.target) ?? 0) + 1;
+    this.#ofTarget.set(anchor.target, ofTarget);
+    if (ofTarget > ANCHORS_MAX || (anchor.token?.length ?? 0) > TOKEN_BYTES_MAX) return "limit";
     this.count += 1;
-    const problem = this.#logProblem(anchor) ?? this.#stampProblem(anchor);
+    const problem = this.#problemOf(anchor);
     if (problem === null) this.#keep(anchor);
+    else if (problem === "limit") return problem;
     else this.#parts.findings.add(problem, at);
     return anchor.size;
   }
 
+  #problemOf(anchor: AnchorLine): string | null {
+    try {
+      return this.#logProblem(anchor) ?? this.#stampProblem(anchor);
+    } catch (error) {
+      if (error instanceof TooMuchWork) return "limit";
+      throw error;
+    }
+  }
+
   /** Why the log does not begin with the checkpoint. null: it does. */
   #logProblem({ size, checkpoint, consistency }: AnchorLine): string | null {
-    const { log, publicKeys, origin } = this.#parts;
-    const signed = openCheckpoint(checkpoint, publicKeys)?.checkpoint;
-    if (signed === undefined || signed.origin !== origin || signed.size !== size) return "anchor_invalid";
+    const { log, origin } = this.#parts;
+    // Before its keys are looked for: those of another name would be others.
+    const isOfLog = checkpoint.startsWith(`${origin}\n`);
+    const signed = isOfLog ? openCheckpoint(checkpoint, this.#keys)?.checkpoint : undefined;
+    if (signed === undefined || signed.size !== size) return "anchor_invalid";
     if (log === null) return "anchor_unproved";
     if (size > log.size) return "anchor_longer";
     const proof = hashesOf(consistency);
@@ -158,7 +184,8 @@ export class BundleAnchors {
   #stampProblem({ token, checkpoint, at }: AnchorLine): string | null {
     if (token === null) return null;
     const { authorities } = this.#parts;
-    const trust = { authorities: authorities === null ? [] : [authorities], nonce: null };
+    const { check } = this.#checks;
+    const trust = { authorities: authorities === null ? [] : [authorities], nonce: null, check };
     const judged = judgeTimestamp(token, Buffer.from(checkpoint), trust);
     if (judged.isUntrusted) return "timestamp_untrusted";
     return judged.problem === null && exactTime(judged.at!) === exactTime(at) ? null : "timestamp_invalid";

@@ -19,6 +19,8 @@ const COMMIT_TYPE = "application/vnd.fleet.commit.v1+json";
 const COMMIT_PURPOSE = "commits";
 /** A clock may be ahead of another by so much. */
 const CLOCK_SKEW_MS = 30_000;
+/** More than any fleet has had. */
+const KEYS_MAX = 5_000;
 const SPKI_START = "302a300506032b6570032100";
 export interface BundleKey {
   readonly key_id: string;
@@ -92,6 +94,10 @@ export class BundleKeys {
 
   get all(): readonly BundleKey[] {
     return [...this.#keys.values()];
+  }
+
+  get count(): number {
+    return this.#keys.size;
   }
 
   add(key: BundleKey): void {
@@ -214,7 +220,10 @@ export function keysIn(
   for (const [i, record] of (records as readonly ExactJson[]).entries()) {
     const key = bundleKeyOf(record);
     if (key === null || keys.find(key.key_id) !== undefined) findings.add("key_invalid", `keyset.json/${i}`);
-    else keys.add(key);
+    else if (keys.count === KEYS_MAX) {
+      findings.add("limit", `keyset.json/${i}`);
+      break;
+    } else keys.add(key);
   }
   for (const { key_id, revoked_at } of keys.all)
     if (revoked_at === null && knownRevoked.has(key_id)) findings.add("key_revoked", `key:${key_id}`);

@@ -134,6 +134,7 @@ const EXPECTED = [
   "unproved",
   "anchor",
   "anchor_invalid",
+  "limit",
   "anchor_unproved",
   "anchor_longer",
   "anchor_forked",

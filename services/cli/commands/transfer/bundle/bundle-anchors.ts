@@ -48,7 +48,12 @@ async function anchorsOf(
   while (anchors.length < MOST) {
     const beforeSize = anchors.at(-1)?.size;
     try {
-      const page = await admin.auditAnchors({ ...deadline, target, beforeSize, limit });
+      const page = await admin.auditAnchors({
+        ...deadline,
+        target,
+        beforeSize,
+        limit: Math.min(limit, MOST - anchors.length),
+      });
       anchors.push(...page.anchors);
       if (!page.more || page.anchors.length === 0) return { anchors, isCut: false };
     } catch (error) {
