@@ -43,22 +43,33 @@ export function seal(checkpoint: UnsealedCheckpoint, allowance = 0): Sealed {
 }
 
 const SALT_BYTES = 32;
-/** Random bytes for many salts: the system is asked once for them. */
-const salts = Buffer.alloc(128 * SALT_BYTES);
-let saltsUsed = salts.length;
+const SALTS_AT_ONCE = 128;
 
 /**
  * A part of hashed content that makes its hash say nothing: without it the hash of content with few possible values could be guessed, also after that
  * content was removed or shredded, because hashes stay in the trail. It goes with the content.
  */
-export function newSalt(): string {
-  if (saltsUsed === salts.length) {
-    randomFillSync(salts);
-    saltsUsed = 0;
-  }
-  saltsUsed += SALT_BYTES;
-  return salts.toString("hex", saltsUsed - SALT_BYTES, saltsUsed);
+export type SaltSource = () => string;
+
+/** Fills bytes with random ones. */
+export type RandomFill = (bytes: Buffer) => unknown;
+
+/** The random bytes for many salts are asked for at once. */
+export function saltsOf(fill: RandomFill): SaltSource {
+  const bytes = Buffer.alloc(SALTS_AT_ONCE * SALT_BYTES);
+  let used = bytes.length;
+  return () => {
+    if (used === bytes.length) {
+      fill(bytes);
+      used = 0;
+    }
+    used += SALT_BYTES;
+    return bytes.toString("hex", used - SALT_BYTES, used);
+  };
 }
+
+/** From the system, for all that has no source of its own. */
+export const newSalt: SaltSource = saltsOf(randomFillSync);
 
 export class CorruptBytes extends Error {
   readonly reason: string;

@@ -2,6 +2,7 @@
  * CheckpointRepository: the operations of seed 000 §5.1 on any store, each one transaction. Errors are FleetErrors; an unavailable
  * store gives UNAVAILABLE. A transaction with an unknown result is retried, which its idempotency record makes harmless.
  */
+import { newSalt, type RandomFill, saltsOf } from "../integrity/seal.ts";
 import { requireFence } from "../lifecycle/ownership.ts";
 import type {
   AcknowledgedAnswer,
@@ -102,6 +103,8 @@ export interface RepositoryOptions {
   readonly finder: string;
   /** The policy of handoffs and recoveries. Default: {@link DEFAULT_POLICIES}. */
   readonly policies?: Policies;
+  /** The random bytes of the salts. Default: the system's. */
+  readonly randomFill?: RandomFill;
   /** Called for each newly found corrupt version, after its quarantine has been committed. */
   readonly onCorrupt?: (task: string, corrupt: CorruptCheckpoint) => void;
   /** Copies from which lost and corrupt versions are restored. Default: none, and such versions are quarantined. */
@@ -137,7 +140,7 @@ export class CheckpointRepository {
     const { store, now, finder, onCorrupt, copies, onRestored, policies = DEFAULT_POLICIES } = options;
     const { incarnation } = options.format;
     const transactions = new Transactions(store);
-    const { onMissingCopy } = options;
+    const { onMissingCopy, randomFill } = options;
     const told = { onCorrupt, onRestored, onMissingCopy };
     const findings = new Findings({ transactions, incarnation, now, finder, copies, ...told });
     this.#store = store;
@@ -145,7 +148,17 @@ export class CheckpointRepository {
     this.#findings = findings;
     this.reads = new VerifiedReads(transactions, findings);
     const isMirrored = copies !== undefined;
-    const parts = { transactions, findings, incarnation, now, service: finder, policies, isMirrored };
+    const salts = randomFill === undefined ? newSalt : saltsOf(randomFill);
+    const parts = {
+      transactions,
+      findings,
+      incarnation,
+      now,
+      service: finder,
+      policies,
+      isMirrored,
+      newSalt: salts,
+    };
     this.handoffActions = new HandoffActions(parts);
     this.recoveryActions = new RecoveryActions(parts);
     this.tenantActs = new TenantActs(parts);

@@ -3,7 +3,7 @@
  * read, verified and kept as an earlier version; the next version is sealed and replaces it. A finalized
  * checkpoint never changes (NFR-014).
  */
-import { newSalt, type Sealed, seal } from "../../integrity/seal.ts";
+import { type Sealed, seal } from "../../integrity/seal.ts";
 import type { TaskRecord } from "../../lifecycle/task.ts";
 import type { AuditFacts, CheckpointChange, EventFact } from "../../lifecycle/transition.ts";
 import type { Checkpoint, FinalStatus, UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
@@ -138,10 +138,13 @@ interface NextVersion {
   readonly allowance: number;
 }
 
+/** What a new version needs of a command. */
+export type VersionContext = Pick<CommandContext, "actor" | "nowMs" | "policies" | "newSalt">;
+
 /** Seals and writes the next version of a checkpoint, and keeps the current one as an earlier version. */
 export function writeNextVersion(
   tx: Tx,
-  { actor, nowMs, policies }: Pick<CommandContext, "actor" | "nowMs" | "policies">,
+  { actor, nowMs, policies, newSalt }: VersionContext,
   keys: TenantKeys,
   { checkpoint, row }: Pick<Current, "checkpoint" | "row">,
   { next: wanted, auditSeq, allowance }: NextVersion,

@@ -131,7 +131,7 @@ export function checkNewCheckpoint(
     retention: DEFAULT_RETENTION,
     floor: DEFAULT_RETENTION,
   };
-  seal(composed(context, command, { head: null }, links));
+  seal(composed({ ...context, newSalt }, command, { head: null }, links));
 }
 
 /** Writes the records of a new checkpoint: its row, its location, its place in the order, its links and its references to artifacts. */
@@ -274,7 +274,7 @@ export async function requireInTask(
 
 /** `retention` is the policy of a checkpoint that names none. A shorter one than the floor is kept, because agents do not know the floor. */
 function composed(
-  context: Pick<CommandContext, "actor" | "nowMs">,
+  context: Pick<CommandContext, "actor" | "nowMs" | "newSalt">,
   command: Pick<CreateCommand, "command_id" | "checkpoint">,
   begun: Pick<Begun, "head">,
   { retention, floor, ...links }: Links & { readonly retention: string; readonly floor: string },
@@ -306,7 +306,7 @@ function composed(
       retention_policy: checkpoint.compliance?.retention_policy ?? retention,
       ...floorMember(floor),
       event_log_ref: `audit/${tenant}/${task}#${(begun.head?.audit_seq ?? 0) + 1}`,
-      salt: newSalt(),
+      salt: context.newSalt(),
     },
   };
 }

@@ -13,7 +13,7 @@ import type { Tx } from "../../store/store.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
 import type { CommandContext, Replay } from "../task/command-transaction.ts";
 import type { RememberedCheckpoint } from "../task/idempotency.ts";
-import { change, current, writeNextVersion } from "./change.ts";
+import { change, current, type VersionContext, writeNextVersion } from "./change.ts";
 import { findInTask } from "./lookup.ts";
 import { floorOf } from "./retention-floor.ts";
 
@@ -69,7 +69,7 @@ function finalizedEvent(checkpointId: string, status: StoredFinalStatus) {
  */
 export async function finalizeDraft(
   tx: Tx,
-  context: Pick<CommandContext, "actor" | "nowMs" | "policies">,
+  context: VersionContext,
   keys: TenantKeys,
   decision: Decision,
   { id, status }: { readonly id: string; readonly status: StoredFinalStatus },

@@ -4,6 +4,7 @@
  * fleet, and costs a command nothing. Each draft is finalized in its own transaction, which checks its status,
  * so that any number of instances may make the same step, and again after a crash.
  */
+import { newSalt } from "../../integrity/seal.ts";
 import { decisionOfService } from "../../lifecycle/decision.ts";
 import { isShredding } from "../../lifecycle/retention/shred-rules.ts";
 import { groupBy } from "../../protocol/group-by.ts";
@@ -144,7 +145,7 @@ async function finalizeSuperseded(
   if (draft === null || head === null || isShredding(head)) return false;
   const nowMs = now();
   const decision = decisionOfService(head, service, nowMs);
-  const context = { actor: { tenant, task, agent: service }, nowMs, policies };
+  const context = { actor: { tenant, task, agent: service }, nowMs, policies, newSalt };
   await finalizeDraft(tx, context, keys, decision, { id: draft.id, status: "superseded" });
   if (decision.transitions.length === 0) return false;
   const actor = { id: service, type: "service" } as const;

@@ -7,7 +7,7 @@
  * never falls back to another task; a damaged first checkpoint is CORRUPT, and its origin can be forked again.
  */
 
-import { newSalt, seal } from "../../integrity/seal.ts";
+import { seal } from "../../integrity/seal.ts";
 import { annotate } from "../../lifecycle/decision.ts";
 import { refuseShredding } from "../../lifecycle/retention/shred.ts";
 import { isShredding } from "../../lifecycle/retention/shred-rules.ts";
@@ -121,7 +121,7 @@ async function sourceOf(
  * its outcome, and the locks and messages of its mission.
  */
 function forkedCheckpoint(
-  { actor, policies, nowMs }: CommandContext,
+  { actor, policies, nowMs, newSalt }: CommandContext,
   { command_id, agent_type, goal, note }: ForkCommand,
   { metadata, compliance, fleet: _mission, execution_state: work, recovery, ...sections }: Checkpoint,
   origin: ForkedFrom,

@@ -4,6 +4,7 @@
  * and a message that is not delivered write one error checkpoint (US-302). Each mission is one
  * transaction that checks what is due, so any number of instances may make the same step, and again after a crash.
  */
+import { newSalt } from "../../integrity/seal.ts";
 import { endOfMission } from "../../lifecycle/mission/mission.ts";
 import type { Policies } from "../../protocol/policy.ts";
 import { type Bytes, type Store, StoreError, type Tx } from "../../store/store.ts";
@@ -96,6 +97,7 @@ async function sweepMission(tx: Tx, sweep: MissionSweep, { key, place, id }: Due
     thresholdsOf: thresholdsIn(sweep.policies),
     policies: sweep.policies,
     isMirrored: sweep.isMirrored,
+    newSalt,
     traceparent: undefined,
   };
   const work = await MissionTransaction.observe(tx, context);

@@ -187,7 +187,7 @@ export class MissionTransaction {
   /** One transition, with the records that it writes. */
   add(op: AuditOp, event: EventFact, facts: AuditFacts, written: WrittenRecords): void {
     const seq = this.#auditSeq + 1;
-    const records = writeRecords(this.tx, this.#named(written), seq);
+    const records = writeRecords(this.tx, this.context, this.#named(written), seq);
     this.#decision.add(op, { facts: { ...facts, ...(records.length > 0 && { records }) }, event });
     if (written.mission !== undefined) this.#mission = written.mission;
   }

@@ -4,7 +4,7 @@
  * texts, which the trail must not hold (guarantee 13). The hash stays when the record is gone, so each has a salt of its own.
  */
 import { sha256Hex } from "../../integrity/canonical.ts";
-import { newSalt } from "../../integrity/seal.ts";
+import { newSalt, type SaltSource } from "../../integrity/seal.ts";
 import { statedRecord } from "../../lifecycle/trail/stated-record.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
@@ -47,16 +47,21 @@ export function recordKeyOf(keys: TenantKeys, task: string, name: string): Bytes
 export const recordHash = (bytes: Bytes): string => sha256Hex(bytes);
 
 /** Writes the records in the transaction. Returns them as the audit entry must state them. */
-export function writeRecords(tx: Tx, records: readonly NamedRecord[], auditSeq: number): string[] {
+export function writeRecords(
+  tx: Tx,
+  { newSalt: salts }: { readonly newSalt: SaltSource },
+  records: readonly NamedRecord[],
+  auditSeq: number,
+): string[] {
   return records.map(({ name, key, value }) => {
-    const bytes = encodeRecord(value, auditSeq);
+    const bytes = encodeRecord(value, auditSeq, salts);
     tx.set(key, bytes);
     return statedRecord(recordHash(bytes), name);
   });
 }
 
-export function encodeRecord(value: object, auditSeq: number): Bytes {
-  return encodeChecked({ ...value, salt: newSalt(), audit_seq: auditSeq });
+export function encodeRecord(value: object, auditSeq: number, salts: SaltSource = newSalt): Bytes {
+  return encodeChecked({ ...value, salt: salts(), audit_seq: auditSeq });
 }
 
 /** The number of the entry that wrote the record, with the record. Throws UnreadableValue. */

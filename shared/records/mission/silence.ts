@@ -3,6 +3,7 @@
  * have not ended, in small reads. Each mark is one transaction, which checks the lease and reads the mission again, so
  * a pass that a crash or another instance repeats marks nothing twice.
  */
+import { newSalt } from "../../integrity/seal.ts";
 import type { MissionRecord } from "../../lifecycle/mission/mission.ts";
 import { isNewlySilent, lapseOf, lastActivityOf, type ResumePoint } from "../../lifecycle/mission/silence.ts";
 import { FleetError } from "../../protocol/errors.ts";
@@ -98,6 +99,7 @@ export async function markSilent(search: SilenceSearch, place: MissionPlace): Pr
       incarnation,
       // No checkpoint is written.
       isMirrored: false,
+      newSalt,
       thresholdsOf: thresholdsIn(DEFAULT_POLICIES),
       policies: DEFAULT_POLICIES,
       traceparent: undefined,

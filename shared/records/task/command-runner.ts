@@ -2,6 +2,7 @@
  * Runs commands: one transaction for each, after the earlier commands on its tasks. A corrupt checkpoint that a
  * command meets is restored and the command run again, or it is quarantined, as for a query.
  */
+import type { SaltSource } from "../../integrity/seal.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Policies } from "../../protocol/policy.ts";
 import type { Tx } from "../../store/store.ts";
@@ -17,7 +18,7 @@ import { TaskMutexes } from "./task-mutex.ts";
  */
 export type Caller = Omit<
   CommandContext,
-  "nowMs" | "incarnation" | "thresholdsOf" | "policies" | "isMirrored"
+  "nowMs" | "incarnation" | "thresholdsOf" | "policies" | "isMirrored" | "newSalt"
 > & {
   /** The deadline of the whole command, over all attempts. Default {@link LIMITS.command_deadline_ms}. */
   readonly deadlineMs?: number;
@@ -36,6 +37,7 @@ interface RunnerParts {
   readonly now: () => number;
   readonly policies: Policies;
   readonly isMirrored: boolean;
+  readonly newSalt: SaltSource;
 }
 
 export class CommandRunner {
@@ -55,8 +57,8 @@ export class CommandRunner {
     verb: Verb<A>,
     alsoTask?: string,
   ): Promise<Answered<A>> {
-    const { transactions, findings, incarnation, now, policies, isMirrored } = this.#parts;
-    const own = { incarnation, thresholdsOf: this.#thresholdsOf, policies, isMirrored };
+    const { transactions, findings, incarnation, now, policies, isMirrored, newSalt } = this.#parts;
+    const own = { incarnation, thresholdsOf: this.#thresholdsOf, policies, isMirrored, newSalt };
     const { actor, deadlineMs = LIMITS.command_deadline_ms } = caller;
     const tasks = [actor.task, ...(alsoTask === undefined ? [] : [alsoTask])];
     const names = tasks.map((task) => `${actor.tenant}/${task}`);

@@ -5,6 +5,7 @@
  * leaves either all of them or none (guarantees 1, 2, 3, 6 and 9).
  */
 
+import type { SaltSource } from "../../integrity/seal.ts";
 import { decide } from "../../lifecycle/decide.ts";
 import type { Aggregate, Circumstances, Decision } from "../../lifecycle/decision.ts";
 import type { CommandInput } from "../../lifecycle/input.ts";
@@ -40,6 +41,7 @@ export interface CommandContext {
   readonly policies: Policies;
   /** Whether the file mirror copies every checkpoint. */
   readonly isMirrored: boolean;
+  readonly newSalt: SaltSource;
   /** The caller's trace, kept in the event so that it crosses the outbox. */
   readonly traceparent: string | undefined;
 }

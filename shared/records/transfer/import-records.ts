@@ -66,25 +66,31 @@ export async function importRecords(
     {
       type: "import_records",
       index: command.index,
-      records: writeRecords(tx, named, head.audit_seq + 1),
+      records: writeRecords(tx, context, named, head.audit_seq + 1),
       originRecords: opened.map(({ hash, name }) => statedRecord(hash, name)),
       missionStatus: importedMission(opened)?.status ?? null,
     },
   );
-  releaseAll(tx, keys, decision, importedLocks(opened));
+  releaseAll(tx, context, keys, decision, importedLocks(opened));
   const { task_id, owner, fence } = decision.task;
   const answer = { task_id, owner, fence, committed_at: decision.at };
   return complete(tx, context, begun, { transitions: decision.transitions, answer });
 }
 
 /** One transition for each lock and each wait. Neither was live in this fleet, so no index has them. */
-function releaseAll(tx: Tx, keys: TenantKeys, decision: Decision, table: LockTable): void {
+function releaseAll(
+  tx: Tx,
+  context: CommandContext,
+  keys: TenantKeys,
+  decision: Decision,
+  table: LockTable,
+): void {
   const { task, nowMs } = decision.circumstances;
   const locks = new LockChanges(table, { nowMs, firstSeq: decision.task.audit_seq + 1 });
   for (const change of locks.releaseWhere(() => true, "holder_lost").changes) {
     const { event, facts } = statedChange(task, change);
     const record = { name: LOCKS_NAME, key: keys.missionLocks(task), value: change.after };
-    const records = writeRecords(tx, [record], decision.task.audit_seq + 1);
+    const records = writeRecords(tx, context, [record], decision.task.audit_seq + 1);
     decision.add(change.op, { facts: { ...facts, records }, event });
   }
 }
@@ -97,7 +103,7 @@ export async function openImportedMission(
   tx: Tx,
   keys: TenantKeys,
   { task_id: task, tenant, audit_seq }: ImportingTask,
-  nowMs: number,
+  context: CommandContext,
 ): Promise<string[]> {
   const mission = await readMission(tx, keys, task);
   if (mission === null) throw invalid("records", "the record of the mission");
@@ -110,7 +116,7 @@ export async function openImportedMission(
   if (endOfMission(mission.status) === null) tx.set(keys.activeMission(task), new Uint8Array(0));
   const mailbox = await readMailbox(tx, keys, task);
   const messages = await requireImportedMessages(tx, keys, task, mailbox);
-  const due = (ms: number): string => new Date(nowMs + ms).toISOString();
+  const due = (ms: number): string => new Date(context.nowMs + ms).toISOString();
   const queued = messages
     .filter(({ state }) => state === "queued")
     .map((message) => ({ ...message, deadline: due(message.timeout_ms) }));
@@ -119,5 +125,10 @@ export async function openImportedMission(
   const open = mailbox.open.map((one) => ({ ...one, deadline: deadlines.get(one.number) ?? one.deadline }));
   const after = { ...mailbox, open };
   indexMailbox(tx, { tenant, task }, { before: EMPTY_MAILBOX, after });
-  return writeRecords(tx, namedMessages(keys, task, { mailbox: after, messages: queued }), audit_seq + 1);
+  return writeRecords(
+    tx,
+    context,
+    namedMessages(keys, task, { mailbox: after, messages: queued }),
+    audit_seq + 1,
+  );
 }

@@ -144,7 +144,7 @@ export async function endImport(
     { type: "import_end", state, lastSuccessfulId, records: [] },
   );
   const isMission = (head.origin.records ?? 0) > 0;
-  const records = isMission ? await openImportedMission(tx, begun.keys, head, context.nowMs) : [];
+  const records = isMission ? await openImportedMission(tx, begun.keys, head, context) : [];
   const input = { type: "import_end", state, lastSuccessfulId, records } as const;
   const decision = decided(context, { task: head, handoff: null }, input);
   // Nothing but the trail of the origin is left of a removed one.

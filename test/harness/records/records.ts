@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { uuidv7 } from "uuidv7";
 import { canonicalText, sha256Hex } from "../../../shared/integrity/canonical.ts";
 import { statementFrom } from "../../../shared/integrity/esign/statement.ts";
+import type { RandomFill } from "../../../shared/integrity/seal.ts";
 import type { CommittedAnswer } from "../../../shared/protocol/answers.ts";
 import type { CheckpointInput, FinalStatus } from "../../../shared/protocol/checkpoint.ts";
 import type { CorruptCheckpoint } from "../../../shared/protocol/checkpoint-pages.ts";
@@ -49,6 +50,7 @@ export async function openTestRecords(
   engine: Engine,
   now: () => number = Date.now,
   policies: Policies = DEFAULT_POLICIES,
+  randomFill?: RandomFill,
 ): Promise<TestRecords> {
   const folder = mkdtempSync(join(tmpdir(), "fleet-records-"));
   const store = await openEmpty(engine, folder);
@@ -60,6 +62,7 @@ export async function openTestRecords(
     finder: "test",
     now,
     policies,
+    ...(randomFill && { randomFill }),
     onCorrupt: (_task, found) => corrupt.push(found),
   });
   return {
