@@ -4,7 +4,7 @@
  */
 import type { Reader, Store, Tx } from "../../store/store.ts";
 import { appendTenantAudit } from "../audit/tenant-audit.ts";
-import { UnreadableValue } from "../kv/codec.ts";
+import { readable } from "../kv/codec.ts";
 import { after, endingId, endingName, tenantKeys } from "../kv/keyspace.ts";
 import { tenantAfter } from "../kv/tenants.ts";
 import { addTotalBytes, decodeArtifact, decodeUpload, readArtifact, readUpload } from "./record.ts";
@@ -89,15 +89,6 @@ function isDueUpload(value: Uint8Array, dueMs: number): boolean {
 function isDueArtifact(value: Uint8Array, dueMs: number): boolean {
   const artifact = readable(() => decodeArtifact(value));
   return artifact !== null && artifact.touchedMs <= dueMs;
-}
-
-function readable<T>(read: () => T): T | null {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof UnreadableValue) return null;
-    throw error;
-  }
 }
 
 /** Removes the records, if nothing has changed since. null: it stays. */

@@ -2,7 +2,7 @@
 import { type Esigned, esignedSchema } from "../../protocol/esign.ts";
 import { checkpointIdSchema } from "../../protocol/ids.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
-import { decodeChecked, encodeChecked } from "../kv/codec.ts";
+import { decodeChecked, encodeChecked, readable } from "../kv/codec.ts";
 import { esignedCheckpoint } from "../kv/evidence-keys.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
 
@@ -34,7 +34,7 @@ export function writeEsignature(
 
 /** null: it is lost or damaged. */
 export function decodeEsignature(value: Bytes | undefined): StoredEsignature | null {
-  const { checkpoint_id, version, signed } = (readableValue(value) ?? {}) as Record<string, unknown>;
+  const { checkpoint_id, version, signed } = (storedIn(value) ?? {}) as Record<string, unknown>;
   const parsed = esignedSchema.safeParse(signed);
   if (!isId(checkpoint_id) || !isNumber(version) || !parsed.success) return null;
   return { checkpoint_id, version, signed: parsed.data };
@@ -70,19 +70,14 @@ export async function readSignedIds(
 
 /** null: the row cannot be read. */
 export function decodeEsigned(value: Bytes | undefined): EsignedVersion | null {
-  const row = readableValue(value);
+  const row = storedIn(value);
   if (!Array.isArray(row)) return null;
   const [checkpoint_id, version, seq] = row as unknown[];
   return isId(checkpoint_id) && isNumber(version) && isNumber(seq) ? { checkpoint_id, version, seq } : null;
 }
 
-function readableValue(value: Bytes | undefined): unknown {
-  try {
-    return value === undefined ? null : decodeChecked<unknown>(value);
-  } catch {
-    return null;
-  }
-}
+const storedIn = (value: Bytes | undefined): unknown =>
+  value === undefined ? null : readable(() => decodeChecked<unknown>(value));
 
 const isId = (value: unknown): value is string => checkpointIdSchema.safeParse(value).success;
 const isNumber = (value: unknown): value is number => Number.isSafeInteger(value);

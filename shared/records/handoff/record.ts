@@ -4,21 +4,23 @@ import type { HandoffUpdate } from "../../lifecycle/transition.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
-import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
+import { decodeChecked, encodeChecked, readable } from "../kv/codec.ts";
 import { countHandoff } from "../kv/counters.ts";
 import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
 
 /** The members that records of earlier versions lack. */
 const DEFAULTS = { recovery: null, supersedes_recovery: false, offer_digest: null };
 
+/** null: the record is lost or damaged, or that of another handoff. */
+export function soundHandoff(id: string, value: Bytes | undefined): Handoff | null {
+  const stored = value === undefined ? null : readable(() => decodeChecked<Handoff>(value));
+  return stored?.handoff_id === id ? Object.assign({ ...DEFAULTS }, stored) : null;
+}
+
 /** Throws CORRUPT: an operator must decide about a handoff that cannot be read, or that is another one. */
 export function decodeHandoff(id: string, value: Bytes | undefined): Handoff {
-  try {
-    const stored = value === undefined ? null : decodeChecked<Handoff>(value);
-    if (stored?.handoff_id === id) return Object.assign({ ...DEFAULTS }, stored);
-  } catch (error) {
-    if (!(error instanceof UnreadableValue)) throw error;
-  }
+  const handoff = soundHandoff(id, value);
+  if (handoff !== null) return handoff;
   throw new FleetError("CORRUPT", "the stored handoff cannot be read", { details: { handoff_id: id } });
 }
 

@@ -4,7 +4,7 @@ import { LIMITS } from "../../protocol/limits.ts";
 import { keyStateOf, type SigningKeyRecord } from "../../protocol/signing-keys.ts";
 import { sameBytes } from "../../store/same-bytes.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
-import { decodeChecked } from "../kv/codec.ts";
+import { decodeChecked, readable } from "../kv/codec.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 
 export interface StoredSigningKey extends SigningKeyRecord {
@@ -26,7 +26,8 @@ export function decodeSigningKey(value: Bytes): StoredSigningKey {
 
 /** null: it is not registered, or its record is damaged, which the scrub reports. */
 export async function findSigningKey(reader: Reader, id: string): Promise<StoredSigningKey | null> {
-  return readable(await reader.get(systemKeys.signingKey(id)));
+  const value = await reader.get(systemKeys.signingKey(id));
+  return value === undefined ? null : readable(() => decodeSigningKey(value));
 }
 
 /** The records with which keys were found in use. Each commit reads that of its key, which rarely changes. */
@@ -36,7 +37,7 @@ const inUse = new WeakMap<SigningKey, Bytes>();
 export async function isInUse(tx: Tx, key: SigningKey): Promise<boolean> {
   const value = await tx.get(systemKeys.signingKey(key.id));
   if (value !== undefined && sameBytes(value, inUse.get(key))) return true;
-  if (value === undefined || !isKeyInUse(readable(value))) return false;
+  if (value === undefined || !isKeyInUse(readable(() => decodeSigningKey(value)))) return false;
   inUse.set(key, Uint8Array.from(value));
   return true;
 }
@@ -49,15 +50,7 @@ export function isKeyInUse(record: StoredSigningKey | null): record is StoredSig
 /** All keys, in the order of their ids, without damaged records. */
 export async function listSigningKeys(reader: Reader): Promise<StoredSigningKey[]> {
   const { rows } = await reader.getRange(systemKeys.signingKeys(), { limit: LIMITS.signing_keys_max });
-  return rows.flatMap(({ value }) => readable(value) ?? []);
-}
-
-function readable(value: Bytes | undefined): StoredSigningKey | null {
-  try {
-    return value === undefined ? null : decodeSigningKey(value);
-  } catch {
-    return null;
-  }
+  return rows.flatMap(({ value }) => readable(() => decodeSigningKey(value)) ?? []);
 }
 
 /**

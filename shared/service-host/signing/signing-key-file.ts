@@ -45,7 +45,7 @@ export class SigningKeyFile {
     const own = basename(this.path);
     const left = readdirSync(folder).filter((name) => isSuccessorOf(name, own));
     for (const name of left.sort()) {
-      const key = readable(() => readKey(join(folder, name)));
+      const key = usableKeyAt(join(folder, name));
       if (key !== null && this.#nextPath(key.id) === join(folder, name) && (await isFree(key.id))) return key;
     }
     const pem = newSigningKeyPem();
@@ -67,7 +67,7 @@ export class SigningKeyFile {
   find(id: string): SigningKey | null {
     // In this order, because a successor moves from its own file to the place of the key.
     for (const path of [this.#nextPath(id), this.path]) {
-      const key = readable(() => readKey(path));
+      const key = usableKeyAt(path);
       if (key?.id === id) return key;
     }
     return null;
@@ -96,11 +96,13 @@ function isPresent(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
-function readable(read: () => SigningKey): SigningKey | null {
+/** null: the file is missing, exposed or no key. */
+function usableKeyAt(path: string): SigningKey | null {
   try {
-    return read();
-  } catch {
-    return null;
+    return readKey(path);
+  } catch (error) {
+    if (error instanceof StartupError) return null;
+    throw error;
   }
 }
 

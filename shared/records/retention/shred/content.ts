@@ -8,10 +8,9 @@ import { NO_LOCKS } from "../../../lifecycle/mission/locks.ts";
 import { EMPTY_MAILBOX } from "../../../lifecycle/mission/mailbox.ts";
 import type { TaskRecord } from "../../../lifecycle/task.ts";
 import { FleetError } from "../../../protocol/errors.ts";
-import type { Handoff } from "../../../protocol/handoff-record.ts";
 import { STORE_LIMITS, type Tx } from "../../../store/store.ts";
 import { destroyDataKeys } from "../../encryption/encrypted-store.ts";
-import { decodeHandoff } from "../../handoff/record.ts";
+import { soundHandoff } from "../../handoff/record.ts";
 import { encodeChecked } from "../../kv/codec.ts";
 import { elementsOf, formatUuid } from "../../kv/key-elements.ts";
 import { endingId, type Subspace, type TenantKeys, tenantKeys } from "../../kv/keyspace.ts";
@@ -134,7 +133,7 @@ async function clearHandoffs(tx: Tx, keys: TenantKeys, task: string): Promise<bo
     const ids = rows.map(({ key }) => endingId(key));
     const values = await tx.getMany(ids.map((id) => keys.handoff(id)));
     for (const [i, id] of ids.entries()) {
-      const handoff = readableHandoff(id, values[i]);
+      const handoff = soundHandoff(id, values[i]);
       if (handoff === null) {
         tx.clear(keys.handoff(id));
         continue;
@@ -148,15 +147,6 @@ async function clearHandoffs(tx: Tx, keys: TenantKeys, task: string): Promise<bo
     const last = rows.at(-1);
     if (!more || last === undefined) return true;
     from = Buffer.concat([last.key, Buffer.of(0)]);
-  }
-}
-
-function readableHandoff(id: string, value: Uint8Array | undefined): Handoff | null {
-  try {
-    return decodeHandoff(id, value);
-  } catch (error) {
-    if (error instanceof FleetError) return null;
-    throw error;
   }
 }
 

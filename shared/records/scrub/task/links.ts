@@ -1,11 +1,10 @@
 /** Verifies the records that link others: from parents to children, and from the task to its handoffs. */
 
 import { openHandoffOf } from "../../../lifecycle/task.ts";
-import { FleetError } from "../../../protocol/errors.ts";
 import { handoffSchema } from "../../../protocol/handoff-record.ts";
 import { isOpenHandoff } from "../../../protocol/handoff-states.ts";
 import type { Bytes, KeyRange } from "../../../store/store.ts";
-import { decodeHandoff } from "../../handoff/record.ts";
+import { soundHandoff } from "../../handoff/record.ts";
 import { readable } from "../../kv/codec.ts";
 import { parseLink } from "../../kv/key-elements.ts";
 import { after, endingId, systemKeys } from "../../kv/keyspace.ts";
@@ -71,7 +70,7 @@ async function verifyHandoff(
   open: string | null | undefined,
 ): Promise<void> {
   const note = (details: string): void => scrub.note(ofTask("handoff", `handoff ${id} ${details}`));
-  const read = handoffSchema.safeParse(handoffIn(id, value));
+  const read = handoffSchema.safeParse(soundHandoff(id, value));
   if (!read.success) return note("is lost or cannot be read");
   const { handoff_id, tenant, task_id, state, due_at } = read.data;
   if (handoff_id !== id || tenant !== scrub.tenant || task_id !== scrub.task) {
@@ -84,15 +83,6 @@ async function verifyHandoff(
   // Without this entry no sweep finds the handoff.
   const due = await scrub.reader.get(systemKeys.handoffDue(Date.parse(due_at), tenant, id));
   if (due === undefined) note("is not among those that are due");
-}
-
-function handoffIn(id: string, value: Bytes | undefined): unknown {
-  try {
-    return decodeHandoff(id, value);
-  } catch (error) {
-    if (error instanceof FleetError && error.code === "CORRUPT") return null;
-    throw error;
-  }
 }
 
 async function verifyRange(

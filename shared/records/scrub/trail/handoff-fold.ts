@@ -1,12 +1,11 @@
 /** A handoff as the entries of the audit trail lead to it, compared with its record. */
 import { isDeepStrictEqual } from "node:util";
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
-import { FleetError } from "../../../protocol/errors.ts";
 import type { Handoff } from "../../../protocol/handoff-record.ts";
 import { hashInRow } from "../../checkpoint/body.ts";
 import { decodePlace } from "../../checkpoint/checkpoint-location.ts";
 import { decodeOrder } from "../../checkpoint/order.ts";
-import { decodeHandoff } from "../../handoff/record.ts";
+import { soundHandoff } from "../../handoff/record.ts";
 import { readable } from "../../kv/codec.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import { isId } from "./entries.ts";
@@ -106,7 +105,7 @@ function changeOf({ op, at, fence, ...facts }: AuditEntry): HandoffFold {
 /** A lost or unreadable record is found when the handoffs are verified. */
 export async function verifyFoldedHandoff(scrub: TaskScrub, fold: HandoffFold): Promise<void> {
   const id = String(fold.handoff_id);
-  const record = readableHandoff(id, await scrub.reader.get(scrub.keys.handoff(id)));
+  const record = soundHandoff(id, await scrub.reader.get(scrub.keys.handoff(id)));
   if (record === null) return;
   const { failure_reason, checkpoint_hash: _hash, is_hash_stated: _isStated, ...members } = fold;
   const differing = Object.entries(members)
@@ -149,13 +148,4 @@ async function isHashOfNone({ reader, keys, task }: TaskScrub, id: string, hash:
     if (hashes.includes(hash) || hashes.includes(null)) return false;
   }
   return oldest === 1;
-}
-
-function readableHandoff(id: string, value: Uint8Array | undefined): Handoff | null {
-  try {
-    return decodeHandoff(id, value);
-  } catch (error) {
-    if (error instanceof FleetError && error.code === "CORRUPT") return null;
-    throw error;
-  }
 }

@@ -3,7 +3,8 @@
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NO_TASK } from "../../../../shared/protocol/alerts.ts";
-import { removeDue } from "../../../../shared/records/artifacts/sweep.ts";
+import { dueRecords, removeDue } from "../../../../shared/records/artifacts/sweep.ts";
+import { encodeChecked } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { create, ENGINES, input } from "../../../harness/records/records.ts";
 import { scrub } from "../../../harness/records/scrub.ts";
@@ -84,6 +85,26 @@ describe.each(ENGINES)("artifacts on %s", (engine) => {
     expect(begun.filter(({ status }) => status === "fulfilled")).toHaveLength(fit);
     const { total_bytes: total } = await place.repository.artifacts.list("default", { limit: 1 }, rules);
     expect(total).toBe(before + fit * size);
+  });
+
+  test("a record of another form stays, and the sweep finds those after it", async () => {
+    const own = await TestTasks.open(engine);
+    try {
+      const keys = tenantKeys("default");
+      const [wrong, due] = [uuidv7(), uuidv7()];
+      const begun = { upload: due, sha256: hashOf(1), size: 7, replaces: null };
+      await own.repository.artifacts.begin(by, begun, rules);
+      await own.store.transact({ label: "test", deadlineMs: 5_000, onUnknown: "safe" }, async (tx) => {
+        tx.set(keys.artifact(hashOf(1)), encodeChecked(7));
+        tx.set(keys.artifactUpload(wrong), encodeChecked(null));
+      });
+      const found = [];
+      const later = { ...sweep(), store: own.store, now: () => own.now + GRACE_MS + 1 };
+      for await (const record of dueRecords(later, "default")) found.push(record);
+      expect(found).toEqual([{ tenant: "default", kind: "upload", id: due }]);
+    } finally {
+      await own.close();
+    }
   });
 
   test("an upload that does not end releases its bytes after the grace time, and no earlier", async () => {
