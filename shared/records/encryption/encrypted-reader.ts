@@ -69,12 +69,21 @@ export class EncryptedReader implements Reader {
   }
 
   async getRange(range: KeyRange, options: { limit: number; reverse?: boolean }): Promise<RangePage> {
+    return (await this.getPlacedRange(range, options)).page;
+  }
+
+  /** With the place of each row, so that a transaction need not look it up again. */
+  async getPlacedRange(
+    range: KeyRange,
+    options: { limit: number; reverse?: boolean },
+  ): Promise<{ readonly page: RangePage; readonly places: readonly (Placed | null)[] }> {
     const { rows, more } = await this.#reader.getRange(range, options);
+    const places = rows.map(({ key }) => this.#encryption.layout(key));
     const values = await this.#openAll(
       rows.map(({ value }) => value),
-      rows.map(({ key }) => this.#encryption.layout(key)),
+      places,
     );
-    return { rows: rows.map(({ key }, i) => ({ key, value: values[i]! })), more };
+    return { page: { rows: rows.map(({ key }, i) => ({ key, value: values[i]! })), more }, places };
   }
 
   async #getSealed(key: Bytes, at: Placed): Promise<Bytes | undefined> {

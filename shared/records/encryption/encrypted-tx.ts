@@ -128,9 +128,9 @@ export class EncryptedTx implements Tx {
   }
 
   async getRange(range: KeyRange, options: { limit: number; reverse?: boolean }): Promise<RangePage> {
-    const page = await this.#reader.getRange(range, options);
+    const { page, places } = await this.#reader.getPlacedRange(range, options);
     // The keys of encrypted rows are known by now, those of plain rows are not.
-    const cold = this.#coldTasks(page.rows.map(({ key }) => this.#encryption.layout(key)));
+    const cold = this.#coldTasks(places);
     if (cold !== null) await this.#load(cold);
     return page;
   }

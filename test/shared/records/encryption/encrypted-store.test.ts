@@ -3,7 +3,8 @@ import {
   KeyEncryptionError,
   type KeyEncryptionKey,
 } from "../../../../shared/integrity/encryption/key-encryption-key.ts";
-import { destroyDataKeys } from "../../../../shared/records/encryption/encrypted-store.ts";
+import { destroyDataKeys, encryptedStore } from "../../../../shared/records/encryption/encrypted-store.ts";
+import { fleetLayout, type Layout } from "../../../../shared/records/encryption/layout.ts";
 import { openEncryption, requirePlainStore } from "../../../../shared/records/encryption/open-encryption.ts";
 import {
   decodeChecked,
@@ -119,6 +120,24 @@ test("an error of a run that only collected keys is not that of the transaction"
   });
   await expect(refused).rejects.toThrow("of every run");
   expect(await record(store, tenantKeys("lab").task("t1"))).toBeUndefined();
+});
+
+test("a read of a range looks each row up in the layout once", async () => {
+  const { ring } = await openEncryption(engine, [root]);
+  let looked = 0;
+  const layout: Layout = (key) => {
+    looked += 1;
+    return fleetLayout(key);
+  };
+  const counted = encryptedStore(engine, ring, { layout, isConverted: true });
+  const ids = [1, 2, 3].map((n) => ID.replace(/1$/, String(n)));
+  for (const id of ids) await put(counted, keys.checkpoint("t1", id), id);
+  await write(counted, async (tx) => {
+    looked = 0;
+    const { rows } = await tx.getRange(keys.ofTask("checkpoints", "t1"), { limit: 9 });
+    expect(rows.map(({ value }) => decodeChecked(value))).toEqual(ids);
+    expect(looked).toBe(ids.length);
+  });
 });
 
 test("services that write the first rows of a task at once use one key", async () => {
