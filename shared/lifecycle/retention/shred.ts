@@ -84,10 +84,11 @@ export function shredCancelled(decision: Decision, task: TaskRecord, requestSeq:
   return refused ?? add(decision, "shred_cancel", "cancelled", { request: requestSeq });
 }
 
-/** All content is gone. */
+/** All content is gone. `certified`: the same transaction writes a certificate, so one that is absent was lost. Earlier versions made none. */
 export function endShred(decision: Decision): Decision {
   const { request_seq = 0, approve_seq = 0 } = decision.task.shred ?? {};
-  return add(decision, "shred_end", "shredded", { request: request_seq, approve: approve_seq });
+  const facts = { request: request_seq, approve: approve_seq, certified: 1 };
+  return add(decision, "shred_end", "shredded", facts);
 }
 
 function add(

@@ -9,9 +9,11 @@ import {
 } from "../../../protocol/shred-certificate.ts";
 import type { Bytes, Reader, Tx } from "../../../store/store.ts";
 import { decodeChecked, encodeChecked } from "../../kv/codec.ts";
-import { after, parseSeq, systemKeys, tenantKeys } from "../../kv/keyspace.ts";
+import { after, parseSeq, systemKeys, type TenantKeys, tenantKeys } from "../../kv/keyspace.ts";
+import { readEntry } from "../../scrub/trail/entries.ts";
 import { signWith } from "../../signing/commit-signing.ts";
 import { findSigningKey } from "../../signing/key-record.ts";
+import { decodeHead } from "../../task/head.ts";
 import { decodeTombstone } from "../tombstone.ts";
 
 const PAGE = 500;
@@ -105,17 +107,29 @@ export function writeCertificate(
   tx.set(systemKeys.shredCertificate(tenant, task), encodeChecked(row));
 }
 
+/** Whether a certificate was written with the end of the shredding. False: by an earlier version, which made none. An entry that cannot be read is damage. */
+export async function isCertified(
+  reader: Reader,
+  keys: TenantKeys,
+  { task_id, shred }: TaskRecord,
+): Promise<boolean> {
+  const entry = readEntry(await reader.get(keys.audit(task_id, shred?.end_seq ?? 0)));
+  const { certified = 0 } = (entry?.facts ?? { certified: 1 }) as { readonly certified?: unknown };
+  return certified === 1;
+}
+
 /** Throws NOT_FOUND: the task was not shredded, or by an earlier version. */
 export async function readCertificate(
   reader: Reader,
   tenant: string,
   task: string,
 ): Promise<ShredCertificate> {
-  const value = await reader.get(systemKeys.shredCertificate(tenant, task));
-  if (value === undefined)
-    throw new FleetError("NOT_FOUND", "there is no certificate that the task was shredded", {
-      details: { task_id: task },
-    });
+  const keys = tenantKeys(tenant);
+  const [value, row] = await reader.getMany([systemKeys.shredCertificate(tenant, task), keys.task(task)]);
+  if (value === undefined) {
+    const head = row === undefined ? null : decodeHead(row);
+    throw await absentCertificate(reader, keys, task, head);
+  }
   const { payload, keyId: keyid, signature } = decodeCertificate(value);
   const key = keyid === null ? null : await findSigningKey(reader, keyid);
   const sig = signature === null ? null : Buffer.from(signature).toString("base64");
@@ -127,4 +141,22 @@ export async function readCertificate(
     },
     public_key: key?.public_key ?? null,
   };
+}
+
+async function absentCertificate(
+  reader: Reader,
+  keys: TenantKeys,
+  task_id: string,
+  head: TaskRecord | null,
+): Promise<FleetError> {
+  const shredded_at = head?.shred?.state === "shredded" ? head.shred.ended_at : null;
+  if (head === null || shredded_at === null || (await isCertified(reader, keys, head)))
+    return new FleetError("NOT_FOUND", "there is no certificate that the task was shredded", {
+      details: { task_id },
+    });
+  return new FleetError(
+    "NOT_FOUND",
+    "the task was shredded by a version of Fleet that made no certificates; its audit trail names both persons and the time",
+    { details: { task_id, shredded_at } },
+  );
 }

@@ -9,7 +9,7 @@ import { SHRED_PAYLOAD_TYPE, shredStatementSchema } from "../../../protocol/shre
 import type { Bytes } from "../../../store/store.ts";
 import { readable } from "../../kv/codec.ts";
 import { systemKeys } from "../../kv/keyspace.ts";
-import { decodeCertificate } from "../../retention/shred/shred-certificate.ts";
+import { decodeCertificate, isCertified } from "../../retention/shred/shred-certificate.ts";
 import { findSigningKey } from "../../signing/key-record.ts";
 import { decodeHead } from "../../task/head.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
@@ -29,8 +29,8 @@ export async function verifyShredding(scrub: TaskScrub): Promise<void> {
       note(scrub, "its certificate says that the task was shredded, and its head does not");
     return;
   }
-  if (row === undefined) note(scrub, "the certificate of its shredding is lost");
-  else await verifyCertificate(scrub, head, row);
+  if (row !== undefined) await verifyCertificate(scrub, head, row);
+  else if (await isCertified(reader, keys, head)) note(scrub, "the certificate of its shredding is lost");
   for (const subspace of CONTENT) {
     const { rows } = await reader.getRange(keys.ofTask(subspace, task), { limit: 1 });
     if (rows.length > 0) note(scrub, `content of the shredded task has come back (${subspace})`);

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { VERIFIER_FILE, verifierText } from "../../../../shared/transfer/bundle/verifier-file.ts";
 import { TimestampAuthority } from "../../../harness/anchors/timestamp-authority.ts";
 import { type EvidenceFleet, startEvidenceFleet } from "../../../harness/evidence/evidence-fleet.ts";
+import { unpacked } from "../../../harness/evidence/forgery.ts";
 import { callCli } from "../../../services/cli/call.ts";
 
 /** A busy machine takes seconds for each call. */
@@ -223,6 +224,22 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     writeFileSync(at("anchor.txt"), JSON.parse(anchors.at(-1)!).checkpoint);
     const continued = verify(at("one.tar"), ...keyArgs(), "--checkpoint", at("anchor.txt"), "--json");
     expect(JSON.parse(continued.out)).toMatchObject({ ok: true, continues: true });
+  });
+
+  test("of one task has no signature, passkey or person of another task", async () => {
+    const path = at("auth.tar");
+    expect(await fleet.run("export", "--task", "auth", "--bundle", path)).toMatchObject({ exit: 0 });
+    const { electronic_signatures: signed } = JSON.parse(verify(path, ...keyArgs(), "--json").out);
+    expect(signed).toMatchObject([{ printed_name: "Ada Lovelace", method: "oidc" }]);
+    // `billing` is signed too, also with a passkey.
+    const { out } = await fleet.run("signatures", "billing", "--json");
+    const { signatures } = JSON.parse(out);
+    expect(signatures).toHaveLength(2);
+    const own = [...unpacked(readFileSync(path))].filter(([name]) => !name.startsWith("verify."));
+    const text = Buffer.concat(own.map(([, bytes]) => bytes)).toString("latin1");
+    expect(text).toContain("signature_add");
+    for (const other of ["billing", "passkey_", "webauthn"]) expect(text).not.toContain(other);
+    for (const one of signatures) expect(text).not.toContain(one.signed.payload);
   });
 
   test("of another tenant states keys whose changes it cannot read", async () => {

@@ -1,8 +1,9 @@
 /** The certificate of a shredding, what is left beside the rows of a task, and a store that fails for one task. */
 import { afterEach, expect, test } from "vitest";
+import { canonicalText } from "../../../../shared/integrity/canonical.ts";
 import { DEFAULT_POLICIES } from "../../../../shared/protocol/policy.ts";
 import type { ShredEvidence } from "../../../../shared/protocol/shred-certificate.ts";
-import { decodeChecked, encode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
+import { decode, decodeChecked, encode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
 import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { partitionOf } from "../../../../shared/records/outbox/outbox.ts";
 import type { CheckpointRepository } from "../../../../shared/records/repository.ts";
@@ -325,4 +326,31 @@ test("the scrub finds a lost, damaged or other certificate, and content that has
   expect(await found()).toEqual([
     ["a", "its certificate says that the task was shredded, and its head does not"],
   ]);
+});
+
+test("a task that was shredded before there were certificates is no finding, and its date is named", async () => {
+  bench = await openSignedRecords("memory");
+  const { repository, raw } = bench;
+  const keys = tenantKeys("default");
+  for (const task of ["old", "new"]) await approved(repository, task);
+  expect(await sweep(bench.store)).toMatchObject({ ended: [{ task: "new" }, { task: "old" }] });
+  for (const task of ["old", "new"])
+    await raw.transact(WRITING, async (tx) => tx.clear(systemKeys.shredCertificate("default", task)));
+  // As the earlier version has written its end.
+  const { audit_seq: seq, shred } = await repository.task("default", "old");
+  const entry = keys.audit("old", seq);
+  const facts = JSON.parse(decode<string>((await raw.read(WRITING, (reader) => reader.get(entry)))!));
+  expect(facts).toMatchObject({ op: "shred_end", certified: 1 });
+  const { certified: _certified, ...before } = facts;
+  await raw.transact(WRITING, async (tx) => tx.set(entry, encode(canonicalText(before))));
+  const { findings } = await scrub({ store: bench.store, repository });
+  const lost = findings.filter(({ kind }) => kind === "shredding");
+  expect(lost).toMatchObject([{ task_id: "new", details: "the certificate of its shredding is lost" }]);
+  const asked = (task_id: string) => repository.erasure.certificate("default", { task_id });
+  await expect(asked("old")).rejects.toMatchObject({
+    code: "NOT_FOUND",
+    message: expect.stringContaining("made no certificates") as string,
+    details: { task_id: "old", shredded_at: shred?.ended_at },
+  });
+  await expect(asked("new")).rejects.toMatchObject({ code: "NOT_FOUND", details: { task_id: "new" } });
 });
