@@ -43,6 +43,9 @@ test("the doctor finds what keeps rows from being encrypted", () => {
     "failed: 1 data key cannot be unwrapped: another program changed the store",
     "warning: the bucket keys of 2 tenants could not be rotated: a root key cannot be used",
   ]);
+  expect(found({ ...COMPLETE, tenants_at_key_limit: 1 })).toEqual([
+    "warning: a rotation gives 1 tenant no new bucket key: none of the earlier ones could be removed yet",
+  ]);
 });
 
 test("`fleet keys encryption` shows whether an old root key is still needed", () => {

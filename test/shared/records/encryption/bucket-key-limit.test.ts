@@ -1,5 +1,9 @@
 /** A tenant with as many bucket keys as it may have: a rotation makes room, and gives it a new one. */
 import { afterEach, beforeEach, expect, test } from "vitest";
+import {
+  KeyEncryptionError,
+  type KeyEncryptionKey,
+} from "../../../../shared/integrity/encryption/key-encryption-key.ts";
 import { readEncryptionStatus } from "../../../../shared/records/encryption/encryption-status.ts";
 import { BUCKET_KEYS_MAX } from "../../../../shared/records/encryption/keys/bucket-keys.ts";
 import { parseBucketKey } from "../../../../shared/records/encryption/keys/encryption-keys.ts";
@@ -91,5 +95,33 @@ test("a tenant with a hundred bucket keys, the newest of which is damaged, write
   const fresh = (await openEncryption(engine, [first])).store;
   await put(fresh, "lab", "new", "written");
   expect(await read(fresh, "lab", "new")).toBe("written");
+  expect(await read(fresh, "lab", "task-4")).toBe("lab/task-4");
+});
+
+test("a root key that is away keeps all bucket keys that it wrapped, and when it is back two rotations replace them", async () => {
+  await fillBucketKeys("lab");
+  let isAway = true;
+  const flaky: KeyEncryptionKey = {
+    ...first,
+    unwrap: async (wrapped, context) => {
+      if (isAway && context.includes(" t/lab "))
+        throw new KeyEncryptionError("unavailable", "the server of the key is down");
+      return first.unwrap(wrapped, context);
+    },
+  };
+  opened = await openEncryption(engine, [flaky]);
+  const rotated = async () => {
+    await requestBuckets(opened.store);
+    return rotateBuckets({ ...opened, engine });
+  };
+  expect(await rotated()).toMatchObject({ state: "waiting", record: { damaged: 0, unavailable: 1 } });
+  expect(await generationsOf("lab")).toHaveLength(BUCKET_KEYS_MAX);
+  expect(await readEncryptionStatus(opened.store, opened)).toMatchObject({ tenants_at_key_limit: 1 });
+  isAway = false;
+  expect(await rotated()).toMatchObject({ state: "idle" });
+  expect(await generationsOf("lab")).toEqual([100]);
+  expect(await rotated()).toMatchObject({ state: "idle" });
+  expect(await generationsOf("lab")).toEqual([101]);
+  const fresh = (await openEncryption(engine, [first])).store;
   expect(await read(fresh, "lab", "task-4")).toBe("lab/task-4");
 });
