@@ -104,6 +104,8 @@ export const esignBlockSchema = z.looseObject({
   method: z.enum(ESIGN_METHODS).nullable(),
   checkpoint_id: z.string(),
   version: z.int(),
+  /** The newest version of the checkpoint: a higher one has superseded the signed one. Absent: it is not known. */
+  newest_version: z.int().exactOptional(),
   /** The audit entry that records it. */
   audit_seq: z.int(),
 });

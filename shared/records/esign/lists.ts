@@ -4,7 +4,10 @@ import { esignBlockOf, judgeEsignature } from "../../integrity/esign/judgement.t
 import type { ListedEsignature, SignaturePage, SignedAct } from "../../protocol/esign.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
 import type { Reader } from "../../store/store.ts";
-import { tenantKeys } from "../kv/keyspace.ts";
+import { decodePlace } from "../checkpoint/checkpoint-location.ts";
+import { decodeOrder } from "../checkpoint/order.ts";
+import { readable } from "../kv/codec.ts";
+import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { readEntry } from "../scrub/trail/entries.ts";
 import { decodeEsignature, type EsignedVersion, readEsigned } from "./esign-record.ts";
 import { readPasskeyActs } from "./passkey-acts.ts";
@@ -24,17 +27,40 @@ export async function listEsignatures(
     reader.getMany(page.map(({ seq }) => keys.esignature(task, seq))),
     reader.getMany(page.map(({ seq }) => keys.audit(task, seq))),
   ]);
+  const newest = await newestVersions(reader, keys, task, new Set(page.map((one) => one.checkpoint_id)));
   const signatures = await Promise.all(
     page.map(async (one, i) => {
       const signed = decodeEsignature(values[i])?.signed ?? null;
       const entry = readEntry(entries[i]);
       const isByPasskey = signed?.proof.kind === "webauthn";
       const acts = isByPasskey ? await readPasskeyActs(reader, tenant, entry?.facts?.passkey_seq) : null;
-      return listed({ tenant, task }, one, { signed, entry, acts });
+      const newestVersion = newest.get(one.checkpoint_id);
+      return {
+        ...listed({ tenant, task }, one, { signed, entry, acts }),
+        ...(newestVersion !== undefined && { newest_version: newestVersion }),
+      };
     }),
   );
   const next = wanted[limit];
   return { signatures, ...(next !== undefined && { next_seq: next.seq }) };
+}
+
+/** Of the checkpoints whose rows can be read. */
+async function newestVersions(
+  reader: Reader,
+  keys: TenantKeys,
+  task: string,
+  ids: ReadonlySet<string>,
+): Promise<ReadonlyMap<string, number>> {
+  const values = await reader.getMany([...ids].map((id) => keys.id(id)));
+  const places = values.flatMap((value) => {
+    const place = value === undefined ? null : readable(() => decodePlace(value));
+    return place?.task === task ? [place.seq] : [];
+  });
+  const orders = await reader.getMany(places.map((seq) => keys.order(task, seq)));
+  return new Map(
+    orders.map(decodeOrder).flatMap((order) => (order === null ? [] : [[order.id, order.version]])),
+  );
 }
 
 interface StoredParts {

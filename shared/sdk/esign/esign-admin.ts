@@ -134,13 +134,17 @@ export class EsignAdmin {
   }
 
   #judged(task: string, listed: ListedEsignature, hash: string | undefined): ListedEsignature {
-    const { signed, entry, checkpoint_id, version, audit_seq: seq, passkey_acts } = listed;
+    const { signed, entry, checkpoint_id, version, audit_seq: seq, passkey_acts, newest_version } = listed;
     const facts = entry === null ? undefined : (JSON.parse(entry) as Record<string, unknown>);
     const { tenant } = this.#parts;
     const acts = passkey_acts?.map(placedAct);
     const place = { tenant, task, checkpoint_id, version, hash, seq, facts, acts };
     const block = esignBlockOf(judgeEsignature(signed, place), place);
-    return { ...block, signed, entry, ...(passkey_acts !== undefined && { passkey_acts }) };
+    return {
+      ...{ ...block, signed, entry },
+      ...(newest_version !== undefined && { newest_version }),
+      ...(passkey_acts !== undefined && { passkey_acts }),
+    };
   }
 
   /** Of the content. Empty: it is lost or damaged. */

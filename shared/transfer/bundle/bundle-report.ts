@@ -92,8 +92,23 @@ type Facts = Readonly<Record<string, unknown>>;
 const objectOf = (value: unknown): Facts =>
   typeof value === "object" && value !== null ? (value as Facts) : {};
 
+/** The newest version of each checkpoint of an export, which may come long after the signature of an earlier one. */
+export function newestVersionsIn(lines: Iterable<ExportLine>): ReadonlyMap<string, number> {
+  const newest = new Map<string, number>();
+  for (const line of lines) {
+    if (line.kind !== "audit") continue;
+    const { checkpoint_id: id, version, new_hash: hash } = objectOf(JSON.parse(line.entry));
+    if (typeof id === "string" && typeof version === "number" && typeof hash === "string")
+      newest.set(id, Math.max(version, newest.get(id) ?? 0));
+  }
+  return newest;
+}
+
 /** The markup for a line of the export. */
-export function reportPart(line: ExportLine): string {
+export function reportPart(
+  line: ExportLine,
+  newest: ReturnType<typeof newestVersionsIn> = new Map(),
+): string {
   switch (line.kind) {
     case "task": {
       const { task_id, state, phase, owner, audit_seq, audit_hash } = line.task as Facts;
@@ -101,7 +116,7 @@ export function reportPart(line: ExportLine): string {
       return `<h2>Task ${htmlText(task_id)}</h2><table>\n${row("State", state)}${row("Phase", phase)}${row("Owner", owner)}${row("Entries", audit_seq)}${row("Hash of the last entry", audit_hash)}</table>\n<table><tr>${heads}</tr>\n`;
     }
     case "audit":
-      return entryRow(line);
+      return entryRow(line, newest);
     case "checkpoint":
       return versionRow(line.checkpoint as Facts, line.hash);
     case "lost":
@@ -115,7 +130,7 @@ export function reportPart(line: ExportLine): string {
   }
 }
 
-function entryRow(line: ExportLineOf<"audit">): string {
+function entryRow(line: ExportLineOf<"audit">, newest: ReadonlyMap<string, number>): string {
   const { seq, entry, signature } = line;
   const facts = objectOf(JSON.parse(entry));
   const { at, actor, op, reason, checkpoint_id, version, new_hash, signed_by } = facts;
@@ -136,11 +151,15 @@ function entryRow(line: ExportLineOf<"audit">): string {
     made,
     key,
   ];
-  return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>\n${personRow(line, facts)}`;
+  return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>\n${personRow(line, facts, newest)}`;
 }
 
 /** Printed name, meaning and time with zone, as the person saw them: 21 CFR 11.50. What a statement that does not verify states is not repeated. */
-function personRow({ seq, esignature, passkey_acts }: ExportLineOf<"audit">, facts: Facts): string {
+function personRow(
+  { seq, esignature, passkey_acts }: ExportLineOf<"audit">,
+  facts: Facts,
+  newest: ReadonlyMap<string, number>,
+): string {
   if (esignature === undefined && facts.op !== "signature_add") return "";
   const { tenant, task, checkpoint_id, version } = facts;
   const place = {
@@ -155,8 +174,10 @@ function personRow({ seq, esignature, passkey_acts }: ExportLineOf<"audit">, fac
     return cells(`An electronic signature does not verify: ${ESIGN_PROBLEMS[state]}`, ' class="gap"');
   const why = reason === undefined ? "" : `: ${htmlText(reason)}`;
   const how = method === "webauthn" ? ", with a passkey" : "";
+  const last = newest.get(place.checkpoint_id) ?? place.version;
+  const superseded = last > place.version ? `. <span class="gap">Superseded by version ${last}</span>` : "";
   return cells(
-    `<b>Electronic signature</b> of ${htmlText(printed_name)} (${htmlText(signer?.subject)} of ${htmlText(signer?.issuer)}), ${htmlText(meaning)}, ${htmlText(signed_at)} (${htmlText(zone)})${how}, on ${htmlText(checkpoint_id)} version ${htmlText(version)}${why}`,
+    `<b>Electronic signature</b> of ${htmlText(printed_name)} (${htmlText(signer?.subject)} of ${htmlText(signer?.issuer)}), ${htmlText(meaning)}, ${htmlText(signed_at)} (${htmlText(zone)})${how}, on ${htmlText(checkpoint_id)} version ${htmlText(version)}${why}${superseded}`,
   );
 }
 

@@ -2364,7 +2364,11 @@ const STATEMENT_VERSION = 1;
 /** A valid electronic signature, for the reader of the report. */
 
 class BundleEsignatures {
-  valid = [];
+  #valid = [];
+  /** Those of the task that is read. */
+  #ofTask = [];
+  /** The newest version of each checkpoint of the task. */
+  #newest = new Map();
   #findings;
   #keys;
   /** The hash of each version of the task, as its entry states it. */
@@ -2376,7 +2380,15 @@ class BundleEsignatures {
     this.#keys = keys;
   }
 
+  /** Up to here. */
+  get valid() {
+    this.#endTask();
+    return this.#valid;
+  }
+
   begin(isRequired) {
+    this.#endTask();
+    this.#newest = new Map();
     this.#versions = new Map();
     this.#isRequired = isRequired;
   }
@@ -2386,6 +2398,8 @@ class BundleEsignatures {
     const { checkpoint_id: id, version, new_hash: hash } = facts;
     if (typeof id === "string" && typeof version === "number" && typeof hash === "string")
       this.#versions.set(versionName(id, version), hash);
+    if (typeof id === "string" && isCountFrom(1, version) && typeof hash === "string")
+      this.#newest.set(id, Math.max(version, this.#newest.get(id) ?? 0));
     const isOfPerson = line.esignature !== undefined || line.passkey_acts !== undefined;
     if (facts.op !== "signature_add" && !isOfPerson) return;
     const known = this.#versions.get(versionName(String(id), Number(version)));
@@ -2393,7 +2407,16 @@ class BundleEsignatures {
     const at = `${task}/${seq}`;
     const fault = typeof judged === "string" ? judged : this.#passkeyFault(entry, judged.hashed);
     if (typeof judged === "string" || fault !== null) this.#findings.add(String(fault), at);
-    else this.valid.push({ at, ...judged.shown });
+    else this.#ofTask.push({ at, ...judged.shown });
+  }
+
+  /** A version that supersedes a signed one comes after the signature. */
+  #endTask() {
+    for (const one of this.#ofTask) {
+      const newest = this.#newest.get(one.checkpoint_id) ?? 0;
+      this.#valid.push({ ...one, newest_version: Math.max(one.version, newest) });
+    }
+    this.#ofTask = [];
   }
 
   #passkeyFault(entry, hashed) {
@@ -3073,6 +3096,15 @@ function anchorTexts({ anchors, anchors_omitted_before: before }) {
     : [...texts, `  anchors of fewer than ${before} entries are not in the bundle`];
 }
 
+function personText(one) {
+  const { at, checkpoint_id, version, newest_version, method } = one;
+  const { printed_name, meaning, signed_at, zone, subject, issuer } = one;
+  const by = `${printed_name} (${subject} of ${issuer}), ${meaning}, ${signed_at} (${zone})`;
+  const how = method === "webauthn" ? ", with a passkey" : "";
+  const newest = newest_version > version ? `, SUPERSEDED by version ${newest_version}` : "";
+  return `  signed by ${by}${how}: version ${version} of ${checkpoint_id}, entry ${at}${newest}`;
+}
+
 function bundleReportText(path, report) {
   const counts = Object.keys(report.counts)
     .sort()
@@ -3086,10 +3118,7 @@ function bundleReportText(path, report) {
     `  ${accessText(report)}`,
     ...anchorTexts(report),
     ...report.keys.map((id) => `  signed by key ${id}`),
-    ...report.electronic_signatures.map(
-      ({ at, checkpoint_id, version, printed_name, meaning, signed_at, zone, subject, issuer, method }) =>
-        `  signed by ${printed_name} (${subject} of ${issuer}), ${meaning}, ${signed_at} (${zone})${method === "webauthn" ? ", with a passkey" : ""}: version ${version} of ${checkpoint_id}, entry ${at}`,
-    ),
+    ...report.electronic_signatures.map(personText),
     ...(report.keys_compared
       ? []
       : [

@@ -1983,15 +1983,27 @@ class Esignatures:
 
     def __init__(self, findings, keys):
         self.findings, self.keys, self.valid, self.versions = findings, keys, [], {}
+        self.of_task, self.newest = [], {}
 
     def begin(self, is_required):
+        self.end_task()
+        self.newest = {}
         self.versions, self.is_required = {}, is_required
+
+    def end_task(self):
+        """A version that supersedes a signed one comes after the signature."""
+        for one in self.of_task:
+            newest = self.newest.get(one["checkpoint_id"], 0)
+            self.valid.append(dict(one, newest_version=max(one["version"], newest)))
+        self.of_task = []
 
     def add(self, task, seq, facts, line):
         made, version, digest = facts.get("checkpoint_id"), facts.get("version"), facts.get("new_hash")
         is_named = isinstance(made, str) and is_number(version)
         if is_named and isinstance(digest, str):
             self.versions[(made, version)] = digest
+            if is_count(version, 1):
+                self.newest[made] = max(version, self.newest.get(made, 0))
         if not same(facts.get("op"), "signature_add") and "esignature" not in line and "passkey_acts" not in line:
             return
         known = self.versions.get((made, version)) if is_named else None
@@ -2004,7 +2016,7 @@ class Esignatures:
         if fault is not None:
             self.findings.add((at, fault))
         else:
-            self.valid.append(dict(shown, at=at))
+            self.of_task.append(dict(shown, at=at))
 
     @staticmethod
     def judge(signed, facts, known):
@@ -2374,6 +2386,7 @@ class Bundle:
         self.counts.update(lines.counts)
         self.counts.update(entries.counts)
         self.counts["timestamped"] = self.anchors.timestamped
+        entries.esignatures.end_task()
         self.esignatures = entries.esignatures.valid
         self.counts["electronic_signatures"] = len(self.esignatures)
         self.ends_digest = lines.ends.hexdigest() if fault is None and lines.is_complete else None
@@ -2591,7 +2604,9 @@ def report_text(path, report):
     for one in report["electronic_signatures"]:
         by = "  signed by {printed_name} ({subject} of {issuer}), {meaning}, {signed_at} ({zone})".format(**one)
         by += ", with a passkey" if one["method"] == "webauthn" else ""
-        lines.append(by + ": version {version} of {checkpoint_id}, entry {at}".format(**one))
+        line = by + ": version {version} of {checkpoint_id}, entry {at}".format(**one)
+        is_newest = one["newest_version"] == one["version"]
+        lines.append(line if is_newest else line + ", SUPERSEDED by version %d" % one["newest_version"])
     if not report["keys_compared"]:
         lines.append("  The keys are only those that the bundle states: compare them with --key, else they prove nothing.")
     if not report["keys_proved"]:

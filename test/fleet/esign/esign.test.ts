@@ -167,8 +167,24 @@ test("a version that is superseded is signed, and the signature stays with it", 
   await fleet.writer.updateCheckpoint(id, { execution_state: { goal: "changed" } });
   await client.admin.esign.add(statement, await fleet.provider.token({ nonce: nonceOfStatement(statement) }));
   const [one] = await client.admin.esign.list("drafts", { content: true });
-  expect(one).toMatchObject({ state: "valid", version: 1, checkpoint_id: id });
+  expect(one).toMatchObject({ state: "valid", version: 1, checkpoint_id: id, newest_version: 2 });
   expect(await client.admin.esign.list("drafts", { checkpointId: id, version: 2 })).toEqual([]);
+  const file = join(fleet.server.home, "drafts.jsonl");
+  expect(await cli(["export", "--task", "drafts", "--out", file])).toMatchObject({ exit: 0 });
+  for (const args of [
+    ["signatures", "drafts"],
+    ["checkpoint", "show", id, "--version", "1"],
+    ["checkpoint", "history", "drafts"],
+    ["checkpoint", "list", "--task", "drafts"],
+    ["export", "verify", file],
+  ])
+    expect((await cli(args)).out, args.join(" ")).toMatch(/Ada Lovelace.*valid, superseded by version 2/);
+  expect(await json("checkpoint", "list", "--task", "drafts")).toMatchObject({
+    electronic_signatures: [{ version: 1, newest_version: 2 }],
+  });
+  // The newest version is not superseded.
+  await fleet.signedBy(client, "drafts", { reason: "again" });
+  expect((await cli(["signatures", "drafts"])).out).toMatch(/"again": valid$/m);
 });
 
 test("a repeated command is answered again, and the same statement is not signed twice", {

@@ -70,6 +70,9 @@ export async function startEvidenceFleet(): Promise<EvidenceFleet> {
   await anchored(client);
   const person = await server.client("human=ada");
   await signAt(provider, person, "auth");
+  // What the person has signed is not the newest version any more.
+  const { metadata } = (await client.getLatestCheckpoint("auth"))!;
+  await client.updateCheckpoint(metadata.checkpoint_id, { execution_state: { progress_percent: 90 } });
   await ok("keys", "rotate", first);
   const second = await keyAfter(first);
   await writeVersions(client, "auth", 1);

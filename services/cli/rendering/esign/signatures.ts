@@ -24,16 +24,19 @@ export function signedTimeText(time: string, zone: string): string {
 
 /** One line. What a statement that does not verify states is not repeated. */
 export function signatureBlockText(block: EsignBlock, { colors }: View): string {
+  const { version, newest_version: newest = version } = block;
+  // The person has not seen what the checkpoint says now.
+  const superseded = newest > version ? colors.yellow(`, superseded by version ${newest}`) : "";
   const { state, printed_name: name, signed_at: at, zone, meaning, reason, signer, method } = block;
   const judged =
     state === "valid"
       ? colors.green("valid")
       : `${colors.red(state)}: ${ESIGN_PROBLEMS[state as EsignProblem] ?? "unknown to this version"}`;
-  if (name === null || at === null || zone === null || meaning === null) return judged;
+  if (name === null || at === null || zone === null || meaning === null) return judged + superseded;
   const why = reason === undefined ? "" : `, "${plain(reason)}"`;
   const how = method === "webauthn" ? ", with a passkey" : "";
   const id = signer === null ? "" : ` (${plain(signer.subject)} of ${plain(signer.issuer)})`;
-  return `${colors.bold(plain(name))}${id}, ${plain(meaning)}, ${signedTimeText(at, zone)}${how}${why}: ${judged}`;
+  return `${colors.bold(plain(name))}${id}, ${plain(meaning)}, ${signedTimeText(at, zone)}${how}${why}: ${judged}${superseded}`;
 }
 
 /** Of one version; nothing if there are none. */

@@ -16,8 +16,10 @@ const COMPLETE = {
 function personText(one: BundleReport["electronic_signatures"][number]): string {
   const by = `${one.printed_name} (${one.subject} of ${one.issuer})`;
   const how = one.method === "webauthn" ? ", with a passkey" : "";
+  const newest =
+    one.newest_version > one.version ? `, which version ${one.newest_version} has superseded` : "";
   return plain(
-    `${by}, ${one.meaning}, ${one.signed_at} (${one.zone})${how}, version ${one.version} of ${one.checkpoint_id}`,
+    `${by}, ${one.meaning}, ${one.signed_at} (${one.zone})${how}, version ${one.version} of ${one.checkpoint_id}${newest}`,
   );
 }
 

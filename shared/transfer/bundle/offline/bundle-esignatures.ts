@@ -30,6 +30,8 @@ export interface ProvedEsignature {
   readonly at: string;
   readonly checkpoint_id: string;
   readonly version: number;
+  /** Of the checkpoint in the bundle: a higher one has superseded the signed one. */
+  readonly newest_version: number;
   readonly printed_name: string;
   readonly meaning: string;
   readonly signed_at: string;
@@ -41,7 +43,11 @@ export interface ProvedEsignature {
 }
 
 export class BundleEsignatures {
-  readonly valid: ProvedEsignature[] = [];
+  readonly #valid: ProvedEsignature[] = [];
+  /** Those of the task that is read. */
+  #ofTask: Omit<ProvedEsignature, "newest_version">[] = [];
+  /** The newest version of each checkpoint of the task. */
+  #newest = new Map<string, number>();
   readonly #findings: BundleFindings;
   readonly #keys: BundleKeys;
   /** The hash of each version of the task, as its entry states it. */
@@ -53,7 +59,15 @@ export class BundleEsignatures {
     this.#keys = keys;
   }
 
+  /** Up to here. */
+  get valid(): readonly ProvedEsignature[] {
+    this.#endTask();
+    return this.#valid;
+  }
+
   begin(isRequired: boolean): void {
+    this.#endTask();
+    this.#newest = new Map();
     this.#versions = new Map();
     this.#isRequired = isRequired;
   }
@@ -63,6 +77,8 @@ export class BundleEsignatures {
     const { checkpoint_id: id, version, new_hash: hash } = facts;
     if (typeof id === "string" && typeof version === "number" && typeof hash === "string")
       this.#versions.set(versionName(id, version), hash);
+    if (typeof id === "string" && isCountFrom(1, version) && typeof hash === "string")
+      this.#newest.set(id, Math.max(version, this.#newest.get(id) ?? 0));
     const isOfPerson = line.esignature !== undefined || line.passkey_acts !== undefined;
     if (facts.op !== "signature_add" && !isOfPerson) return;
     const known = this.#versions.get(versionName(String(id), Number(version)));
@@ -70,7 +86,16 @@ export class BundleEsignatures {
     const at = `${task}/${seq}`;
     const fault = typeof judged === "string" ? judged : this.#passkeyFault(entry, judged.hashed);
     if (typeof judged === "string" || fault !== null) this.#findings.add(String(fault), at);
-    else this.valid.push({ at, ...judged.shown });
+    else this.#ofTask.push({ at, ...judged.shown });
+  }
+
+  /** A version that supersedes a signed one comes after the signature. */
+  #endTask(): void {
+    for (const one of this.#ofTask) {
+      const newest = this.#newest.get(one.checkpoint_id) ?? 0;
+      this.#valid.push({ ...one, newest_version: Math.max(one.version, newest) });
+    }
+    this.#ofTask = [];
   }
 
   #passkeyFault(entry: LineEntry, hashed: ExactObject): string | null {
@@ -83,7 +108,7 @@ export class BundleEsignatures {
 const versionName = (id: string, version: number): string => `${id}#${version}`;
 
 interface JudgedEsignatureLine {
-  readonly shown: Omit<ProvedEsignature, "at">;
+  readonly shown: Omit<ProvedEsignature, "at" | "newest_version">;
   /** The verified proof. */
   readonly hashed: ExactObject;
 }

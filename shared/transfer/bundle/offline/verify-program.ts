@@ -85,6 +85,15 @@ function anchorTexts({ anchors, anchors_omitted_before: before }: BundleReport):
     : [...texts, `  anchors of fewer than ${before} entries are not in the bundle`];
 }
 
+function personText(one: BundleReport["electronic_signatures"][number]): string {
+  const { at, checkpoint_id, version, newest_version, method } = one;
+  const { printed_name, meaning, signed_at, zone, subject, issuer } = one;
+  const by = `${printed_name} (${subject} of ${issuer}), ${meaning}, ${signed_at} (${zone})`;
+  const how = method === "webauthn" ? ", with a passkey" : "";
+  const newest = newest_version > version ? `, SUPERSEDED by version ${newest_version}` : "";
+  return `  signed by ${by}${how}: version ${version} of ${checkpoint_id}, entry ${at}${newest}`;
+}
+
 export function bundleReportText(path: string, report: BundleReport): string {
   const counts = Object.keys(report.counts)
     .sort()
@@ -98,10 +107,7 @@ export function bundleReportText(path: string, report: BundleReport): string {
     `  ${accessText(report)}`,
     ...anchorTexts(report),
     ...report.keys.map((id) => `  signed by key ${id}`),
-    ...report.electronic_signatures.map(
-      ({ at, checkpoint_id, version, printed_name, meaning, signed_at, zone, subject, issuer, method }) =>
-        `  signed by ${printed_name} (${subject} of ${issuer}), ${meaning}, ${signed_at} (${zone})${method === "webauthn" ? ", with a passkey" : ""}: version ${version} of ${checkpoint_id}, entry ${at}`,
-    ),
+    ...report.electronic_signatures.map(personText),
     ...(report.keys_compared
       ? []
       : [

@@ -92,7 +92,7 @@ function pythonReports(paths: readonly string[], ...args: string[]): BundleRepor
 
 /** Two logins and a passkey. */
 const SIGNED = [
-  { printed_name: "Ada Lovelace", meaning: "approval", method: "oidc" },
+  { printed_name: "Ada Lovelace", meaning: "approval", method: "oidc", version: 1, newest_version: 2 },
   { zone: "Europe/London" },
   { method: "webauthn" },
 ];

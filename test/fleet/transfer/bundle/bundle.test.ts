@@ -113,6 +113,11 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     expect(page).toMatch(
       /Electronic signature<\/b> of Ada Lovelace \(ada of http.*\), approval, \d{4}-.*Z \(Europe\/London\)/,
     );
+    expect(page).toMatch(/version 1.*Superseded by version 2/);
+    expect(page.match(/Superseded by/g)).toHaveLength(1);
+    expect(verify(bundle).out.match(/, SUPERSEDED by version 2$/gm)).toHaveLength(1);
+    const shown = await callCli(["export", "verify", bundle], NOWHERE);
+    expect(shown.out.match(/, which version 2 has superseded/g)).toHaveLength(1);
     expect(page).toContain(createHash("sha256").update(lines).digest("hex"));
     expect(page).not.toMatch(/<script|<b>of<\/b>/i);
   });

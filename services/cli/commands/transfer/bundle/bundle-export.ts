@@ -25,7 +25,12 @@ import {
   sealBytes,
   verifierFiles,
 } from "../../../../../shared/transfer/bundle/bundle-files.ts";
-import { reportEnd, reportPart, reportStart } from "../../../../../shared/transfer/bundle/bundle-report.ts";
+import {
+  newestVersionsIn,
+  reportEnd,
+  reportPart,
+  reportStart,
+} from "../../../../../shared/transfer/bundle/bundle-report.ts";
 import { isMemberName, memberLines } from "../../../../../shared/transfer/bundle/offline/archive.ts";
 import type { NamedKeys } from "../../../../../shared/transfer/encryption/encrypted-export.ts";
 import { syncFolderOf } from "../../../../../shared/transfer/encryption/encrypted-writer.ts";
@@ -238,10 +243,13 @@ async function writeReport(
   const files = [...writer.listed];
   const facts = { tenant, fleet, exported_at, by, tool, keys: summary.signing_keys };
   const of = { ...facts, logSize, anchors, counts, files };
+  const lines = function* (): Generator<ExportLine> {
+    for (const line of memberLines(file.fd, member)) yield JSON.parse(String(line)) as ExportLine;
+  };
+  const newest = newestVersionsIn(lines());
   writer.begin("report.html");
   await writer.append(Buffer.from(reportStart(of)));
-  for (const line of memberLines(file.fd, member))
-    await writer.append(Buffer.from(reportPart(JSON.parse(String(line)) as ExportLine)));
+  for (const line of lines()) await writer.append(Buffer.from(reportPart(line, newest)));
   if (files.some(({ name }) => name === "access.jsonl")) {
     await writer.append(Buffer.from(accessReportStart()));
     for (const line of memberLines(file.fd, writer.member("access.jsonl")))
