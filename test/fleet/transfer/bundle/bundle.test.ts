@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { VERIFIER_FILE, verifierText } from "../../../../shared/transfer/bundle/verifier-file.ts";
 import { TimestampAuthority } from "../../../harness/anchors/timestamp-authority.ts";
 import { type EvidenceFleet, startEvidenceFleet } from "../../../harness/evidence/evidence-fleet.ts";
-import { unpacked } from "../../../harness/evidence/forgery.ts";
+import { line, linesOf, mtimeOf, packed, unpacked, withFile } from "../../../harness/evidence/forgery.ts";
 import { callCli } from "../../../services/cli/call.ts";
 
 /** A busy machine takes seconds for each call. */
@@ -245,6 +245,22 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     expect(text).toContain("signature_add");
     for (const other of ["billing", "passkey_", "webauthn"]) expect(text).not.toContain(other);
     for (const one of signatures) expect(text).not.toContain(one.signed.payload);
+  });
+
+  test("of another format is refused, and nothing of it is verified", async () => {
+    const parts = unpacked(readFileSync(at("all.tar")));
+    const [manifest] = linesOf(parts, "manifest.json");
+    const older = withFile(parts, "manifest.json", line({ ...manifest, format: 1 }));
+    writeFileSync(at("older.tar"), packed(older, mtimeOf(parts)));
+    const found = verify(at("older.tar"), ...keyArgs());
+    expect(found.exit).toBe(8);
+    expect(found.out).toMatch(/another format than this verifier reads \(2\)\. Nothing of it was verified/);
+    expect(found.out.match(/FINDING .*/g)).toEqual(["FINDING format at manifest.json"]);
+    const command = await callCli(["export", "verify", at("older.tar")], NOWHERE);
+    expect(command).toMatchObject({
+      exit: 8,
+      out: expect.stringContaining("of another version of Fleet") as string,
+    });
   });
 
   test("of another tenant states keys whose changes it cannot read", async () => {
