@@ -32,7 +32,7 @@ export async function start(context: CoordinatorContext): Promise<Stop> {
   );
   const stopEvents = startHandoffEvents(context, repository, controller);
   const stopGauges = startHandoffGauges(context);
-  const stopLoad = startTokenizerLoad(context.clock);
+  const stopLoad = startTokenizerLoad(context);
   const stopRecord = startPolicyRecord(context, repository, config.policies);
   log.info({ instance: context.instance }, "coordinator started");
   return async () => {

@@ -9,6 +9,7 @@ import { measureDegraded } from "./groups/degraded.ts";
 import { measureGateway } from "./groups/gateway.ts";
 import { measureHandoff } from "./groups/handoff.ts";
 import { measureHooks } from "./groups/hooks.ts";
+import { measureIdle } from "./groups/idle.ts";
 import { measureMirror } from "./groups/mirror.ts";
 import { measureMission } from "./groups/mission.ts";
 import { measureOverhead } from "./groups/overhead.ts";
@@ -46,6 +47,7 @@ const measure = {
   hooks: measureHooks,
   gateway: measureGateway,
   mission: measureMission,
+  idle: measureIdle,
 } as const;
 
 function options(): Options {
@@ -61,7 +63,7 @@ function options(): Options {
 }
 
 /** These groups and all later ones are measured while nothing else runs. */
-const ALONE: ReadonlySet<GroupName> = new Set(["mirror", "retention", "access", "degraded", "reads"]);
+const ALONE: ReadonlySet<GroupName> = new Set(["mirror", "retention", "access", "degraded", "reads", "idle"]);
 /** These groups are measured on the first store only, because the store makes no difference to them. */
 const ON_ONE_STORE: ReadonlySet<GroupName> = new Set(["prompts", "hooks"]);
 /** These groups compare fleets that run at the same time, each on a database of its own. */

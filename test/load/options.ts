@@ -20,6 +20,7 @@ export const GROUPS = [
   "hooks",
   "gateway",
   "mission",
+  "idle",
 ] as const;
 export type GroupName = (typeof GROUPS)[number];
 

@@ -1,6 +1,8 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { processorTime, usedIn } from "./cpu-time.ts";
+import { processorTime, processTree, residentBytes, residentIn, usedIn } from "./cpu-time.ts";
 
 test("adds user and system time, for any process name", () => {
   const stat = "42 (a) b) 7 9) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 900 900 20 0 11 0 12345 1000000 500\n";
@@ -21,4 +23,34 @@ describe("the processor time of a process", () => {
     expect(processorTime(null)()).toBeNull();
     expect(processorTime(2 ** 31 - 1)()).toBeNull();
   });
+});
+
+test("the resident memory is read in bytes", () => {
+  expect(residentIn("Name:\tnode\nVmHWM:\t  300 kB\nVmRSS:\t  250 kB\nThreads:\t1\n")).toBe(256_000);
+  expect(residentIn("Name:\tkthread\n")).toBeNull();
+});
+
+test.runIf(process.platform === "linux")(
+  "the processes that a process started count as its own",
+  async () => {
+    const child = spawn("sh", ["-c", "sleep 60 & echo started; wait"], {
+      stdio: ["ignore", "pipe", "ignore"],
+      detached: true,
+    });
+    try {
+      await once(child.stdout, "data");
+      const all = processTree(child.pid!);
+      expect(all[0]).toBe(child.pid);
+      expect(all).toHaveLength(2);
+      expect(residentBytes(all)).toBeGreaterThan(residentBytes([child.pid!])!);
+      expect(processTree(process.pid)).toEqual(expect.arrayContaining(all));
+    } finally {
+      process.kill(-child.pid!, "SIGKILL");
+    }
+  },
+);
+
+test("a process that does not exist has no figures", () => {
+  expect(processTree(2 ** 30)).toEqual([]);
+  expect(residentBytes([])).toBeNull();
 });

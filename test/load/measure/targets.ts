@@ -71,6 +71,9 @@ export const TARGETS = {
   search: { required: { below: 100 }, aim: { below: 20 } },
   /** The start of a standalone fleet with a million stored checkpoints, ms. */
   start: { required: { below: 2_000 }, aim: null },
+  /** All processes of a standalone fleet without agents: resident MiB, and % of one core. */
+  idle_memory: { required: { below: 250 }, aim: null },
+  idle_cpu: { required: { below: 1 }, aim: null },
   /** A continuation prompt from a loaded checkpoint, p50, ms. */
   prompt: { required: null, aim: { below: 2 } },
   /** The factor of the same search over ten times as many checkpoints, p50. */

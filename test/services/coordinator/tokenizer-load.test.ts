@@ -1,22 +1,52 @@
-// The tokenizer is loaded once the coordinator is up, and never after it has stopped.
+// The tokenizer is loaded after the first transition, once, and never after the coordinator has stopped.
 
-import { expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { startTokenizerLoad } from "../../../services/coordinator/tokenizer-load.ts";
-import { manualClock } from "../../harness/clock.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import { testLog } from "../../harness/processes/nats.ts";
+import { create, openTestRecords, type TestRecords } from "../../harness/records/records.ts";
+import { wrappedStore } from "../../harness/stores/wrapped-store.ts";
 
-test.each([
-  ["loads the tokenizer once, after a moment", false, 1],
-  ["loads nothing after a stop", true, 0],
-])("%s", async (_, isStopped, expected) => {
-  const clock = manualClock();
-  let loads = 0;
-  const stop = startTokenizerLoad(clock, () => {
+let records: TestRecords;
+beforeEach(async () => {
+  records = await openTestRecords("lmdb");
+});
+afterEach(() => records.close());
+
+/** Resolves when the transitions at the start are known. */
+async function started() {
+  let [loads, reads] = [0, 0];
+  const store = Object.assign(
+    wrappedStore(records.store, (options, body) => records.store.transact(options, body)),
+    {
+      read: (async (options, body) => {
+        const value = await records.store.read(options, body);
+        if (options.label === "transitions") reads += 1;
+        return value;
+      }) satisfies typeof records.store.read,
+    },
+  );
+  const stop = startTokenizerLoad({ store, clock: systemClock, log: testLog }, () => {
     loads += 1;
   });
-  await clock.advance(100);
-  expect(loads).toBe(0);
-  if (isStopped) await stop();
-  await clock.advance(10_000);
-  expect(loads).toBe(expected);
+  await expect.poll(() => reads, { timeout: 30_000 }).toBeGreaterThan(0);
+  return { loads: () => loads, stop };
+}
+
+test("loads the tokenizer once, after the first transition since the start", async () => {
+  await create(records.repository);
+  const { loads, stop } = await started();
+  expect(loads()).toBe(0);
+  await create(records.repository);
+  await expect.poll(loads, { timeout: 30_000 }).toBe(1);
+  await create(records.repository);
   await stop();
+  expect(loads()).toBe(1);
+}, 90_000);
+
+test("loads nothing after a stop", async () => {
+  const { loads, stop } = await started();
+  await stop();
+  await create(records.repository);
+  expect(loads()).toBe(0);
 });
