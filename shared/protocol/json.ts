@@ -31,19 +31,32 @@ function hasEscapedName(text: string): boolean {
   return false;
 }
 
-const STRING_OR_MARK = /"(?:[^"\\]|\\.)*"|[{[](?:[ \t\r\n]*[}\]])?|[:}]/g;
+const QUOTE_OR_MARK = /"|[{[](?:[ \t\r\n]*[}\]])?|[:}]/g;
 const OBJECT = 1;
 const ARRAY = 0;
 
 /** `{"a":[]}` becomes `[1,"a",[0]]`. */
 function asArrays(text: string): string {
-  return text.replace(STRING_OR_MARK, (part) => {
-    if (part.startsWith('"')) return part;
-    if (part === ":") return ",";
-    if (part === "}") return "]";
-    const kind = part.startsWith("{") ? OBJECT : ARRAY;
-    return part.length === 1 ? `[${kind},` : `[${kind}]`;
-  });
+  const marks = new RegExp(QUOTE_OR_MARK);
+  let arrays = "";
+  let copied = 0;
+  for (let found = marks.exec(text); found !== null; found = marks.exec(text)) {
+    // Not by the expression, whose stack overflows in a string of some megabytes.
+    if (found[0] === '"') {
+      marks.lastIndex = stringEnd(text, found.index);
+    } else {
+      arrays += text.slice(copied, found.index) + arrayMark(found[0]);
+      copied = marks.lastIndex;
+    }
+  }
+  return arrays + text.slice(copied);
+}
+
+function arrayMark(part: string): string {
+  if (part === ":") return ",";
+  if (part === "}") return "]";
+  const kind = part.startsWith("{") ? OBJECT : ARRAY;
+  return part.length === 1 ? `[${kind},` : `[${kind}]`;
 }
 
 /** The value of a text in the form of `asArrays`. Without recursion, because the depth is not checked yet. */

@@ -2,6 +2,7 @@
 import { uuidv7 } from "uuidv7";
 import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
 import { FleetError, invalid } from "../../../shared/protocol/errors.ts";
+import { parseJsonText } from "../../../shared/protocol/json.ts";
 import { recoverCheckpointSchema, recoveryChoices } from "../../../shared/protocol/rest/bodies.ts";
 import { missionMembers } from "../../../shared/protocol/rest/mission-checkpoint.ts";
 import { isVersioned, type RestAct, type RestRoute } from "../../../shared/protocol/rest/route.ts";
@@ -85,7 +86,7 @@ async function query(
 
 /** A checkpoint of a mission has the members of seed 002 too, except in the form in which it is stored and hashed. */
 function checkpointRead(json: Uint8Array, { as_stored: isStored }: Members) {
-  const checkpoint = JSON.parse(Buffer.from(json).toString()) as Checkpoint;
+  const checkpoint = parseJsonText(Buffer.from(json).toString()) as Checkpoint;
   const etag = tagOfCheckpoint(checkpoint, json);
   const mission = isStored === true ? undefined : missionMembers(checkpoint);
   if (mission === undefined) return { etag, json };

@@ -1,5 +1,6 @@
 /** The body of a request: JSON of a limited size. */
 import { FleetError, invalid } from "../../../shared/protocol/errors.ts";
+import { parseJsonText } from "../../../shared/protocol/json.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { HttpError } from "./problem.ts";
 
@@ -22,7 +23,7 @@ export async function readMembers(request: Request): Promise<Members> {
 
 function parsed(bytes: Buffer): unknown {
   try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    return parseJsonText(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch {
     throw invalid("", "JSON in UTF-8", "something else");
   }

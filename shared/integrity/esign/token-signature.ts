@@ -1,5 +1,6 @@
 /** Verifies the compact form of a signed token (RFC 7515) with one public key, offline. No claim is judged here. */
 import { constants, type KeyObject, verify } from "node:crypto";
+import { parseJsonText } from "../../protocol/json.ts";
 import { exactBase64Url, providerKey, type TokenAlgorithm } from "./provider-key.ts";
 
 type Verify = (key: KeyObject, signed: Uint8Array, signature: Uint8Array) => boolean;
@@ -78,7 +79,7 @@ export function tokenPart(part: string): TokenClaims {
   if (bytes === null) throw new TypeError("a part of a token is base64url");
   const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   if (text.split(/[[{]/).length - 1 > BRACKETS_MAX) throw new RangeError("a part of a token is not so deep");
-  const value: unknown = JSON.parse(text);
+  const value = parseJsonText(text);
   if (typeof value !== "object" || value === null || Array.isArray(value))
     throw new TypeError("a part of a token is an object");
   return value as TokenClaims;

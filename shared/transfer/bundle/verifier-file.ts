@@ -15,6 +15,7 @@ const MODULES = [
   "../../integrity/dsse.ts",
   "../../integrity/batch-signature.ts",
   "../../integrity/merkle/note.ts",
+  "../../protocol/json.ts",
   "../../protocol/passkey-origin.ts",
   "../../integrity/esign/provider-key.ts",
   "../../integrity/timestamp/der.ts",

@@ -99,3 +99,8 @@ test("100,000 levels of nesting are parsed", () => {
   const text = `${String.raw`{"\"":`.repeat(100_000)}1${"}".repeat(100_000)}`;
   expect(parseJsonText(text)).toHaveProperty('"');
 });
+
+test("a string of many megabytes beside a name with an escape is parsed", () => {
+  const text = "a".repeat(20_000_000);
+  expect(parseJsonText(`{"\\"":"${text}"}`)).toEqual({ '"': text });
+});

@@ -3,6 +3,8 @@
  * programs cannot read different values in it, and a hash of the text is one of the value.
  */
 
+import { parseJsonText } from "../../../protocol/json.ts";
+
 export type ExactJson = null | boolean | number | string | readonly ExactJson[] | ExactObject;
 export interface ExactObject {
   readonly [name: string]: ExactJson;
@@ -33,7 +35,7 @@ export function exactText(value: ExactJson, level = 0): string {
 /** null: the text is not canonical JSON of an object. */
 export function exactObject(text: string): ExactObject | null {
   try {
-    const value = JSON.parse(text) as ExactJson;
+    const value = parseJsonText(text) as ExactJson;
     return isExactObject(value) && exactText(value) === text ? value : null;
   } catch {
     return null;
