@@ -32,6 +32,9 @@ export const chainEnd = (
   { seq, hash }: { readonly seq: number; readonly hash: string },
 ): string => `${task} ${seq} ${hash}\n`;
 
+/** A task that could not be read, as another line of that digest. */
+export const chainUnreadable = (task: string): string => `${task} unreadable\n`;
+
 export function entryHash(entry: string): string {
   return sha256Hex(entry);
 }

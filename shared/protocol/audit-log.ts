@@ -30,9 +30,12 @@ const auditProofQuerySchema = z.looseObject({
 /** Of a bundle with more tasks, the fleet does not compare the ends. Their list would not fit into a message. */
 export const EXPORT_ENDS_MAX = 5_000;
 
+/** The fleet seals no comparison with an earlier time: an export of now would have few of the tasks. */
+export const EXPORT_AGE_MAX_MS = 24 * 60 * 60 * 1_000;
+
 /** Up to where the export has each task. */
 const exportEndsSchema = z.looseObject({
-  /** When the export began. */
+  /** When the export began, at most 24 hours ago. */
   exported_at: z.iso.datetime(),
   /** `tenant`: these are all tasks of the tenant. */
   extent: z.enum(["tenant", "tasks"]),
@@ -40,7 +43,7 @@ const exportEndsSchema = z.looseObject({
   tasks: z
     .array(z.looseObject({ task_id: tokenSchema, seq: z.int().min(1), hash: digestSchema }))
     .max(EXPORT_ENDS_MAX),
-  /** The tasks that the fleet could not read. */
+  /** The tasks that the fleet could not read, in the order of the file. The seal states them with the ends. */
   unreadable: z.array(tokenSchema).max(EXPORT_ENDS_MAX),
 });
 

@@ -3,7 +3,7 @@
  * task, or a task, would be sealed like a whole one.
  */
 import { createHash } from "node:crypto";
-import { chainEnd } from "../../integrity/chain.ts";
+import { chainEnd, chainUnreadable } from "../../integrity/chain.ts";
 import { invalid } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
@@ -18,7 +18,7 @@ type Ends = NonNullable<QueryParams<"export_record">["ends"]>;
 
 /** What the seal states about the ends of the tasks. */
 export interface ComparedEnds {
-  /** SHA-256 of the lines of the tasks, in their order. */
+  /** SHA-256 of the lines of the tasks, then of those that could not be read, each in their order. */
   readonly ends: string;
   readonly extent: "tenant" | "tasks";
 }
@@ -49,6 +49,8 @@ export async function compareEnds(
       digest.update(chainEnd(task_id, { seq, hash }));
     }
   }
+  // Else a task could be left out of the comparison, and of the bundle too.
+  for (const task of unreadable) digest.update(chainUnreadable(task));
   const known = new Set([...tasks.map(({ task_id }) => task_id), ...unreadable]);
   if (extent === "tenant") await requireAll(transactions, keys, { known, isLater });
   return { ends: digest.digest("hex"), extent };

@@ -2,7 +2,7 @@
  * The acts that have no other record in the store: dead letters, credentials and policies. Each is recorded once,
  * even if a crash makes its service report it again.
  */
-import type { ExportSeal } from "../../protocol/audit-log.ts";
+import { EXPORT_AGE_MAX_MS, type ExportSeal } from "../../protocol/audit-log.ts";
 import { invalid } from "../../protocol/errors.ts";
 import { DEFAULT_POLICIES, type Policies } from "../../protocol/policy.ts";
 import type { QueryParams } from "../../protocol/queries.ts";
@@ -93,6 +93,9 @@ export class TenantActs {
     const exportedAt = ends?.exported_at ?? access?.exported_at;
     if (access !== undefined && access.exported_at !== exportedAt)
       throw invalid("access.exported_at", "that of the ends", access.exported_at);
+    // What began later would be missing in a bundle that is sealed as whole now.
+    if (exportedAt !== undefined && Date.parse(exportedAt) < this.#now() - EXPORT_AGE_MAX_MS)
+      throw invalid("exported_at", "a time of the last 24 hours: export again, or fewer tasks", exportedAt);
     if (access !== undefined) await requireAccessEnd(this.#transactions, tenant, access);
     return {
       // The time of which both are. Without it, a bundle could have the ends of an earlier time than it says.

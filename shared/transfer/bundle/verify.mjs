@@ -1701,6 +1701,7 @@ class BundleLines {
   artifacts = new BundleArtifacts();
   /** Of the ends of the chains, in the order of the tasks. */
   #ends = createHash("sha256");
+  #unreadable = [];
   #reader;
   #digest = createHash("sha256");
   #done = new Set();
@@ -1716,9 +1717,11 @@ class BundleLines {
     return this.#header;
   }
 
-  /** SHA-256 of the ends of the chains, after the last line. */
+  /** SHA-256 of the ends of the chains and of the tasks that could not be read, after the last line. */
   endsDigest() {
-    return this.#ends.copy().digest("hex");
+    const digest = this.#ends.copy();
+    for (const task of this.#unreadable) digest.update(`${task} unreadable\n`);
+    return digest.digest("hex");
   }
 
   /** Returns the code of the fault; null: none. `bytes` null: it is no line. */
@@ -1770,6 +1773,7 @@ class BundleLines {
         if (typeof line.task_id !== "string") return "line";
         if (this.#done.has(line.task_id)) return "order";
         this.#done.add(line.task_id);
+        this.#unreadable.push(line.task_id);
         this.counts.unreadable += 1;
         this.#reader.onGap(`export.jsonl:${this.counts.lines + 1}`);
         return null;

@@ -1537,7 +1537,7 @@ class Lines:
         self.counts = dict.fromkeys(names, 0)
         self.entries, self.findings = entries, findings
         self.artifacts = Artifacts(self.counts)
-        self.digest, self.ends, self.done = hashlib.sha256(), hashlib.sha256(), set()
+        self.digest, self.ends, self.done, self.unread = hashlib.sha256(), hashlib.sha256(), set(), []
         self.header, self.task, self.is_complete = None, None, False
 
     def add(self, data):
@@ -1554,6 +1554,13 @@ class Lines:
         self.digest.update(data + b"\n")
         if self.task is not None:
             self.task.digest.update(data + b"\n")
+
+    def ends_digest(self):
+        """SHA-256 of the ends of the chains and of the tasks that could not be read, after the last line."""
+        digest = self.ends.copy()
+        for task in self.unread:
+            digest.update((task + " unreadable\n").encode("utf-8"))
+        return digest.hexdigest()
 
     def gap(self):
         self.findings.add(("export.jsonl:%d" % (self.counts["lines"] + 1), "incomplete"))
@@ -1586,6 +1593,7 @@ class Lines:
             require(isinstance(line.get("task_id"), str), "line")
             require(line["task_id"] not in self.done, "order")
             self.done.add(line["task_id"])
+            self.unread.append(line["task_id"])
             self.counts["unreadable"] += 1
             self.gap()
         elif same(kind, "trailer"):
@@ -2389,7 +2397,7 @@ class Bundle:
         entries.esignatures.end_task()
         self.esignatures = entries.esignatures.valid
         self.counts["electronic_signatures"] = len(self.esignatures)
-        self.ends_digest = lines.ends.hexdigest() if fault is None and lines.is_complete else None
+        self.ends_digest = lines.ends_digest() if fault is None and lines.is_complete else None
         self.newest = entries.newest
         if must_prove and self.log is None and entries.counts["signed"] > 0:
             self.find("log_missing", "log.note")

@@ -17,6 +17,7 @@ import {
   sha256,
   unpacked,
   withFile,
+  withLines,
 } from "./forgery.ts";
 import { type Maker, made, turns } from "./tampers.ts";
 
@@ -50,6 +51,27 @@ export function withoutNewestBlocks(parts: BundleParts, count: number): BundlePa
     access_lost: left.reduce((sum, { lost = 0 }) => sum + lost, 0),
   });
   return withFile(withAccess(parts, lines), "manifest.json", line(manifest));
+}
+
+/** Without a task, with the numbers of what is left and the hashes of its files. The seal is that of the whole bundle. */
+export function withoutTask(parts: BundleParts, hidden: string): BundleParts {
+  let isHidden = false;
+  const lines = linesOf(parts, "export.jsonl").filter(({ kind, task }) => {
+    if (kind === "task") isHidden = task.task_id === hidden;
+    const isLeftOut = isHidden;
+    if (kind === "task_end") isHidden = false;
+    return !isLeftOut;
+  });
+  const countOf = (wanted: string): number => lines.filter(({ kind }) => kind === wanted).length;
+  lines.at(-1).tasks = countOf("task");
+  const proofs = linesOf(parts, "proofs.jsonl").filter(({ task }) => task !== hidden);
+  const [manifest] = linesOf(parts, "manifest.json");
+  Object.assign(manifest.counts, {
+    ...{ tasks: countOf("task"), entries: countOf("audit"), versions: countOf("checkpoint") },
+    ...{ lines: lines.length, included: proofs.length, pending: 0 },
+  });
+  const left = withFile(withLines(parts, lines), "proofs.jsonl", proofs.map(line).join(""));
+  return unpacked(rehashed(withFile(left, "manifest.json", line(manifest))));
 }
 
 /** `key`: the one with which the fleet signs now. */

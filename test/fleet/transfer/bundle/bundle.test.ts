@@ -9,7 +9,16 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { VERIFIER_FILE, verifierText } from "../../../../shared/transfer/bundle/verifier-file.ts";
 import { TimestampAuthority } from "../../../harness/anchors/timestamp-authority.ts";
 import { type EvidenceFleet, startEvidenceFleet } from "../../../harness/evidence/evidence-fleet.ts";
-import { line, linesOf, mtimeOf, packed, unpacked, withFile } from "../../../harness/evidence/forgery.ts";
+import {
+  line,
+  linesOf,
+  mtimeOf,
+  packed,
+  sha256,
+  unpacked,
+  withFile,
+} from "../../../harness/evidence/forgery.ts";
+import { withoutTask } from "../../../harness/evidence/seal-tampers.ts";
 import { callCli } from "../../../services/cli/call.ts";
 
 /** A busy machine takes seconds for each call. */
@@ -229,6 +238,35 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     writeFileSync(at("anchor.txt"), JSON.parse(anchors.at(-1)!).checkpoint);
     const continued = verify(at("one.tar"), ...keyArgs(), "--checkpoint", at("anchor.txt"), "--json");
     expect(JSON.parse(continued.out)).toMatchObject({ ok: true, continues: true });
+  });
+
+  test("has no seal as complete without a task, whatever its maker tells the fleet", async () => {
+    const left = withoutTask(unpacked(readFileSync(at("all.tar"))), "auth");
+    const [{ exported_at, counts }] = linesOf(left, "manifest.json");
+    const tasks = linesOf(left, "export.jsonl")
+      .filter(({ kind }) => kind === "task")
+      .map(({ task }) => ({ task_id: task.task_id, seq: task.audit_seq, hash: task.audit_hash }));
+    const [block] = linesOf(left, "access.jsonl").slice(-1);
+    const record = async (unreadable: readonly string[], time = exported_at) => {
+      const access = { exported_at: time, seq: block.seq, hash: sha256(block.entry) };
+      const ends = { exported_at: time, extent: "tenant" as const, tasks, unreadable: [...unreadable] };
+      const numbers = { tasks: tasks.length, entries: counts.entries };
+      const manifest = sha256(left.get("manifest.json")!);
+      return fleet.client.admin.recordExport({ ...{ manifest, ...numbers, ends, access } });
+    };
+    // As if the task were younger than the export.
+    await expect(record([], "2000-01-01T00:00:00.000Z")).rejects.toMatchObject({
+      code: "INVALID",
+      fields: [expect.objectContaining({ path: "exported_at" })],
+    });
+    const { seq, entry, signature } = await record(["auth"]);
+    const forged = withFile(left, "seal.json", line({ seq, entry, signature }));
+    writeFileSync(at("forged.tar"), packed(forged, mtimeOf(forged)));
+    const found = verify(at("forged.tar"), ...keyArgs(), "--json");
+    expect(JSON.parse(found.out)).toMatchObject({
+      ...{ ok: false, sealed: false, complete: null },
+      findings: [{ at: "seal.json", code: "seal" }],
+    });
   });
 
   test("of one task has no signature, passkey or person of another task", async () => {
