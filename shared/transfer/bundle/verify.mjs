@@ -462,10 +462,12 @@ function membersFor(jwk, algorithm) {
   }
 }
 
+/** An even number is none. OpenSSL refuses it, but arithmetic of its own would find valid signatures. */
 function isModulus(bytes) {
   const [first = 0] = bytes;
+  const isOdd = ((bytes.at(-1) ?? 0) & 1) === 1;
   const bits = 8 * bytes.length - (Math.clz32(first) - 24);
-  return first !== 0 && bits >= RSA_BITS.min && bits <= RSA_BITS.max;
+  return first !== 0 && isOdd && bits >= RSA_BITS.min && bits <= RSA_BITS.max;
 }
 
 /** null: it is no base64url without padding, or another text for the same bytes. */

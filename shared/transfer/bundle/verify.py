@@ -233,6 +233,10 @@ RSA_EXPONENT = 65537
 BRACKETS_MAX = 100
 
 
+def is_rsa_modulus(number):
+    return 2048 <= number.bit_length() <= 8192 and number % 2 == 1
+
+
 def rsa_block(modulus, signature):
     """The padded digest; None: the number is no signature under the modulus."""
     number = int.from_bytes(signature, "big")
@@ -275,7 +279,7 @@ def is_rsa_token(check, jwk, text, signature):
     if jwk.get("kty") != "RSA" or jwk.get("e") != "AQAB" or not data or data[0] == 0:
         return False
     modulus = int.from_bytes(data, "big")
-    return 2048 <= modulus.bit_length() <= 8192 and check(modulus, text, signature)
+    return is_rsa_modulus(modulus) and check(modulus, text, signature)
 
 
 def is_ec_token(curve, name, hashed, jwk, text, signature):
@@ -980,7 +984,7 @@ def compute_certified(certificate, algorithm, digest, text, signature):
         if kind == RSA_ENCRYPTION:
             numbers = only_value(key).members()
             modulus, exponent = (int.from_bytes(positive(numbers[at]), "big") for at in (0, 1))
-            is_key = exponent == RSA_EXPONENT and 2048 <= modulus.bit_length() <= 8192
+            is_key = exponent == RSA_EXPONENT and is_rsa_modulus(modulus)
             return is_key and is_pkcs1_signature(modulus, text, signature, hashed)
         curve = CURVES.get(identifier[1].oid())
         if curve is None or len(key) != 1 + 2 * curve.size or key[0] != 4:

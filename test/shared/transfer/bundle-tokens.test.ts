@@ -1,5 +1,6 @@
 /** Both verifiers of bundles judge the tokens of identity providers alike: of each algorithm, and changed in many ways. */
 import { spawnSync } from "node:child_process";
+import { createHash, getDiffieHellman } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { CompactSign, exportJWK, generateKeyPair, SignJWT } from "jose";
 import { expect, test } from "vitest";
@@ -51,6 +52,42 @@ function changedProof({ id_token, jwk }: TokenProof): TokenProof {
   return { id_token, jwk: { ...jwk, [name]: random(5) === 0 ? random(9) : edited(String(jwk[name])) } };
 }
 
+const numberIn = (bytes: Buffer): bigint => BigInt(`0x${bytes.toString("hex")}`);
+const bytesOf = (number: bigint, length: number): Buffer =>
+  Buffer.from(number.toString(16).padStart(2 * length, "0"), "hex");
+
+function power(base: bigint, exponent: bigint, modulus: bigint): bigint {
+  let result = 1n;
+  let square = base % modulus;
+  for (let left = exponent; left > 0n; left >>= 1n) {
+    if ((left & 1n) === 1n) result = (result * square) % modulus;
+    square = (square * square) % modulus;
+  }
+  return result;
+}
+
+/** Sound by arithmetic, under twice a known prime. */
+function proofOfEvenKey(): TokenProof {
+  const prime = numberIn(getDiffieHellman("modp14").getPrime());
+  const modulus = 2n * prime;
+  const order = (prime - 1n) / 2n;
+  // (prime - 1) / 2 is a prime too, so this inverts the exponent modulo it.
+  const inverse = power(65_537n, order - 2n, order);
+  const signed = [{ alg: "RS256" }, { sub: "ada" }].map((part) =>
+    Buffer.from(JSON.stringify(part)).toString("base64url"),
+  );
+  const digest = createHash("sha256").update(signed.join(".")).digest();
+  const info = Buffer.concat([Buffer.from("3031300d060960864801650304020105000420", "hex"), digest]);
+  const ones = Buffer.alloc(257 - info.length - 3, 255);
+  const message = numberIn(Buffer.concat([Buffer.from([0, 1]), ones, Buffer.from([0]), info]));
+  const roots = [power(message, inverse, prime), prime - power(message, inverse, prime)];
+  const signature = roots
+    .flatMap((root) => [root, root + prime])
+    .find((one) => power(one, 65_537n, modulus) === message)!;
+  const jwk = { kty: "RSA", n: bytesOf(modulus, 257).toString("base64url"), e: "AQAB" };
+  return { id_token: [...signed, bytesOf(signature, 257).toString("base64url")].join("."), jwk };
+}
+
 const SMALL_ORDER = Buffer.concat([Buffer.from([1]), Buffer.alloc(31)]).toString("base64url");
 
 test("the two verifiers agree about each token", { timeout: 120_000 }, async () => {
@@ -70,6 +107,7 @@ test("the two verifiers agree about each token", { timeout: 120_000 }, async () 
     { id_token: ed.id_token, jwk: { ...ed.jwk, x: SMALL_ORDER } },
     { id_token: `${ec.id_token}=`, jwk: ec.jwk },
     { id_token: "", jwk: ec.jwk },
+    proofOfEvenKey(),
   ];
   for (const proof of refused) expect(verifiedClaims(proof)).toBeNull();
   const changed = proofs.flatMap((proof) => Array.from({ length: CHANGES }, () => changedProof(proof)));
