@@ -240,7 +240,7 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     expect(JSON.parse(continued.out)).toMatchObject({ ok: true, continues: true });
   });
 
-  test("has no seal as complete without a task, whatever its maker tells the fleet", async () => {
+  test("has no seal as complete without a task that its maker calls younger or unreadable", async () => {
     const left = withoutTask(unpacked(readFileSync(at("all.tar"))), "auth");
     const [{ exported_at, counts }] = linesOf(left, "manifest.json");
     const tasks = linesOf(left, "export.jsonl")
