@@ -2,8 +2,7 @@
 // the export continues there, so that the result is the file that an uninterrupted export writes.
 
 import { EventEmitter, once } from "node:events";
-import { existsSync } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import { type FileHandle, lstat, open } from "node:fs/promises";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { ExportLine, ExportLineOf } from "../../../../shared/protocol/export-lines.ts";
 import {
@@ -69,10 +68,17 @@ export async function createFile(path: string): Promise<ExportSink> {
   }
 }
 
+/** Throws UsageError if the name is taken, also by a link to nothing, which would stop the export only at its end. */
+export async function requireFreeName(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => null);
+  if (found !== null) throw nameTaken(path);
+}
+
+export const nameTaken = (path: string): UsageError => new UsageError(`${path} exists`, "Name another file.");
+
 /** A new file, encrypted for its receivers. It is there only when it is whole. Throws UsageError if it exists. */
 export async function createEncryptedFile(path: string, keys: NamedKeys): Promise<ExportSink> {
-  const hint = "Name another file.";
-  if (existsSync(path)) throw new UsageError(`${path} exists`, hint);
+  await requireFreeName(path);
   const writer = await EncryptedWriter.create(path, keys).catch((error: unknown) => {
     throw unusable(path, error, "Give a file in a folder that you may write to.");
   });
@@ -85,7 +91,7 @@ export async function createEncryptedFile(path: string, keys: NamedKeys): Promis
   const close = async (isWhole: boolean): Promise<void> => {
     if (!isWhole || !isWritten) return writer.discard();
     await writer.finish().catch((error: NodeJS.ErrnoException) => {
-      throw error.code === "EEXIST" ? unusable(path, error, hint) : unwritable(path, error);
+      throw error.code === "EEXIST" ? nameTaken(path) : unwritable(path, error);
     });
   };
   return new ExportSink(new ExportVerifier(), write, close);

@@ -2,7 +2,16 @@
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -195,6 +204,20 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     });
     expect(existsSync(at("none.tar"))).toBe(false);
     expect(readdirSync(folder).filter((name) => name.endsWith(".part"))).toEqual([]);
+  });
+
+  test("is refused before it is made where a link to nothing has its name", async () => {
+    symlinkSync(at("nowhere.tar"), at("dangling.tar"));
+    const acts = async () => JSON.parse((await fleet.run("audit", "tenant", "--json")).out).entries.length;
+    const before = await acts();
+    const encrypted = ["--encrypt-with", at("auditor.pub")];
+    for (const more of [[], encrypted])
+      expect(await fleet.run("export", "--all", "--bundle", at("dangling.tar"), ...more)).toMatchObject({
+        exit: 64,
+        err: expect.stringContaining("dangling.tar exists") as string,
+      });
+    expect(await acts()).toBe(before);
+    expect(existsSync(at("nowhere.tar"))).toBe(false);
   });
 
   test("is not sealed as complete when newest entries or a task were left out", async () => {

@@ -2,8 +2,7 @@
 // place, verified as the auditor will do it, and then renamed, so a killed export leaves no file that looks complete.
 
 import { createHash, randomBytes } from "node:crypto";
-import { existsSync } from "node:fs";
-import { type FileHandle, link, open, readFile, rm } from "node:fs/promises";
+import { type FileHandle, open, readFile, rm } from "node:fs/promises";
 import { basename } from "node:path";
 import type { AuditAnchor } from "../../../../../shared/protocol/audit-anchors.ts";
 import { EXPORT_ENDS_MAX } from "../../../../../shared/protocol/audit-log.ts";
@@ -34,12 +33,13 @@ import {
 import { isMemberName, memberLines } from "../../../../../shared/transfer/bundle/offline/archive.ts";
 import type { NamedKeys } from "../../../../../shared/transfer/encryption/encrypted-export.ts";
 import { syncFolderOf } from "../../../../../shared/transfer/encryption/encrypted-writer.ts";
+import { placeOnce } from "../../../../../shared/transfer/encryption/place-once.ts";
 import type { ExportSummary } from "../../../../../shared/transfer/export-verifier.ts";
 import { ExportVerifier } from "../../../../../shared/transfer/export-verifier.ts";
 import type { Session } from "../../../runtime/session.ts";
 import { UsageError } from "../../../runtime/usage.ts";
 import { fillExport } from "../export-contents.ts";
-import { ExportSink } from "../export-file.ts";
+import { ExportSink, nameTaken, requireFreeName } from "../export-file.ts";
 import { writeAccessLog } from "./bundle-access.ts";
 import { recordedAnchors, writeAnchorFile } from "./bundle-anchors.ts";
 import { judgeBundle, keptText, showReport, unwritableBundle } from "./bundle-check.ts";
@@ -59,7 +59,7 @@ export interface BundleExtent {
 }
 
 export async function exportBundle(session: Session, path: string, extent: BundleExtent): Promise<void> {
-  if (existsSync(path)) throw new UsageError(`${path} exists`, "Name another file.");
+  await requireFreeName(path);
   const attached = await attachments(extent.attach);
   const kept = extent.checkpoint === undefined ? null : await keptText(extent.checkpoint);
   if (extent.keys !== null) {
@@ -79,10 +79,12 @@ export async function exportBundle(session: Session, path: string, extent: Bundl
       await file.close();
     }
     const report = judgeBundle(draft, { keys: null, kept });
-    // Unlike a renaming, a link never replaces a file that was made meanwhile.
-    await link(draft, path);
+    // Never in place of a file that was made meanwhile.
+    await placeOnce(draft, path).catch((error: NodeJS.ErrnoException) => {
+      throw error.code === "EEXIST" ? nameTaken(path) : unwritableBundle(path, error);
+    });
     await syncFolderOf(path);
-    await rm(draft);
+    await rm(draft, { force: true });
     await showReport(session, path, report);
   } catch (error) {
     await rm(draft, { force: true });

@@ -8,6 +8,7 @@ import { EncryptedWriter } from "../../../../../shared/transfer/encryption/encry
 import type { Session } from "../../../runtime/session.ts";
 import { UsageError } from "../../../runtime/usage.ts";
 import { judgeBundle, showReport, unwritableBundle } from "../bundle/bundle-check.ts";
+import { nameTaken } from "../export-file.ts";
 
 const COPY_BYTES = 1024 * 1024;
 
@@ -40,7 +41,9 @@ export async function exportEncryptedBundle(
       return judged;
     });
     isWhole = true;
-    await writer.finish();
+    await writer.finish().catch((error: NodeJS.ErrnoException) => {
+      throw error.code === "EEXIST" ? nameTaken(path) : error;
+    });
     await showReport(session, path, report);
   } finally {
     if (!isWhole) await writer.discard();
