@@ -324,6 +324,24 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     });
   });
 
+  test("of content with backslashes in its names verifies, after any other content", async () => {
+    // nodejs/node#63785: the engine reads the second name as the first one.
+    for (const name of ["\\\\srv", "\\srvx"])
+      for (let value = 1; value <= 4; value += 1)
+        await fleet.client.createCheckpoint({
+          taskId: "shares",
+          checkpoint: {
+            metadata: { agent_type: "qa" },
+            execution_state: { phase: "testing" },
+            shares: { A: 1, [name]: value },
+          },
+        });
+    const path = at("shares.tar");
+    expect(await fleet.run("export", "--task", "shares", "--bundle", path)).toMatchObject({ exit: 0 });
+    const found = verify(path, ...keyArgs(), "--json");
+    expect(JSON.parse(found.out)).toMatchObject({ ok: true, sealed: true, counts: { versions: 8 } });
+  });
+
   test("of another tenant states keys whose changes it cannot read", async () => {
     const other = await fleet.server.client("writer-2", "other");
     await other.createCheckpoint({

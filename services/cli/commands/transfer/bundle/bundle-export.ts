@@ -8,6 +8,7 @@ import type { AuditAnchor } from "../../../../../shared/protocol/audit-anchors.t
 import { EXPORT_ENDS_MAX } from "../../../../../shared/protocol/audit-log.ts";
 import { FleetError } from "../../../../../shared/protocol/errors.ts";
 import type { ExportLine, ExportLineOf, ExportScope } from "../../../../../shared/protocol/export-lines.ts";
+import { parseJsonText } from "../../../../../shared/protocol/json.ts";
 import type { FleetClient } from "../../../../../shared/sdk/sdk.ts";
 import { keptCheckpoint } from "../../../../../shared/transfer/audit-receipt.ts";
 import {
@@ -173,7 +174,7 @@ function endsIn(
   const tasks: { task_id: string; seq: number; hash: string }[] = [];
   const unreadable: string[] = [];
   for (const bytes of memberLines(file.fd, member)) {
-    const line = JSON.parse(String(bytes)) as ExportLine;
+    const line = parseJsonText(String(bytes)) as ExportLine;
     if (line.kind === "unreadable") unreadable.push(line.task_id);
     if (line.kind !== "task") continue;
     const { task_id, audit_seq: seq, audit_hash: hash } = line.task;
@@ -246,7 +247,7 @@ async function writeReport(
   const facts = { tenant, fleet, exported_at, by, tool, keys: summary.signing_keys };
   const of = { ...facts, logSize, anchors, counts, files };
   const lines = function* (): Generator<ExportLine> {
-    for (const line of memberLines(file.fd, member)) yield JSON.parse(String(line)) as ExportLine;
+    for (const line of memberLines(file.fd, member)) yield parseJsonText(String(line)) as ExportLine;
   };
   const newest = newestVersionsIn(lines());
   writer.begin("report.html");
@@ -255,7 +256,7 @@ async function writeReport(
   if (files.some(({ name }) => name === "access.jsonl")) {
     await writer.append(Buffer.from(accessReportStart()));
     for (const line of memberLines(file.fd, writer.member("access.jsonl")))
-      await writer.append(Buffer.from(accessReportPart(JSON.parse(String(line)) as AccessLine)));
+      await writer.append(Buffer.from(accessReportPart(parseJsonText(String(line)) as AccessLine)));
     await writer.append(Buffer.from(accessReportEnd()));
   }
   await writer.append(Buffer.from(reportEnd()));

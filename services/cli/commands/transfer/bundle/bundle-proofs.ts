@@ -3,6 +3,7 @@
 import type { FileHandle } from "node:fs/promises";
 import { FleetError } from "../../../../../shared/protocol/errors.ts";
 import type { ExportLine } from "../../../../../shared/protocol/export-lines.ts";
+import { parseJsonText } from "../../../../../shared/protocol/json.ts";
 import type { FleetClient } from "../../../../../shared/sdk/sdk.ts";
 import type { ArchiveWriter } from "../../../../../shared/transfer/bundle/archive-writer.ts";
 import {
@@ -92,7 +93,7 @@ function* placesIn(
 ): Generator<Place & { readonly entry: string }> {
   let task = "";
   for (const bytes of memberLines(file, member)) {
-    const line = JSON.parse(String(bytes)) as ExportLine;
+    const line = parseJsonText(String(bytes)) as ExportLine;
     if (line.kind === "task") task = line.task.task_id;
     if (line.kind === "audit") yield { task, seq: line.seq, entry: line.entry };
   }
