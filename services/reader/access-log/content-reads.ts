@@ -1,6 +1,6 @@
 /**
  * The queries that answer content, and what an entry of the access log says of an answer: ids and numbers. A query that is not named here answers
- * ids, states, times, hashes and operational facts. A checkpoint that a command answers is in the audit trail, with the command.
+ * ids, states, times, hashes and operational facts. Some of these have reasons, notes or details of exits: SECURITY.md names them. A checkpoint that a command answers is in the audit trail, with the command.
  */
 import type { AccessEntry } from "../../../shared/protocol/access-log.ts";
 import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
@@ -52,6 +52,8 @@ const READS: ContentReads = {
   recovery_context: (query, { recovery_context }) =>
     recovery_context === null ? null : { task_id: query.mission_id },
   resume_preview: (query) => ({ task_id: query.mission_id }),
+  // The purpose of a lock is free text.
+  locks: (query, { locks }) => ofMission(query, locks.length),
   mission_records: (query, { records }) => ofMission(query, records.length),
   mailbox: (query, { messages }) => ofMission(query, messages.length),
   messages: (query, { messages }) => ofMission(query, messages.length),

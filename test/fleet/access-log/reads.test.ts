@@ -84,6 +84,8 @@ test("handoffs, missions, messages and artifacts", { timeout: CALLS_MS }, async 
   await mission.send({ to: ["coder-1"], subject: CANARY, body: CANARY });
   await mission.messageList();
   await mission.mailbox();
+  await mission.acquireLock("src/a.ts", { purpose: CANARY });
+  await mission.locks();
   await mission.recoveryContext();
   await agent.createCheckpoint({ taskId: "handed", checkpoint: input({ goal: CANARY }) });
   const { handoffId } = await agent.initiateHandoff(null, {
@@ -93,7 +95,7 @@ test("handoffs, missions, messages and artifacts", { timeout: CALLS_MS }, async 
   });
   await agent.handoff(handoffId);
   const ops = new Set((await opsOf("msn-read")).map(([, op]) => op));
-  const expected = ["mission", "sorties", "messages", "mailbox", "recovery_context"];
+  const expected = ["mission", "sorties", "messages", "mailbox", "locks", "recovery_context"];
   expect([...ops].sort()).toEqual(expected.map((op) => `query.${op}`).sort());
   expect(await opsOf("handed")).toContainEqual(["coder-1", "query.handoff"]);
 });
