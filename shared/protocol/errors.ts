@@ -103,6 +103,13 @@ export interface FieldProblem {
   readonly got?: string;
 }
 
+/** For logs: without the values that the caller has sent, which may be content. */
+export function fieldsWithoutValues(
+  fields: readonly FieldProblem[],
+): Pick<FieldProblem, "path" | "expected">[] {
+  return fields.map(({ path, expected }) => ({ path, expected }));
+}
+
 export interface ErrorBody {
   readonly code: ErrorCode;
   readonly message: string;

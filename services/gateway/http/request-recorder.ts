@@ -1,7 +1,7 @@
 /** What every request gets: a trace span, a log line, a metric, and an answer for each failure. */
 import { randomUUID } from "node:crypto";
 import { BusError } from "../../../shared/bus/bus.ts";
-import { FleetError } from "../../../shared/protocol/errors.ts";
+import { FleetError, fieldsWithoutValues } from "../../../shared/protocol/errors.ts";
 import { withSpan } from "../../../shared/runtime/observability/tracing.ts";
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
 import { toFleetError } from "../../../shared/sdk/request/request.ts";
@@ -88,7 +88,7 @@ function reasonOf({ code, message, fields, details }: FleetError): object {
   return {
     code,
     reason: message,
-    ...(fields.length > 0 && { fields }),
+    ...(fields.length > 0 && { fields: fieldsWithoutValues(fields) }),
     ...(Object.keys(details).length > 0 && { details }),
   };
 }

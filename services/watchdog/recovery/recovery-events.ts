@@ -70,9 +70,14 @@ export function startRecoveryEvents(
   };
 }
 
+/** Reasons and details can be the words of a person or an agent, which are no part of a log. */
+function factsOf(data: object): object {
+  const { taskId: _task, reason: _reason, details: _details, ...facts } = data as Record<string, unknown>;
+  return facts;
+}
+
 function logChange({ log }: EventContext, { type, tenant, subject, data }: RecoveryEvent): void {
-  const { taskId: _, ...facts } = data;
-  log.info({ tenant, task_id: subject, event: type, ...facts }, "recovery changed");
+  log.info({ tenant, task_id: subject, event: type, ...factsOf(data) }, "recovery changed");
 }
 
 const OUTCOMES = {

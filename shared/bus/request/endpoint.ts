@@ -3,7 +3,7 @@
  * decoding, metrics of time and outcome, a log line, and an answer for every failure. The handler interprets
  * the request. Decoding and encoding are passed in.
  */
-import { type ErrorBody, FleetError } from "../../protocol/errors.ts";
+import { type ErrorBody, FleetError, fieldsWithoutValues } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { requireProtocol } from "../../protocol/protocol-version.ts";
 import { answersCaller, CONTENT_TYPES, HEADERS } from "../../protocol/subjects.ts";
@@ -195,7 +195,7 @@ async function answer(
     const known = error instanceof FleetError ? error : FAULT;
     if (known.code === "INTERNAL") log.error({ error, op }, "request failed by a fault of Fleet");
     const { code, fields, details } = known;
-    const refused = done(code, { subject: message.subject, fields, details });
+    const refused = done(code, { subject: message.subject, fields: fieldsWithoutValues(fields), details });
     if (isOwnFault(code)) log.warn(refused, "request failed");
     else log.info(refused, "request refused");
     return reply(options, message, errorAnswer(known));
