@@ -32,10 +32,14 @@ BEGIN {
   print "wait=" ENVIRON["WAIT"]
   print "answer=file"
   print "cwd=" ENVIRON["CWD"]
+  # To ask for a variable that is not set would make one.
+  names = ","
+  if ("FLEET_SECRET_NAMES" in ENVIRON) names = "," ENVIRON["FLEET_SECRET_NAMES"] ","
+  gsub(/[ \t]/, "", names)
   for (name in ENVIRON) {
     value = ENVIRON[name] ""
     if (name ~ /^FLEET_/ && value !~ /[\n\r]/) print name "=" value
-    if (toupper(name) ~ /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH/ && length(value) >= 8 && !plain(value)) add(escaped(value))
+    if ((index(names, "," name ",") > 0 || toupper(name) ~ /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(^|_)(PASS|COOKIES?|CREDS?|SEED|DSN|PAT)(_|$)/) && length(value) >= 8 && !plain(value)) add(escaped(value))
   }
   print ""
 }

@@ -36,7 +36,8 @@ const MEMBER_CHARS = 8;
 const LEVELS_MAX = 5;
 /** Kept while no helper runs, as Inbox does while one runs. */
 const EVENTS_MAX = 5_000;
-const SECRET_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH/i;
+const SECRET_NAME =
+  /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(?:^|_)(?:PASS|COOKIES?|CREDS?|SEED|DSN|PAT)(?:_|$)/i;
 const SECRET_CHARS_MIN = 8;
 
 export async function runHook([vendor, event, ...options], env = process.env) {
@@ -107,10 +108,16 @@ function shortened(text) {
 /** The values of variables that are named like secrets, wherever the agent repeats them. */
 function withoutKnownSecrets(text, env) {
   let kept = text;
+  const named = (env.FLEET_SECRET_NAMES ?? "").split(",").map((name) => name.trim());
   // The longest first: a shorter one may be its begin.
   const variables = Object.entries(env).sort(([, a], [, b]) => b.length - a.length);
   for (const [name, value] of variables) {
-    if (!SECRET_NAME.test(name) || value.length < SECRET_CHARS_MIN || isPlain(value)) continue;
+    if (
+      !(SECRET_NAME.test(name) || named.includes(name)) ||
+      value.length < SECRET_CHARS_MIN ||
+      isPlain(value)
+    )
+      continue;
     kept = kept.replaceAll(JSON.stringify(value).slice(1, -1), "[redacted]");
   }
   return kept;

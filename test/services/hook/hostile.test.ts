@@ -114,6 +114,25 @@ test("a secret variable whose value begins with a digit or a slash is in no chec
   expect(text).not.toContain(env.OTHER_TOKEN);
 });
 
+test("passwords, tokens, cookies and seeds by their short names, and named variables, are in no checkpoint", async () => {
+  const secrets = {
+    DB_PASS: "bravo-quartz-plum",
+    GITHUB_PAT: "charlie-quartz-plum",
+    SESSION_COOKIE: "echo-quartz-plum",
+    WALLET_SEED: "foxtrot-quartz-plum",
+    SENTRY_DSN: "golf-quartz-plum",
+    SPECIAL: "hotel-quartz-plum",
+  };
+  const env = { ...secrets, FLEET_SECRET_NAMES: "SPECIAL" };
+  await hooks.run(...payloads.prompt(`Use ${Object.values(secrets).join(" and ")}`), env);
+  await hooks.run(...payloads.edit("a.ts"), env);
+  await hooks.run(...payloads.stop(false, `I used ${Object.values(secrets).join(" and ")}.`), env);
+  await hooks.drained();
+  const text = JSON.stringify(await latest());
+  expect(text).toContain("[redacted]");
+  expect(text).not.toContain("quartz-plum");
+});
+
 test("an error text with a secret leaves none in the session", async () => {
   const key = `sk-ant-api03-${"aB3".repeat(12)}`;
   await hooks.run("StopFailure", { session_id: `session-${tests}`, cwd, error: `The key ${key} is wrong` });

@@ -144,6 +144,13 @@ describe("the kept event", () => {
 
   test.each([
     ["a plain value", { MY_API_KEY: "abcdefgh-ijkl" }, "abcdefgh-ijkl"],
+    ["a name with the word at its end", { DB_PASS: "abcdefgh-ijkl" }, "abcdefgh-ijkl"],
+    ["a name without such a word", { MY_PATH_SEEDS: "abcdefgh-ijkl" }, "abcdefgh-ijkl"],
+    [
+      "a variable that the user names",
+      { FLEET_SECRET_NAMES: "A, MY_OWN", MY_OWN: "abcdefgh-ijkl" },
+      "abcdefgh-ijkl",
+    ],
     ["a value with marks of JSON", { MY_SECRET: `a"b\\c\td\ne` }, `a"b\\c\td\ne`],
     ["a value that contains its mark", { MY_TOKEN: "redacted" }, "redacted and [redacted]"],
     [
