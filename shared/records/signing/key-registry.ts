@@ -140,6 +140,7 @@ export async function revokeSigningKey(
   { actor, nowMs }: KeyChange,
 ): Promise<StoredSigningKey> {
   const record = await requireKey(tx, keyId);
+  // By default, so that the last commits of services whose clocks are ahead stay valid. No service commits with the key after this transaction.
   const revokedAt = since ?? new Date(nowMs + LIMITS.clock_skew_ms_max).toISOString();
   // A key that is no longer in use is replaced, and the transaction repeated.
   if (signedBy(tx).signed_by === keyId && isKeyInUse(record))

@@ -93,7 +93,7 @@ test("flush sends the commands of all agents", async () => {
   await fleet("checkpoint --type qa --phase testing --agent b --task flush");
   const sent = await fleet("spool flush --json", { FLEET_URL: nats.url });
   expect(sent).toMatchObject({ exit: 0, err: "" });
-  expect(JSON.parse(sent.out)).toEqual({ sent: 2, remaining: 0, spools: [] });
+  expect(JSON.parse(sent.out)).toEqual({ sent: 2, remaining: 0, aside: 0, spools: [] });
   const agents = (await queueMessagesOf(nats.url, "flush")).map(({ subject }) => subject.split(".")[4]);
   expect(agents.sort()).toEqual(["a", "b"]);
 }, 120_000);

@@ -63,7 +63,7 @@ export function addKeys(program: Command, action: ActionFactory): void {
     .addOption(new Option("--reason <reason>", "why").choices([...REVOCATION_REASONS]).default("compromised"))
     .option(
       "--since <time>",
-      "the earliest suspected misuse: 2h, 2026-01-04, 2026-01-04T10:00Z; now without it",
+      "the earliest suspected misuse: 2h, 2026-01-04, 2026-01-04T10:00Z; without it 30 s from now, so that what services with a fast clock have just committed stays valid",
     )
     .action(action(revoke));
   withExamples(revokeCommand, (fleet) => ({

@@ -26,7 +26,9 @@ export function addSpool(program: Command, action: ActionFactory): void {
   }));
   const flushCommand = group
     .command("flush")
-    .description("Send the waiting commands of all agents, or of --agent, now (exit 69: some are left).")
+    .description(
+      "Send the waiting commands of all agents, or of --agent, now (exit 69: some are left, or were set aside).",
+    )
     .action(action(flush));
   withExamples(flushCommand, (fleet) => ({
     "Before this machine is switched off": `${fleet} spool flush --timeout 1m`,
@@ -51,15 +53,26 @@ async function flush(session: Session): Promise<void> {
   const before = await spoolsOf(session);
   for (const spool of before) if (spool.commands > 0) await sendAs(session, spool);
   const left = await spoolsOf(session);
-  const total = (spools: readonly ListedSpool[]) => spools.reduce((sum, { commands }) => sum + commands, 0);
-  const [sent, remaining] = [total(before) - total(left), total(left)];
+  const sum = (spools: readonly ListedSpool[], of: "commands" | "aside") =>
+    spools.reduce((all, spool) => all + spool[of], 0);
+  const remaining = sum(left, "commands");
+  const aside = Math.max(0, sum(left, "aside") - sum(before, "aside"));
+  const sent = Math.max(0, sum(before, "commands") - remaining - aside);
+  if (remaining + aside > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
   const { counted } = await import("../../rendering/terminal/text.ts");
-  await session.show({ sent, remaining, spools: left.map(data) }, () =>
-    remaining === 0
-      ? `${session.view.colors.green("Sent:")} ${counted(sent, "command")}`
-      : `${session.view.colors.yellow("Incomplete:")} ${counted(sent, "command")} sent, ${counted(remaining, "command")} left; check the fleet with \`${session.programName} status\``,
-  );
-  if (remaining > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
+  const { colors } = session.view;
+  const fleet = session.programName;
+  await session.show({ sent, remaining, aside, spools: left.map(data) }, () => {
+    if (remaining + aside === 0) return `${colors.green("Sent:")} ${counted(sent, "command")}`;
+    const parts = [
+      `${counted(sent, "command")} sent`,
+      ...(remaining > 0
+        ? [`${counted(remaining, "command")} left; check the fleet with \`${fleet} status\``]
+        : []),
+      ...(aside > 0 ? [`${counted(aside, "command")} set aside; \`${fleet} spool status\` says why`] : []),
+    ];
+    return `${colors.yellow("Incomplete:")} ${parts.join(", ")}`;
+  });
 }
 
 /** Each command is sent in its caller's name, because only that caller may send it, and to the fleet that it is for. */

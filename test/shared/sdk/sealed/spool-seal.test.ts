@@ -251,6 +251,34 @@ test("a client seals what it spools; one without the key sets it aside, and `fle
   expect(messages.map(({ text }) => text)).toEqual([expect.stringContaining(CANARY)]);
 });
 
+test("`fleet spool flush` without the key says that it has set the command aside, and sent none", async () => {
+  const key = join(root, "spool.key");
+  writeFileSync(key, newText(), { mode: 0o600 });
+  const env = { HOME: root, XDG_STATE_HOME: root, FLEET_HOME: join(root, "home"), FLEET_SPOOL_DIR: path };
+  const away = await connect({
+    agentId: "agent",
+    spoolDir: path,
+    connectTimeoutMs: 200,
+    env: { ...env, FLEET_SPOOL_KEY: `file:${key}` },
+    url: NOWHERE,
+  });
+  await away.createCheckpoint({
+    taskId: "task",
+    checkpoint: {
+      metadata: { agent_type: "qa" },
+      execution_state: { phase: "testing", goal: CANARY },
+    },
+  });
+  await away.close();
+  const flushed = await callCli(["spool", "flush", "--json", "--url", nats.url], { env });
+  expect({ exit: flushed.exit, ...JSON.parse(flushed.out) }).toMatchObject({
+    exit: 69,
+    sent: 0,
+    remaining: 0,
+    aside: 1,
+  });
+});
+
 test("a key that cannot be read is refused before anything is spooled", async () => {
   const env = { FLEET_SPOOL_KEY: `file:${join(root, "missing")}`, HOME: root };
   await expect(connect({ url: NOWHERE, agentId: "agent", spoolDir: path, env })).rejects.toMatchObject({
