@@ -45,6 +45,8 @@ export async function startEvidenceFleet(): Promise<EvidenceFleet> {
   writeFileSync(issuers, JSON.stringify({ issuers: [issuer] }));
   const server = await startFleet({
     ...{ FLEET_GATEWAY_PORT: "-1", FLEET_SCRUB_EVERY: "off", FLEET_ESIGN_ISSUERS: issuers },
+    // It would write a further version of a signed draft in the midst of a slow test.
+    FLEET_FINALIZE_DRAFTS_AFTER: "off",
     ...{ FLEET_AUDIT_TSA_URL: authority.url, FLEET_AUDIT_TSA_CA: authority.caFile },
     ...{ FLEET_AUDIT_ANCHOR_EVERY: "1s", FLEET_AUDIT_ANCHOR_FOLDER: join(folder, "anchors") },
   });
