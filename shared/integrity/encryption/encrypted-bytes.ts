@@ -59,12 +59,6 @@ export function encryptedWith(bytes: Uint8Array): Uint8Array | null {
   return bytes.subarray(MARKER.length, MARKER.length + DATA_KEY_ID_BYTES);
 }
 
-/** The nonce of encrypted bytes as text, to look them up. */
-export function nonceText(encrypted: Uint8Array): string {
-  const { buffer, byteOffset } = encrypted;
-  return Buffer.from(buffer, byteOffset + HEADER_BYTES - NONCE_BYTES, NONCE_BYTES).toString("latin1");
-}
-
 /** null: they were changed, moved from another address, or encrypted with another key. */
 export function decryptBytes(key: DataKey, encrypted: Uint8Array, address: Uint8Array): Buffer | null {
   const id = encryptedWith(encrypted);

@@ -3,13 +3,11 @@
  * beside the files, wrapped by a root key; no task has a dot in its name.
  */
 import { type DataKey, decryptBytes, encryptBytes } from "../../integrity/encryption/encrypted-bytes.ts";
-import { RecentValues } from "../../integrity/encryption/recent-values.ts";
 import type { MirroredTask } from "../place.ts";
 
 export class MirrorSeal {
   /** Can be moved to another thread. */
   readonly key: DataKey;
-  readonly #recent = new RecentValues();
 
   constructor(key: DataKey) {
     this.key = key;
@@ -21,16 +19,12 @@ export class MirrorSeal {
   }
 
   seal(content: Uint8Array, place: MirroredTask, name: string): Buffer {
-    const address = addressOf(place, name);
-    const sealed = encryptBytes(this.key, content, address);
-    this.#recent.remember(sealed, content, address);
-    return sealed;
+    return encryptBytes(this.key, content, addressOf(place, name));
   }
 
   /** null: the bytes were changed, or are of another file or another key. */
   open(sealed: Uint8Array, place: MirroredTask, name: string): Buffer | null {
-    const address = addressOf(place, name);
-    return this.#recent.find(sealed, address) ?? decryptBytes(this.key, sealed, address);
+    return decryptBytes(this.key, sealed, addressOf(place, name));
   }
 }
 

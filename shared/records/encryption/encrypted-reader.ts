@@ -1,17 +1,15 @@
 /** Reads of an encrypted store: rows are decrypted, and others pass. */
 import type { DataKey } from "../../integrity/encryption/encrypted-bytes.ts";
-import type { RecentValues } from "../../integrity/encryption/recent-values.ts";
 import type { Bytes, KeyRange, RangePage, Reader } from "../../store/store.ts";
 import { findConversion } from "./encryption-state.ts";
 import type { KeyRing, UnwrappedKeys } from "./keys/key-ring.ts";
 import type { KeyPlace } from "./keys/place.ts";
 import type { Layout, Placed } from "./layout.ts";
-import { isStamped, keyIdText, openValue, sealedWith, UNREADABLE } from "./sealed-value.ts";
+import { keyIdText, openValue, sealedWith, UNREADABLE } from "./sealed-value.ts";
 
 export interface Encryption {
   readonly ring: KeyRing;
   readonly layout: Layout;
-  readonly recent: RecentValues;
   /** True once the record said that every row is encrypted; it stays so. */
   isConverted: boolean;
 }
@@ -128,19 +126,9 @@ export class EncryptedReader implements Reader {
 
   /** The reader of what cannot be decrypted finds a record of no form, thus damaged. */
   #opened(key: DataKey, value: Bytes, { at, id }: SealedRow): Bytes {
-    const plain = this.#plain(key, value, at.address);
+    const plain = openValue(key, value, at.address);
     if (plain === null) return UNREADABLE;
     if (id !== null) this.#own?.onOpened?.(at.place, id);
-    return plain;
-  }
-
-  #plain(key: DataKey, value: Bytes, address: Bytes): Bytes | null {
-    if (isStamped(value)) return openValue(key, value, address);
-    const { recent } = this.#encryption;
-    const known = recent.find(value, address);
-    if (known !== undefined) return known;
-    const plain = openValue(key, value, address);
-    if (plain !== null) recent.remember(value, plain, address);
     return plain;
   }
 

@@ -2,8 +2,6 @@
  * A store whose rows are encrypted on the disk, over any engine. Everything above it reads and writes plain rows. What it encrypts, and with which key, is
  * in `layout.ts`.
  */
-
-import { RecentValues } from "../../integrity/encryption/recent-values.ts";
 import { sameBytes } from "../../store/same-bytes.ts";
 import {
   type Bytes,
@@ -35,7 +33,7 @@ export function encryptedStore(
     isConverted = false,
   }: { readonly layout?: Layout; readonly isConverted?: boolean } = {},
 ): Store {
-  const encryption: Encryption = { ring, layout, recent: new RecentValues(), isConverted };
+  const encryption: Encryption = { ring, layout, isConverted };
   const { clusterStatus } = store;
   return {
     name: store.name,

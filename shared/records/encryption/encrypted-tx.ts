@@ -140,7 +140,7 @@ export class EncryptedTx implements Tx {
     checkValue(value);
     const at = this.#encryption.layout(key);
     if (at === null) this.#tx.set(key, value);
-    else this.#tx.set(key, this.#sealed(at, value), SEALED_BYTES_MORE);
+    else this.#tx.set(key, sealValue(this.#keyOf(at).newest, value, at.address), SEALED_BYTES_MORE);
   }
 
   clear(key: Bytes): void {
@@ -176,7 +176,8 @@ export class EncryptedTx implements Tx {
     if (at === null) {
       this.#tx.setStampedKey(prefix, suffix, value);
     } else {
-      this.#tx.setStampedKey(prefix, suffix, this.#sealed(at, value), SEALED_BYTES_MORE);
+      const sealed = sealValue(this.#keyOf(at).newest, value, at.address);
+      this.#tx.setStampedKey(prefix, suffix, sealed, SEALED_BYTES_MORE);
     }
   }
 
@@ -197,12 +198,6 @@ export class EncryptedTx implements Tx {
 
   approximateBytes(): number {
     return this.#tx.approximateBytes() - this.#ownBytes;
-  }
-
-  #sealed(at: Placed, value: Bytes): Bytes {
-    const sealed = sealValue(this.#keyOf(at).newest, value, at.address);
-    this.#encryption.recent.remember(sealed, value, at.address);
-    return sealed;
   }
 
   /** A task of which a row is read is about to be written, so keys that are not known are loaded here. */

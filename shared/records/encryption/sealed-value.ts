@@ -40,11 +40,6 @@ export function sealStamped(key: DataKey, prefix: Bytes, suffix: Bytes, address:
   return Buffer.concat([STAMPED, sealed]);
 }
 
-/** Whether the value carries the stamp of its commit. */
-export function isStamped(value: Bytes): boolean {
-  return value.length > STAMPED.length + STAMP_BYTES && value[0] === STAMPED[0] && value[1] === STAMPED[1];
-}
-
 /** The id of the key of a sealed value; null: the value is plain. */
 export function sealedWith(value: Bytes): Bytes | null {
   return encryptedWith(isStamped(value) ? value.subarray(STAMPED.length, -STAMP_BYTES) : value);
@@ -63,6 +58,10 @@ export function openValue(key: DataKey, value: Bytes, address: Bytes): Bytes | n
 /** Ids as text, to look keys up. */
 export function keyIdText(id: Bytes): string {
   return Buffer.from(id.buffer, id.byteOffset, DATA_KEY_ID_BYTES).toString("latin1");
+}
+
+function isStamped(value: Bytes): boolean {
+  return value.length > STAMPED.length + STAMP_BYTES && value[0] === STAMPED[0] && value[1] === STAMPED[1];
 }
 
 function stampedAddress(address: Bytes): Buffer {
