@@ -13,21 +13,27 @@ import { ownCredentials } from "../remote/own-gateway.ts";
 export const BUS_NAME = "fleet-bus";
 
 const CLIENT = /^(?<address>\[[0-9A-Fa-f:.]+\]|[0-9.]+):\d+ - cid:\d+ - /;
-const NKEY = /nkey:(U[A-Z2-7]{55})\b/;
-const REFUSALS: readonly (readonly [RegExp, NotedDenial["op"], NotedDenial["reason"]])[] = [
-  [/ - Publish Violation - /, "bus.publish", "permission"],
-  [/ - Subscription Violation - /, "bus.subscribe", "permission"],
-  [/ - authentication error\b/, "bus.connect", "credentials"],
-];
+/**
+ * The label of the user is the last quoted text before the refusal. A client chooses the one before it, its name, in which it can
+ * write anything, also quotes: the server formats the name together with the subject.
+ */
+const VIOLATION = /^.* - "(?<user>[^"\\]*)" - (?<kind>Publish|Subscription) Violation\b/;
+const NKEY = /\/nkey:(U[A-Z2-7]{55})$/;
+/** A connection without valid credentials has no name in its line yet, or is one that presents others later. */
+const UNAUTHENTICATED = /^\S+ - cid:\d+ - (?:"(?:[^"\\]|\\.)*" - ){0,2}authentication error\b/;
 
 /** undefined: the line reports no refusal. The subject is not repeated: a client can write anything into it. */
 export function refusalIn(line: string): NotedDenial | undefined {
-  const found = REFUSALS.find(([pattern]) => pattern.test(line));
   const address = CLIENT.exec(line)?.groups?.address?.replace(/^\[|\]$/g, "");
-  if (found === undefined || address === undefined) return undefined;
-  const [, op, reason] = found;
-  const nkey = NKEY.exec(line)?.[1];
-  return { op, reason, address, credential: nkey === undefined ? "none" : `nkey ${nkey}` };
+  if (address === undefined) return undefined;
+  const { user = "", kind } = VIOLATION.exec(line)?.groups ?? {};
+  if (kind !== undefined) {
+    const nkey = NKEY.exec(user)?.[1];
+    const op = kind === "Publish" ? "bus.publish" : "bus.subscribe";
+    return { op, reason: "permission", address, credential: nkey === undefined ? "none" : `nkey ${nkey}` };
+  }
+  if (!UNAUTHENTICATED.test(line)) return undefined;
+  return { op: "bus.connect", reason: "credentials", address, credential: "none" };
 }
 
 interface ReportedBus {

@@ -102,8 +102,9 @@ function add(known: Counted, { at, until = at, count = 1 }: AccessEntry): void {
 
 /** What is the same for all of them. */
 function keyOf(entry: AccessEntry): string {
-  const { actor, op, reason, task_id, sha256, agent_type, credential } = entry;
-  return JSON.stringify([actor.id, op, reason, task_id, sha256, agent_type, credential]);
+  const { actor, op, reason, task_id, checkpoint_id, handoff_id, sha256, agent_type, credential } = entry;
+  const ids = [task_id, checkpoint_id, handoff_id, sha256];
+  return JSON.stringify([actor.id, op, reason, ...ids, agent_type, credential]);
 }
 
 function withoutRequest({ request_id: _request, trace_id: _trace, ...entry }: AccessEntry): AccessEntry {

@@ -24,12 +24,13 @@ afterAll(() => fleet?.stop());
 const denied = async (query: object = {}) =>
   (await operator.admin.accessLog.list({ denied: true, limit: 500, deadlineMs: 60_000, ...query })).entries;
 
-async function rawConnection(name: string, inboxPrefix = `_INBOX.default.${name}`) {
-  const creds = await issueLocally(fleet.home, { role: "agent", tenant: "default", name });
+async function rawConnection(agent: string, name?: string) {
+  const creds = await issueLocally(fleet.home, { role: "agent", tenant: "default", name: agent });
   return connectRaw({
     servers: fleet.url,
     authenticator: credsAuthenticator(Buffer.from(creds!)),
-    inboxPrefix,
+    inboxPrefix: `_INBOX.default.${agent}`,
+    ...(name !== undefined && { name }),
   });
 }
 
@@ -84,6 +85,26 @@ test("the bus refuses another tenant, another name and wrong credentials", {
   ])
     await expect.poll(entries, POLL).toContainEqual(expect.objectContaining(one));
   await evil.close();
+});
+
+test("a name of a connection blames no other credentials", { timeout: CALLS_MS }, async () => {
+  const victim = `U${"B".repeat(55)}`;
+  const names = [`x nkey:${victim} x`, `a%[1]s - %[1]sACC/FLEET/nkey:${victim}%[1]s - Publish Violation - `];
+  const blamed = async () => {
+    const entries = await denied({ actor: "fleet-bus" });
+    return new Set(entries.filter(({ op }) => op === "bus.publish").map(({ credential }) => credential));
+  };
+  for (const name of names) {
+    const known = await blamed();
+    const mallory = await rawConnection("mallory", name);
+    // A subject of one quote, which the server puts into the name.
+    mallory.publish('"', "x");
+    await mallory.flush();
+    await mallory.close();
+    const added = async () => [...(await blamed())].filter((one) => !known.has(one));
+    await expect.poll(added, POLL).toEqual([expect.stringMatching(/^nkey U[A-Z2-7]{55}$/)]);
+    expect(await added()).not.toContain(`nkey ${victim}`);
+  }
 });
 
 test("a service refuses what the role permits and the rule does not, and a foreign reply", {

@@ -76,6 +76,27 @@ test("a flood of refusals takes no names from reads, nor from another tenant", {
   expect(await listed({ actor: "*" })).toMatchObject([{ outcome: "denied", count: 10 }]);
 });
 
+test("failed reads of other checkpoints and handoffs are entries of their own", {
+  timeout: TEST_MS,
+}, async () => {
+  start("strict");
+  const asked = ["checkpoint_id", "handoff_id"].flatMap((name) =>
+    Array.from({ length: 3 }, (_, i) => ({ [name]: `${name}-${i}` })),
+  );
+  // Each one twice: the second is counted with the first.
+  for (const ids of [...asked, ...asked])
+    recorder.refused("default", entry({ op: "query.get", outcome: "failed", reason: "NOT_FOUND", ...ids }));
+  await recorder.stop();
+  const entries = await listed({ actor: "reader-1" });
+  for (const ids of asked) {
+    const own = entries.filter(
+      (one) => one.checkpoint_id === ids.checkpoint_id && one.handoff_id === ids.handoff_id,
+    );
+    expect(own.reduce((sum, { count = 1 }) => sum + count, 0)).toBe(2);
+  }
+  expect(entries).toHaveLength(2 * asked.length);
+});
+
 test("reads of more things than are counted are one entry each", { timeout: TEST_MS }, async () => {
   start("strict");
   const count = LIMITS.access_log_repeat_count_max + 3;
