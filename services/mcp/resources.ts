@@ -1,6 +1,7 @@
 /** The resources of an MCP server: tasks, checkpoints and continuation prompts, to read. */
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import { isToken } from "../../shared/protocol/ids.ts";
+import { withSignatures } from "../../shared/sdk/esign/display.ts";
 import type { Checkpoint } from "../../shared/sdk/sdk.ts";
 import type { McpSession } from "./session.ts";
 
@@ -61,7 +62,7 @@ export async function readResource(session: McpSession, uri: string): Promise<Re
     case undefined:
       return json(existing(await fleet.getTask(task), uri));
     case "latest":
-      return json(await withSignatures(session, existing((await fleet.latest(task)).checkpoint, uri)));
+      return json(await withStoredSignatures(session, existing((await fleet.latest(task)).checkpoint, uri)));
     case "prompt": {
       const checkpoint = existing((await fleet.latest(task)).checkpoint, uri);
       return { uri, mimeType: "text/markdown", text: session.promptOf(checkpoint) };
@@ -69,26 +70,20 @@ export async function readResource(session: McpSession, uri: string): Promise<Re
     case "checkpoints": {
       const checkpoint = existing(await fleet.getCheckpoint(id ?? ""), uri);
       if (checkpoint.metadata.task_id !== task) throw missing(uri);
-      return json(await withSignatures(session, checkpoint));
+      return json(await withStoredSignatures(session, checkpoint));
     }
     default:
       throw unknownAddress(uri);
   }
 }
 
-/** A display of a checkpoint has the electronic signatures of its version. A fleet of an older version cannot answer the query, and must not hide the checkpoint. */
-async function withSignatures({ fleet }: McpSession, checkpoint: Checkpoint): Promise<object> {
-  const { task_id, checkpoint_id: checkpointId, version } = checkpoint.metadata;
-  const { hash } = checkpoint.compliance;
-  try {
-    const signatures = await fleet.admin.esign.list(task_id, { checkpointId, version, hash });
-    if (signatures.length === 0) return checkpoint;
-    const blocks = signatures.map(({ signed: _, entry: __, passkey_acts: ___, ...block }) => block);
-    return { ...checkpoint, electronic_signatures: blocks };
-  } catch (error) {
-    if (!(error instanceof FleetError)) throw error;
-    return { ...checkpoint, electronic_signatures_unread: error.code };
-  }
+/** A display of a checkpoint has the electronic signatures of its versions. A fleet of an older version cannot answer the query, and must not hide the checkpoint. */
+async function withStoredSignatures({ fleet }: McpSession, checkpoint: Checkpoint): Promise<object> {
+  const { signatures, unread } = await fleet.admin.esign.ofCheckpoints([checkpoint]);
+  return {
+    ...withSignatures(checkpoint, signatures),
+    ...(unread !== null && { electronic_signatures_unread: unread.problem }),
+  };
 }
 
 function existing<T>(found: T | null, uri: string): T {

@@ -3,6 +3,7 @@ import { continuationPrompt } from "../../shared/prompts/continuation.ts";
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
 import type { CorruptCheckpoint } from "../../shared/protocol/checkpoint-pages.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
+import type { EsignBlock } from "../../shared/protocol/esign.ts";
 import { prefixedCheckpointId } from "../../shared/protocol/ids.ts";
 import type { McpToolCall } from "../../shared/protocol/mcp-tools.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
@@ -75,15 +76,26 @@ export class McpSession {
 
   async search({ limit, ...query }: McpToolCall<"search">): Promise<object> {
     const { checkpoints } = await this.fleet.searchCheckpoints({ ...query, limit });
-    return { checkpoints: checkpoints.map(shortOf) };
+    return await this.#shortened(checkpoints);
   }
 
   async history({ taskId = this.#taskId, limit }: McpToolCall<"history">): Promise<object> {
     const { checkpoints, corrupt } = await this.fleet.getCheckpointHistory(taskId, { limit });
     return {
       taskId,
-      checkpoints: checkpoints.map(shortOf),
+      ...(await this.#shortened(checkpoints)),
       corrupt: corrupt.map(corruptOf),
+    };
+  }
+
+  /** Each with the signatures of all its versions, as in every display. */
+  async #shortened(checkpoints: readonly Checkpoint[]): Promise<object> {
+    const { signatures, unread } = await this.fleet.admin.esign.ofCheckpoints(checkpoints);
+    const ofOne = ({ metadata }: Checkpoint) =>
+      signatures.filter(({ checkpoint_id }) => checkpoint_id === metadata.checkpoint_id);
+    return {
+      checkpoints: checkpoints.map((one) => shortOf(one, ofOne(one))),
+      ...(unread !== null && { signaturesUnread: unread.problem }),
     };
   }
 
@@ -192,8 +204,11 @@ function corruptOf({ checkpoint_id: id, version, reason }: CorruptCheckpoint): o
   return { checkpointId: id === null ? null : prefixedCheckpointId(id), version, reason };
 }
 
-function shortOf({ metadata, execution_state: state }: Checkpoint): object {
-  const { checkpoint_id, task_id, agent_id, committed_at } = metadata;
+function shortOf(
+  { metadata, execution_state: state }: Checkpoint,
+  signatures: readonly EsignBlock[],
+): object {
+  const { checkpoint_id, task_id, agent_id, committed_at, version } = metadata;
   return {
     checkpointId: prefixedCheckpointId(checkpoint_id),
     taskId: task_id,
@@ -204,5 +219,14 @@ function shortOf({ metadata, execution_state: state }: Checkpoint): object {
     completed: state.completed_items.length,
     pending: state.pending_items.length,
     nextAction: state.resume_pointer?.next_action,
+    ...(signatures.length > 0 && { version, signatures: signatures.map(shortSignature) }),
+  };
+}
+
+function shortSignature(one: EsignBlock): object {
+  const { version, newest_version: newest = version, state, printed_name, meaning, signed_at, zone } = one;
+  return {
+    ...{ version, state, printedName: printed_name, meaning, signedAt: signed_at, zone },
+    ...(newest > version && { supersededBy: newest }),
   };
 }

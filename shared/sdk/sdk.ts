@@ -56,7 +56,9 @@ export { type AcceptedHandoff, TaskHandle } from "./client/task.ts";
 export type { SignatureReport, TrailReport } from "./client/trail-verifier.ts";
 export type { FleetWarning } from "./client/warnings.ts";
 export type { Fallback } from "./delivery/command-delivery.ts";
+export { shownBlocks, withSignatures } from "./esign/display.ts";
 export {
+  type CheckpointSignatures,
   type EsignAdmin,
   type ListEsignaturesOptions,
   nonceOfEnrolment,

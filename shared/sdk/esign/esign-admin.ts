@@ -14,6 +14,7 @@ import type {
 } from "../../protocol/esign.ts";
 import type { PasskeyEnrolment } from "../../protocol/esign-proof.ts";
 import type { RevokedPasskey, SignerPage, SignerRecord } from "../../protocol/esign-signer.ts";
+import { LIMITS } from "../../protocol/limits.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
 import type { Camel } from "../case-convert.ts";
 import { resultOf } from "../client/outcome.ts";
@@ -40,6 +41,23 @@ export interface PasskeyAnswer {
   /** With the first signature of a passkey. `idToken`: of a fresh login with {@link nonceOfEnrolment}. */
   readonly enrolment?: { readonly statement: PasskeyEnrolment; readonly idToken: string } | undefined;
 }
+
+/** A checkpoint beside which a display shows signatures. */
+interface ShownCheckpoint {
+  readonly metadata: { readonly checkpoint_id: string; readonly task_id: string; readonly version: number };
+  readonly compliance: { readonly hash: string };
+}
+
+/** What a display of checkpoints shows with them. */
+export interface CheckpointSignatures {
+  /** Of all their versions. */
+  readonly signatures: readonly ListedEsignature[];
+  /** null: all were read. Else a display says that there may be others. */
+  readonly unread: { readonly tasks: number; readonly problem: string } | null;
+}
+
+/** Tasks whose signatures are read at once. */
+const TASKS_AT_ONCE = 8;
 
 type AddedSignature = Omit<Camel<SignatureAnswer>, "status">;
 
@@ -101,16 +119,63 @@ export class EsignAdmin {
     taskId: string,
     { checkpointId, version, hash, content = false, ...call }: ListEsignaturesOptions = {},
   ): Promise<readonly ListedEsignature[]> {
-    const all: ListedEsignature[] = [];
     const hashes = new Map<string, Promise<string>>();
-    for (let fromSeq: number | undefined = 1; fromSeq !== undefined; ) {
-      const query: Camel<QueryInput<"signatures">> = { taskId, checkpointId, version, fromSeq };
-      const page: SignaturePage = await this.#parts.queries.send("signatures", { ...query, ...call });
-      for (const one of page.signatures) {
-        const name = `${one.checkpoint_id}#${one.version}`;
-        if (content && !hashes.has(name)) hashes.set(name, this.#hashOf(one, call));
-        all.push(this.#judged(taskId, one, content ? await hashes.get(name) : hash));
+    const hashFor = (one: ListedEsignature): string | Promise<string> | undefined => {
+      if (!content) return hash;
+      const name = `${one.checkpoint_id}#${one.version}`;
+      const known = hashes.get(name) ?? this.#hashOf(one, call);
+      hashes.set(name, known);
+      return known;
+    };
+    return await this.#list({ taskId, checkpointId, version, ...call }, hashFor);
+  }
+
+  /**
+   * What a display of checkpoints must show with them: the signatures of all their versions, in the time of one call. A signature of the shown
+   * version is compared with its hash. The first failure ends the reads, because a fleet that is away, or of an older version, fails them all.
+   */
+  async ofCheckpoints(
+    checkpoints: readonly ShownCheckpoint[],
+    call: CallOptions = {},
+  ): Promise<CheckpointSignatures> {
+    const shown = new Map(checkpoints.map((one) => [one.metadata.checkpoint_id, one]));
+    const tasks = [...new Set(checkpoints.map(({ metadata }) => metadata.task_id))];
+    const only = checkpoints.length === 1 ? checkpoints[0]!.metadata.checkpoint_id : undefined;
+    const hashFor = ({ checkpoint_id, version }: ListedEsignature): string | undefined => {
+      const one = shown.get(checkpoint_id);
+      return one?.metadata.version === version ? one.compliance.hash : undefined;
+    };
+    const end = performance.now() + (call.deadlineMs ?? LIMITS.request_deadline_ms_default);
+    const found: ListedEsignature[] = [];
+    let read = 0;
+    let problem: string | null = null;
+    for (let at = 0; at < tasks.length && problem === null; at += TASKS_AT_ONCE) {
+      const deadlineMs = Math.max(1, Math.round(end - performance.now()));
+      const some = tasks
+        .slice(at, at + TASKS_AT_ONCE)
+        .map((taskId) => this.#list({ taskId, checkpointId: only, ...call, deadlineMs }, hashFor));
+      for (const result of await Promise.allSettled(some)) {
+        if (result.status === "fulfilled") {
+          found.push(...result.value);
+          read += 1;
+        } else if (result.reason instanceof FleetError) problem ??= result.reason.code;
+        else throw result.reason;
       }
+    }
+    return {
+      signatures: found.filter(({ checkpoint_id }) => shown.has(checkpoint_id)),
+      unread: problem === null ? null : { tasks: tasks.length - read, problem },
+    };
+  }
+
+  async #list(
+    query: Camel<QueryInput<"signatures">> & CallOptions,
+    hashFor: (one: ListedEsignature) => string | Promise<string> | undefined,
+  ): Promise<ListedEsignature[]> {
+    const all: ListedEsignature[] = [];
+    for (let fromSeq: number | undefined = 1; fromSeq !== undefined; ) {
+      const page: SignaturePage = await this.#parts.queries.send("signatures", { ...query, fromSeq });
+      for (const one of page.signatures) all.push(this.#judged(query.taskId, one, await hashFor(one)));
       fromSeq = page.next_seq;
     }
     return all;

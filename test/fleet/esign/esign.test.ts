@@ -1,16 +1,19 @@
 /** Electronic signatures of people on a real fleet, with a real identity provider: what is accepted, shown and exported. */
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { readMcpConfig } from "../../../services/mcp/config.ts";
 import { readResource } from "../../../services/mcp/resources.ts";
-import type { McpSession } from "../../../services/mcp/session.ts";
+import { McpSession } from "../../../services/mcp/session.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { EsignKey } from "../../../shared/protocol/esign-proof.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
+import { EsignAdmin } from "../../../shared/sdk/esign/esign-admin.ts";
 import { nonceOfStatement } from "../../../shared/sdk/sdk.ts";
 import { type EsignFleet, startEsignFleet } from "../../harness/esign/esign-fleet.ts";
 import type { IdentityProvider } from "../../harness/esign/identity-provider.ts";
 import { signWithPasskeyAt } from "../../harness/esign/person.ts";
 import { SoftwareAuthenticator } from "../../harness/esign/software-authenticator.ts";
+import { testLog } from "../../harness/processes/nats.ts";
 import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
 
@@ -127,8 +130,10 @@ test("a program that reads a checkpoint over MCP sees that its signatures could 
   const id = await fleet.written("mcp-unread");
   const { writer } = fleet;
   // A fleet of an older version refuses the query.
-  const list = () => Promise.reject(new FleetError("INVALID", "an unknown operation"));
-  const older = { latest: (task: string) => writer.latest(task), admin: { esign: { list } } };
+  const send = () => Promise.reject(new FleetError("INVALID", "an unknown operation"));
+  type Parts = ConstructorParameters<typeof EsignAdmin>[0];
+  const esign = new EsignAdmin({ queries: { send }, tenant: "default" } as unknown as Parts);
+  const older = { latest: (task: string) => writer.latest(task), admin: { esign } };
   const { text } = await readResource(
     { fleet: older } as unknown as McpSession,
     "fleet://tasks/mcp-unread/latest",
@@ -182,8 +187,38 @@ test("a version that is superseded is signed, and the signature stays with it", 
   expect(await json("checkpoint", "list", "--task", "drafts")).toMatchObject({
     electronic_signatures: [{ version: 1, newest_version: 2 }],
   });
+  // The version that is shown is not signed, and the display names the one that is.
+  const signed = { state: "valid", printed_name: "Ada Lovelace", version: 1, newest_version: 2 };
+  const shown = await json("checkpoint", "show", id);
+  expect(shown).toMatchObject({ metadata: { version: 2 }, other_versions_signatures: [signed] });
+  expect(shown).not.toHaveProperty("electronic_signatures");
+  expect((await cli(["checkpoint", "show", id])).out).toMatch(
+    /\nOther versions signed by \(1\):\n.*version 1: Ada Lovelace.*valid, superseded by version 2/,
+  );
+  const first = await json("checkpoint", "show", id, "--version", "1");
+  expect(first).toMatchObject({ electronic_signatures: [signed] });
+  expect(first).not.toHaveProperty("other_versions_signatures");
+  const of = { fleet: fleet.writer } as McpSession;
+  for (const part of ["latest", `checkpoints/${id}`]) {
+    const read = JSON.parse((await readResource(of, `fleet://tasks/drafts/${part}`)).text);
+    expect(read).toMatchObject({ metadata: { version: 2 }, other_versions_signatures: [signed] });
+    expect(read).not.toHaveProperty("electronic_signatures");
+  }
+  const tools = new McpSession(fleet.writer, readMcpConfig({ FLEET_TASK: "drafts" }), testLog);
+  const inShort = {
+    ...{ version: 1, state: "valid", printedName: "Ada Lovelace", meaning: "approval", supersededBy: 2 },
+    ...{ signedAt: statement.signed_at, zone: statement.zone },
+  };
+  const listed = { checkpoints: [{ taskId: "drafts", version: 2, signatures: [inShort] }] };
+  expect(await tools.history({ limit: 10 })).toMatchObject(listed);
+  await expect
+    .poll(() => tools.search({ text: "changed", limit: 10 }), { timeout: 30_000 })
+    .toMatchObject(listed);
   // The newest version is not superseded.
   await fleet.signedBy(client, "drafts", { reason: "again" });
+  const both = await json("checkpoint", "show", id);
+  expect(both.electronic_signatures).toMatchObject([{ version: 2, reason: "again" }]);
+  expect(both.other_versions_signatures).toMatchObject([signed]);
   expect((await cli(["signatures", "drafts"])).out).toMatch(/"again": valid$/m);
 });
 

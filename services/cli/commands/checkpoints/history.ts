@@ -35,7 +35,8 @@ async function history(session: Session, task: string, { order, limit, cursor }:
   const page = await client.getCheckpointHistory(task, { order, limit, cursor, ...session.deadline });
   const { renderHistory } = await import("../../rendering/checkpoints/history.ts");
   const next = nextPage(session, page.cursor);
-  const { shownBlocks, signaturesOf } = await import("../esign/shown-signatures.ts");
+  const { shownBlocks } = await import("../../../../shared/sdk/esign/display.ts");
+  const { signaturesOf } = await import("../esign/shown-signatures.ts");
   const signatures = await signaturesOf(session, page.checkpoints);
   const electronic_signatures = shownBlocks(signatures);
   await session.show(signatures.length === 0 ? page : { ...page, electronic_signatures }, () =>

@@ -10,7 +10,8 @@ export async function showCheckpoints(
 ): Promise<void> {
   const { renderCheckpointTable } = await import("../../rendering/checkpoints/checkpoint-table.ts");
   const { checkpoints } = page;
-  const { shownBlocks, signaturesOf } = await import("../esign/shown-signatures.ts");
+  const { shownBlocks } = await import("../../../../shared/sdk/esign/display.ts");
+  const { signaturesOf } = await import("../esign/shown-signatures.ts");
   const signatures = await signaturesOf(session, checkpoints);
   const electronic_signatures = shownBlocks(signatures);
   await session.show(signatures.length === 0 ? page : { ...page, electronic_signatures }, () =>

@@ -15,7 +15,9 @@ interface Flags {
 export function addShow(group: Command, action: ActionFactory): void {
   const command = group
     .command("show")
-    .description("Show one checkpoint with all its sections. With --json, print it as it is stored.")
+    .description(
+      "Show one checkpoint with all its sections, and the electronic signatures of all its versions. With --json, print it as it is stored, with the signatures of the shown version as electronic_signatures, and of the others as other_versions_signatures.",
+    )
     .argument("<id>", "the checkpoint", checkpointId)
     .addOption(
       new Option("--version <n>", "an earlier version (else the current one)").argParser(wholeNumber(1)),
@@ -58,24 +60,19 @@ async function showStored(session: Session, id: string, { version }: Flags): Pro
       details: { checkpoint_id: id, ...(version !== undefined && { version }) },
     });
   }
-  const { shownSignatures } = await import("../esign/shown-signatures.ts");
-  const { task_id, version: shown } = checkpoint.metadata;
-  const { hash } = checkpoint.compliance;
-  await print(
-    session,
-    checkpoint,
-    await shownSignatures(session, task_id, { checkpointId: id, version: shown, hash }),
-  );
+  const { signaturesOf } = await import("../esign/shown-signatures.ts");
+  await print(session, checkpoint, await signaturesOf(session, [checkpoint]));
 }
 
+/** `signatures`: of all versions. A person has not signed the shown version by signing another one. */
 async function print(
   session: Session,
   checkpoint: Checkpoint,
   signatures: readonly EsignBlock[] = [],
 ): Promise<void> {
   const { renderCheckpoint } = await import("../../rendering/checkpoints/checkpoint.ts");
-  const { shownBlocks } = await import("../esign/shown-signatures.ts");
-  const electronic_signatures = shownBlocks(signatures);
-  const shown = signatures.length === 0 ? checkpoint : { ...checkpoint, electronic_signatures };
-  await session.show(shown, () => renderCheckpoint(checkpoint, session.view, signatures));
+  const { withSignatures } = await import("../../../../shared/sdk/esign/display.ts");
+  await session.show(withSignatures(checkpoint, signatures), () =>
+    renderCheckpoint(checkpoint, session.view, signatures),
+  );
 }

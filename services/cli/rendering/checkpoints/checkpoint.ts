@@ -2,6 +2,7 @@
 
 import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import { utilizationOf } from "../../../../shared/protocol/triggers.ts";
+import { splitSignatures } from "../../../../shared/sdk/esign/display.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import { signatureBlockLines } from "../esign/signatures.ts";
 import { signatureText } from "../keys/signing-keys.ts";
@@ -29,7 +30,7 @@ export function renderCheckpoint(
     field("Audit", plain(checkpoint.compliance.event_log_ref), view),
     field("Hash", checkpoint.compliance.hash, view),
     field("Signature", signatureText(checkpoint.compliance.signature, view), view),
-    ...signatureBlockLines(signatures, view),
+    ...signatureBlockLines(splitSignatures(checkpoint, signatures), view),
   ].join("\n");
 }
 

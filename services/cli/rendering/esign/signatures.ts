@@ -2,6 +2,7 @@
 
 import { ESIGN_PROBLEMS, type EsignBlock, type EsignProblem } from "../../../../shared/protocol/esign.ts";
 import type { PasskeySummary, SignerRecord } from "../../../../shared/protocol/esign-signer.ts";
+import type { SplitSignatures } from "../../../../shared/sdk/esign/display.ts";
 import { bulletList } from "../terminal/fields.ts";
 import { tableLines } from "../terminal/table.ts";
 import { counted, plain, shownId } from "../terminal/text.ts";
@@ -39,13 +40,20 @@ export function signatureBlockText(block: EsignBlock, { colors }: View): string 
   return `${colors.bold(plain(name))}${id}, ${plain(meaning)}, ${signedTimeText(at, zone)}${how}${why}: ${judged}${superseded}`;
 }
 
-/** Of one version; nothing if there are none. */
-export function signatureBlockLines(blocks: readonly EsignBlock[], view: View): string[] {
-  return bulletList(
-    "Signed by",
-    blocks.map((block) => signatureBlockText(block, view)),
-    view,
-  );
+/** Of one checkpoint; nothing if there are none. A display of one version does not hide that another one is signed. */
+export function signatureBlockLines({ own, others }: SplitSignatures, view: View): string[] {
+  return [
+    ...bulletList(
+      "Signed by",
+      own.map((block) => signatureBlockText(block, view)),
+      view,
+    ),
+    ...bulletList(
+      "Other versions signed by",
+      others.map((block) => `version ${block.version}: ${signatureBlockText(block, view)}`),
+      view,
+    ),
+  ];
 }
 
 /** Under a table of checkpoints; nothing if there are none. */

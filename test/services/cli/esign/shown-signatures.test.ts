@@ -3,22 +3,30 @@ import { expect, test } from "vitest";
 import { signaturesOf } from "../../../../services/cli/commands/esign/shown-signatures.ts";
 import type { Session } from "../../../../services/cli/runtime/session.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
+import { EsignAdmin } from "../../../../shared/sdk/esign/esign-admin.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 
+type EsignParts = ConstructorParameters<typeof EsignAdmin>[0];
+
 const ofTask = (_: unknown, n: number) =>
-  ({ metadata: { task_id: `task-${n}`, checkpoint_id: `chk-${n}` } }) as Checkpoint;
+  ({
+    metadata: { task_id: `task-${n}`, checkpoint_id: `chk-${n}`, version: 1 },
+    compliance: { hash: "" },
+  }) as Checkpoint;
 
 /** A session whose fleet refuses the signatures of the tasks in `failing`. */
 async function shownOf(count: number, failing: (task: string) => boolean) {
   const [asked, deadlines, warnings] = [[] as string[], [] as number[], [] as unknown[]];
-  const list = async (task: string, { deadlineMs }: { readonly deadlineMs: number }) => {
-    asked.push(task);
+  const send = async (_: string, { taskId, deadlineMs }: { taskId: string; deadlineMs: number }) => {
+    asked.push(taskId);
     deadlines.push(deadlineMs);
-    if (failing(task)) throw new FleetError("TIMEOUT", "no answer");
-    return [{ checkpoint_id: task.replace("task", "chk") }];
+    if (failing(taskId)) throw new FleetError("TIMEOUT", "no answer");
+    const place = { checkpoint_id: taskId.replace("task", "chk"), version: 1, audit_seq: 1 };
+    return { signatures: [{ ...place, signed: null, entry: null }] };
   };
+  const esign = new EsignAdmin({ queries: { send }, tenant: "default" } as unknown as EsignParts);
   const session = {
-    client: async () => ({ admin: { esign: { list } } }),
+    client: async () => ({ admin: { esign } }),
     deadline: { deadlineMs: 20_000 },
     warn: (warning: unknown) => warnings.push(warning),
   } as unknown as Session;
