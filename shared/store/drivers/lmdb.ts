@@ -14,7 +14,7 @@ import { type FolderLock, lockFolder, lockHolder, type Sharing } from "../../run
 import { StartupError } from "../../runtime/process/startup.ts";
 import { CommitThread } from "../lmdb/commit-thread.ts";
 import { CommitWatch } from "../lmdb/commit-watch.ts";
-import { type LmdbEnvironment, openEnvironment } from "../lmdb/environment.ts";
+import { type LmdbEnvironment, MAP_SIZE_BYTES, openEnvironment } from "../lmdb/environment.ts";
 import { DATA_FILE } from "../lmdb/environment-copy.ts";
 import { reportWrites } from "../lmdb/file-writes.ts";
 import { requireRestored } from "../lmdb/prepared-restore.ts";
@@ -35,7 +35,6 @@ export interface LmdbOptions {
   readonly clock?: Clock;
 }
 
-const MAP_SIZE_BYTES = 64 * 2 ** 30;
 /**
  * A killed process leaves its snapshots behind, and the pages that they pin are not reused until another
  * process removes them.

@@ -23,6 +23,9 @@ export interface EnvironmentOptions {
  */
 const READERS_MAX = 4_096;
 
+/** The usual limit of the data. */
+export const MAP_SIZE_BYTES = 64 * 2 ** 30;
+
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 const OTHERS = 0o077;
@@ -37,6 +40,11 @@ export async function openEnvironment({ path, mapSizeBytes }: EnvironmentOptions
 /** Throws when there is no environment. */
 export async function openForReading(path: string): Promise<LmdbEnvironment> {
   return openPath(path, { readOnly: true });
+}
+
+/** A new environment that only its caller knows. Its commits are on the disk when the caller has flushed the file. */
+export async function openForCopy(path: string): Promise<LmdbEnvironment> {
+  return openPath(path, { mapSize: MAP_SIZE_BYTES, noSync: true });
 }
 
 async function openPath(

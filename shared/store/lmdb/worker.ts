@@ -4,13 +4,14 @@
  *
  * It answers each {@link WorkerRequest} with one {@link WorkerAnswer}, in order.
  */
-import { statfsSync, writeSync } from "node:fs";
+import { writeSync } from "node:fs";
 import { constants } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import { type BatchResult, commitSlabs, type Slab, type Writable } from "../optimistic/commit.ts";
 import { keyAfter, SEQUENCE_KEY } from "../optimistic/keys.ts";
 import { type Bytes, type KeyRange, StoreError } from "../store.ts";
 import { type EnvironmentOptions, type LmdbEnvironment, openEnvironment, rowsOf } from "./environment.ts";
+import { freeBytes, isTooFull } from "./free-space.ts";
 import { processGate } from "./gate.ts";
 import { OpeningLock } from "./opening-lock.ts";
 
@@ -30,13 +31,6 @@ export type WorkerAnswer =
  * The number of keys that are collected before they are removed: a cursor must not stand in a changing tree.
  */
 const CLEAR_KEYS = 1_000;
-/**
- * Below this free space no commit begins. On a disk that is really full, the engine fails in the middle of a commit, and prints to
- * standard error.
- */
-const FREE_BYTES_MIN = 2 * 1024 * 1024;
-/** A changed key is a copy of its page and of the pages above it. */
-const BYTES_PER_BYTE = 4;
 const STANDARD_ERROR = 2;
 
 const options = workerData as EnvironmentOptions;
@@ -62,9 +56,9 @@ function answer(message: WorkerAnswer): void {
 
 function commitLocked(slabs: Slab[]): WorkerAnswer {
   // First, because a lock may need space too.
-  const free = freeBytes();
+  const free = freeBytes(options.path);
   const size = slabs.reduce((sum, { buffer }) => sum + buffer.byteLength, 0);
-  if (free !== undefined && free < FREE_BYTES_MIN + BYTES_PER_BYTE * size) {
+  if (isTooFull(free, size)) {
     const details = { code: "ENOSPC", engine_message: "not attempted", free_bytes: free };
     return { kind: "failed", unknown: false, details };
   }
@@ -90,7 +84,7 @@ function commit(slabs: Slab[]): WorkerAnswer {
     endLine();
     const { code: number, message } = error as { code?: unknown; message: string };
     const code = number === constants.errno.ENOSPC ? "ENOSPC" : number;
-    const details = { code, engine_message: message, free_bytes: freeBytes() };
+    const details = { code, engine_message: message, free_bytes: freeBytes(options.path) };
     return { kind: "failed", unknown: !isUndone(before), details };
   }
 }
@@ -118,15 +112,6 @@ function endLine(): void {
 
 function storedSequence(): bigint {
   return environment.get(SEQUENCE_KEY)?.readBigUInt64BE() ?? 0n;
-}
-
-function freeBytes(): number | undefined {
-  try {
-    const { bavail, bsize } = statfsSync(options.path);
-    return bavail * bsize;
-  } catch {
-    return undefined; // only a detail for operators; the failure itself must be reported
-  }
 }
 
 function sequenceBytes(sequence: bigint): Buffer {

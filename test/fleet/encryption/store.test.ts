@@ -136,7 +136,7 @@ test("no content is in the data file of an encrypted store, also after a kill an
   expect(storeFiles()).toEqual([]);
 });
 
-test("a fleet with a plain store encrypts it while it works, and another root key takes over", {
+test("a fleet with a plain store encrypts it while it works, a restored backup of it has no byte of before, and another root key takes over", {
   timeout: LAST_MS,
 }, async () => {
   const plain = await start();
@@ -147,7 +147,22 @@ test("a fleet with a plain store encrypts it while it works, and another root ke
   const first = await start(encrypted());
   await expect.poll(() => isComplete(first), SOON).toBe(true);
   await requireWorking(first, await first.client("writer"));
+  const backup = join(folder, "backup");
+  const env = {
+    FLEET_URL: first.url,
+    FLEET_HOME: home,
+    FLEET_SPOOL_DIR: join(home, "spool"),
+    ...encrypted(),
+  };
+  expect(await callCli(["backup", backup, "--timeout", "60s"], { env })).toMatchObject({ exit: 0, err: "" });
+  expect(filesWith(backup, CANARY)).toEqual([]);
   await first.kill9();
+  rmSync(join(home, "store"), { recursive: true });
+  expect(await callCli(["restore", backup], { env })).toMatchObject({ exit: 0, err: "" });
+  const again = await start(encrypted());
+  await requireWorking(again, await again.client("writer"));
+  expect(storeFiles()).toEqual([]);
+  await again.kill9();
   const next = join(folder, "next.key");
   newEncryptionKeyFile(next);
   const both = await start({ FLEET_ENCRYPTION_KEY: `file:${next},file:${key}` });
