@@ -196,6 +196,11 @@ export interface StreamView {
   /** False: it was already removed. */
   remove(seq: number): Promise<boolean>;
   /**
+   * Removes all messages under a subject, which may have wildcards, and overwrites their bytes. May be repeated. False: the stream forbids it, which
+   * the server never takes back.
+   */
+  erase(filter: string): Promise<boolean>;
+  /**
    * Removes each consumer that has passed messages which are in the stream again, so that they are delivered
    * again. Returns the number of removed consumers.
    */

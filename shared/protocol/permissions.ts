@@ -265,6 +265,7 @@ const STREAM_ROWS: readonly PermissionRow[] = [
   ...streamRows(STREAMS.alerts, {
     consumers: every("writer", "reader", "watchdog"),
     reads: every("writer", "reader", "coordinator", "watchdog"),
+    removes: every("writer"),
   }),
   ...streamRows(STREAMS.queue, {
     consumers: every("writer"),
@@ -279,10 +280,12 @@ const STREAM_ROWS: readonly PermissionRow[] = [
   ...streamRows(STREAMS.offers, {
     consumers: every("reader"),
     reads: every("writer", "reader"),
+    removes: every("writer"),
   }),
   ...streamRows(STREAMS.exits, {
     consumers: every("watchdog"),
-    reads: every("watchdog", "reader"),
+    reads: every("watchdog", "reader", "writer"),
+    removes: every("writer"),
   }),
   ...bucketRows(ARTIFACT_BUCKET),
 ];

@@ -86,6 +86,8 @@ export const SUBJECTS = {
   offersOf: (tenant: string, agentType: string): string =>
     `fleet.offer.${token("tenant", tenant)}.${token("agent_type", agentType)}.*`,
   everyOffer: "fleet.offer.*.*.*",
+  taskOffers: (tenant: string, task: string): string =>
+    `fleet.offer.${token("tenant", tenant)}.*.${token("task_id", task)}`,
   heartbeat: (tenant: string, agent: string): string =>
     `fleet.heartbeat.${token("tenant", tenant)}.${token("agent_id", agent)}`,
   everyHeartbeat: "fleet.heartbeat.*.*",
@@ -98,6 +100,8 @@ export const SUBJECTS = {
   exit: (tenant: string, agent: string, task: string): string =>
     `fleet.exit.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}`,
   everyExit: "fleet.exit.*.*.*",
+  taskExits: (tenant: string, task: string): string =>
+    `fleet.exit.${token("tenant", tenant)}.*.${token("task_id", task)}`,
   /** The server asks a signing service here about a connection without credentials of its own. */
   authRequest: "$SYS.REQ.USER.AUTH",
   /** The inboxes of one caller. Callers of the same name in two tenants have different ones. */

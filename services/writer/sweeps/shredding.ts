@@ -2,16 +2,19 @@
  * Removes the content of tasks whose shredding two persons have decided: within seconds of the approval, one instance at a time, under a
  * lease that each of its transactions checks.
  */
+import type { Bus } from "../../../shared/bus/bus.ts";
 import { type AlertParts, publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
 import { alertOf } from "../../../shared/protocol/alerts.ts";
+import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { asFleetError } from "../../../shared/records/kv/store-errors.ts";
 import { LeaseLost, requireLease } from "../../../shared/records/leader/lease.ts";
 import {
   type KeptShred,
+  type ShredPlace,
   type ShredStep,
+  type ShredSweep,
   stepShredding,
 } from "../../../shared/records/retention/shred/shred-sweep.ts";
-import type { RetentionSweep } from "../../../shared/records/retention/sweep.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
@@ -22,7 +25,7 @@ import type { WriterContext } from "../context.ts";
 const EVERY_MS = 5_000;
 
 export interface ShreddingContext extends ServiceContext, Pick<WriterContext, "store" | "format" | "leases"> {
-  readonly backgroundBus: AlertParts["bus"];
+  readonly backgroundBus: AlertParts["bus"] & Pick<Bus, "stream">;
   readonly config: Pick<WriterConfig, "policies">;
 }
 
@@ -31,7 +34,7 @@ export function startShredding(context: ShreddingContext): Stop {
   const leader = leases.of("shredding");
   const throttle = createBackgroundThrottle(clock);
   const known = new Set<string>();
-  const sweep: RetentionSweep = {
+  const sweep: ShredSweep = {
     ...{ store, incarnation: format.incarnation, service: "writer", policies: config.policies },
     now: () => clock.now(),
     // Held before each transaction: a step has many, and may take longer than the lease lasts.
@@ -40,6 +43,7 @@ export function startShredding(context: ShreddingContext): Stop {
       if (lease === null) throw new LeaseLost("shredding");
       await requireLease(tx, lease);
     },
+    eraseMessages: (place) => eraseMessages(context, place),
   };
   const stop = startTicker({
     name: "shredding",
@@ -66,6 +70,25 @@ export function startShredding(context: ShreddingContext): Stop {
     await stop();
     await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
+}
+
+/** Offers have a prompt, and reports of exits and alerts have details. Events stay: the scrub compares the trail with them. */
+async function eraseMessages(
+  { backgroundBus: bus, log }: Pick<ShreddingContext, "backgroundBus" | "log">,
+  { tenant, task }: ShredPlace,
+): Promise<void> {
+  const filters = [
+    [STREAMS.offers, SUBJECTS.taskOffers(tenant, task)],
+    [STREAMS.exits, SUBJECTS.taskExits(tenant, task)],
+    [STREAMS.alerts, SUBJECTS.alertsOf({ tenant, task })],
+  ] as const;
+  for (const [stream, filter] of filters) {
+    if (!(await bus.stream(stream).erase(filter)))
+      log.warn(
+        { tenant, task, stream },
+        "a stream of an earlier version keeps the messages of a shredded task until their time is over",
+      );
+  }
 }
 
 interface Round {

@@ -196,9 +196,11 @@ function safeChanges(found: StreamConfig, wanted: Partial<StreamConfig>, log: Lo
 /** The settings with which Fleet cannot work, or works worse. A higher limit is none, nor is another choice of a newer version. */
 export function streamDifferences(found: StreamConfig, wanted: Partial<StreamConfig>): string[] {
   const fixed = isNewer(found, wanted);
-  const fields: string[] = (fixed ? [...FIXED] : [...FIXED, ...FREE, ...DENIALS]).filter(
+  const fields: string[] = (fixed ? [...FIXED] : [...FIXED, ...FREE]).filter(
     (field) => wanted[field] !== undefined && (found[field] ?? false) !== wanted[field],
   );
+  // Nothing can take back a denial too many, which a stream of an earlier version has.
+  if (!fixed) fields.push(...DENIALS.filter((field) => wanted[field] === true && found[field] !== true));
   const isSmaller = (field: (typeof GROWING)[number]) =>
     wanted[field] !== undefined && limit(wanted[field]) > limit(found[field]);
   if (!fixed) fields.push(...GROWING.filter(isSmaller));

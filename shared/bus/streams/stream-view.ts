@@ -1,5 +1,5 @@
 /**
- * Reads a stream without consuming from it: its size, its messages, one message; and removes one. For the
+ * Reads a stream without consuming from it: its size, its messages, one message; and removes some. For the
  * questions of operators. The services' own work uses consumers.
  */
 import { JetStreamApiCodes, JetStreamApiError, type JsMsg } from "@nats-io/jetstream";
@@ -51,7 +51,25 @@ export function streamView(access: () => Promise<StreamAccess>, stream: string):
           throw error;
         }
       }),
+    erase: (filter) => view((access) => erase(access, stream, filter)),
   };
+}
+
+/** From the newest to the oldest one, so a message that is stored meanwhile is removed too. */
+async function erase({ manager }: StreamAccess, stream: string, filter: string): Promise<boolean> {
+  for (;;) {
+    const found = await manager.streams.getMessage(stream, { last_by_subj: filter });
+    if (found === null) return true;
+    try {
+      await manager.streams.deleteMessage(stream, found.seq, true);
+    } catch (error) {
+      // Another process has removed it.
+      if (isMissing(error)) continue;
+      if (error instanceof JetStreamApiError && (await manager.streams.info(stream)).config.deny_delete)
+        return false;
+      throw error;
+    }
+  }
 }
 
 /** The server has two different answers for a missing message. */

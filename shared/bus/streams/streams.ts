@@ -12,7 +12,7 @@ import { STREAMS, SUBJECTS } from "../../protocol/subjects.ts";
  * The version of the settings of streams and durable consumers, which each of them has in its metadata. To be raised with every change of a
  * setting: a service leaves what a newer version has set, so that two versions do not change a stream in turns.
  */
-export const SETTINGS_VERSION = 1;
+export const SETTINGS_VERSION = 2;
 const SETTINGS_MEMBER = "fleet.settings";
 
 type Metadata = Readonly<Record<string, string>>;
@@ -49,8 +49,8 @@ export interface StreamSpec {
   /** Accepts atomic batches, on servers that know them. */
   readonly atomic: boolean;
   /**
-   * Forbids the deletion of single messages, or a purge. The server never takes a denial back, and dead
-   * letters are removed one by one.
+   * Forbids the deletion of single messages, or a purge. The server never takes a denial back. Dead letters are removed one by one, and so are the
+   * alerts, offers and exit reports of a shredded task.
    */
   readonly denies: readonly ("deny_delete" | "deny_purge")[];
   /** A message may replace all earlier ones of its subject. */
@@ -63,6 +63,7 @@ const DAY_MS = 86_400_000;
 const MIB = 1024 * 1024;
 
 const DENIES_ALL = ["deny_delete", "deny_purge"] as const;
+const DENIES_PURGE = ["deny_purge"] as const;
 
 const COMMON = {
   retention: "limits",
@@ -104,6 +105,7 @@ export function fleetStreams(o: { storageBytes?: number; replicas?: Replicas } =
       subjects: [SUBJECTS.everyAlert],
       maxAgeMs: LIMITS.alerts_kept_ms,
       maxBytes: share(256 * MIB, 0.05),
+      denies: DENIES_PURGE,
       replicas,
     },
     {
@@ -120,7 +122,7 @@ export function fleetStreams(o: { storageBytes?: number; replicas?: Replicas } =
       ...KEPT,
       name: STREAMS.dead,
       subjects: [SUBJECTS.everyDead],
-      denies: ["deny_purge"],
+      denies: DENIES_PURGE,
       maxBytes: share(1024 * MIB, 0.1),
       maxMessageBytes: LIMITS.payload_bytes_max,
       replicas,
@@ -133,6 +135,7 @@ export function fleetStreams(o: { storageBytes?: number; replicas?: Replicas } =
       // Longer than the deadline of any offer. By then it was offered again, or its task waits for an
       // operator.
       maxAgeMs: DAY_MS,
+      denies: DENIES_PURGE,
       maxBytes: share(256 * MIB, 0.04),
       maxMessageBytes: COMMON.maxMessageBytes,
       // Only the newest offer of a task is valid. Expired ones would stand first in the queue, and while
@@ -148,6 +151,7 @@ export function fleetStreams(o: { storageBytes?: number; replicas?: Replicas } =
       maxAgeMs: 7 * DAY_MS,
       maxBytes: share(64 * MIB, 0.02),
       atomic: false,
+      denies: DENIES_PURGE,
       replicas,
     },
   ];

@@ -15,6 +15,7 @@ import { type OutboxEntry, readOutbox } from "../../../shared/records/outbox/out
 import type { Sighting } from "../../../shared/records/recovery/observations.ts";
 import type { NotedFailure, ObservedTask } from "../../../shared/records/recovery-actions.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
+import type { ShredSweep } from "../../../shared/records/retention/shred/shred-sweep.ts";
 import {
   type RetentionStep,
   type RetentionSweep,
@@ -140,11 +141,19 @@ export class TestTasks {
   }
 
   /** Of a sweep of the writer. */
-  sweepParts(): RetentionSweep {
+  sweepParts(): ShredSweep {
     const { store } = this;
     const { incarnation } = this.#records.format;
     const [now, policies] = [() => this.now, this.#policies];
-    return { store, incarnation, service: "writer", policies, now, guard: async () => {} };
+    return {
+      store,
+      incarnation,
+      service: "writer",
+      policies,
+      now,
+      guard: async () => {},
+      eraseMessages: async () => {},
+    };
   }
 
   /** One step of the writer's sweep of retention. */

@@ -1,7 +1,7 @@
 /** The writer's sweep of shredding: by its clock, in two instances, and the alerts about what keeps a task. */
 import { expect, test } from "vitest";
 import { startShredding } from "../../../services/writer/sweeps/shredding.ts";
-import type { PublishAck } from "../../../shared/bus/bus.ts";
+import type { PublishAck, StreamView } from "../../../shared/bus/bus.ts";
 import { type ReceivedAlert, readAlert } from "../../../shared/protocol/alerts.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
@@ -11,14 +11,15 @@ import { manualClock } from "../../harness/clock.ts";
 import { testLog } from "../../harness/processes/nats.ts";
 import { create, openTestRecords, send } from "../../harness/records/records.ts";
 
-/** The end of the bus at which alerts are stored. */
+/** The end of the bus at which alerts are stored. Its streams have no messages of tasks: `shred-messages.test.ts` has those. */
 function collectAlerts() {
   const alerts: ReceivedAlert[] = [];
+  const stream = () => ({ erase: async () => true }) as unknown as StreamView;
   const publishDurable = async (_subject: string, { body }: { body: Uint8Array }): Promise<PublishAck> => {
     alerts.push(readAlert(JSON.parse(Buffer.from(body).toString())));
     return { stream: "FLEET_ALERTS", seq: alerts.length, duplicate: false };
   };
-  return { alerts, backgroundBus: { publishDurable } };
+  return { alerts, backgroundBus: { publishDurable, stream } };
 }
 
 test("an approved task is shredded once, and a requested one is not", { timeout: 60_000 }, async () => {

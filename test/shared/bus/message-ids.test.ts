@@ -72,7 +72,6 @@ test.each([
 });
 
 test("a copy of a message that was removed since is stored again", async () => {
-  // Only letters of this stream can be removed.
   const subject = SUBJECTS.dead("default", STREAMS.queue, "not_found", "removed");
   const letters = service.stream(STREAMS.dead);
   const letter = () =>

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { isVersionAtLeast } from "../../../shared/bus/server-check.ts";
-import { fleetStreams, type StreamSpec } from "../../../shared/bus/streams/streams.ts";
+import { fleetStreams, SETTINGS_VERSION, type StreamSpec } from "../../../shared/bus/streams/streams.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 
@@ -142,7 +142,9 @@ test("two versions of Fleet do not change a stream in turns: an older one leaves
 
 test("a newer setting with which an older version cannot work is refused with the version, and stays", async () => {
   const subjects = ["t.ahead.>"];
-  await bus.reconcileStreams([spec("ahead", { settings: 2, retention: "workqueue", subjects })]);
+  await bus.reconcileStreams([
+    spec("ahead", { settings: SETTINGS_VERSION + 1, retention: "workqueue", subjects }),
+  ]);
   const before = await config("ahead");
   expect(await refusal(bus.reconcileStreams([spec("ahead", { subjects })]))).toMatchObject({
     exitCode: 10,

@@ -4,7 +4,7 @@ import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
+import { fleetStreams, SETTINGS_VERSION } from "../../../shared/bus/streams/streams.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import { startStreamInspection } from "../../../shared/service-host/stream-inspection.ts";
@@ -65,7 +65,7 @@ test("changed settings are named and restored, and the messages stay", async () 
   expect((await bus.stream("FLEET_QUEUE").state()).messages).toBe(1);
 });
 
-test("the server refuses to delete messages, except dead letters one by one", async () => {
+test("the server refuses to purge a stream, and to delete messages of events and of the queue", async () => {
   const refused = { message: expect.stringMatching(/not permitted|denied|deny/i) };
   await expect(manager.streams.deleteMessage("FLEET_QUEUE", 1)).rejects.toMatchObject(refused);
   await expect(manager.streams.purge("FLEET_DEAD")).rejects.toMatchObject(refused);
@@ -107,9 +107,9 @@ test("a paused, changed or removed consumer is named and restored, and delivers 
   expect(await inspect()).toEqual([]);
 
   const { config } = await manager.consumers.info("FLEET_QUEUE", "writer-all");
-  expect(config.metadata).toMatchObject({ "fleet.settings": "1" });
+  expect(config.metadata).toMatchObject({ "fleet.settings": String(SETTINGS_VERSION) });
   // As a newer version of Fleet would set it.
-  const metadata = { ...config.metadata, "fleet.settings": "2" };
+  const metadata = { ...config.metadata, "fleet.settings": String(SETTINGS_VERSION + 1) };
   await manager.consumers.update("FLEET_QUEUE", "writer-all", { max_ack_pending: 7, metadata });
   expect(await inspect()).toEqual([]);
   expect((await manager.consumers.info("FLEET_QUEUE", "writer-all")).config.max_ack_pending).toBe(7);

@@ -7,8 +7,9 @@
 import { NO_LOCKS } from "../../../lifecycle/mission/locks.ts";
 import { EMPTY_MAILBOX } from "../../../lifecycle/mission/mailbox.ts";
 import type { TaskRecord } from "../../../lifecycle/task.ts";
+import { alertId } from "../../../protocol/alerts.ts";
 import { FleetError } from "../../../protocol/errors.ts";
-import { STORE_LIMITS, type Tx } from "../../../store/store.ts";
+import { type KeyRange, STORE_LIMITS, type Tx } from "../../../store/store.ts";
 import { destroyDataKeys } from "../../encryption/encrypted-store.ts";
 import { soundHandoff } from "../../handoff/record.ts";
 import { encodeChecked } from "../../kv/codec.ts";
@@ -40,7 +41,7 @@ export const SHREDDED: Readonly<Record<Subspace, string>> = {
   handoffs: "removed: reasons and details. Stays: ids, states and times, which the trail states",
   task_handoffs: PLACES,
   recovering: PLACES,
-  alert_acks: "stays: the note of an operator about an alert; it is forgotten by itself",
+  alert_acks: "removed",
   access_blocks: "stays: who has read what and when, in ids, codes, times and numbers",
   access_chain: HASHES,
   access_sessions: NOT_OF_TASKS,
@@ -82,7 +83,7 @@ export const SHREDDED: Readonly<Record<Subspace, string>> = {
   meta: NOT_OF_TASKS,
   feed: PLACES,
   outbox:
-    "removed: offers, which have a prompt. Events have ids, codes and reasons of handoffs, and are published within seconds",
+    "removed: offers, which have a prompt. Events have ids, codes and the reasons of handoffs and recoveries, and are published within seconds",
   bell: NOT_OF_TASKS,
   expiry: PLACES,
   retention: PLACES,
@@ -119,9 +120,17 @@ export async function clearContent(tx: Tx, task: TaskRecord): Promise<readonly s
   if (!(await clearArtifactReferences(tx, keys, task.task_id))) return null;
   for (const subspace of ["checkpoints", "versions", "chunks", "children", "order"] as const)
     tx.clearRange(keys.ofTask(subspace, task.task_id));
+  tx.clearRange(acknowledgements(keys, task));
   await clearMission(tx, keys, task);
   // The record of the task, which stays, is written after this with a new key.
   return destroyDataKeys(tx, task.tenant, task.task_id);
+}
+
+/** Of the alerts of the task, whose ids begin with tenant and task. Their notes are free text. */
+function acknowledgements(keys: TenantKeys, { tenant, task_id: task }: TaskRecord): KeyRange {
+  const first = alertId({ tenant, task, occasion: "" });
+  // `0` is the byte after `/`, so these are the ids that begin with tenant, task and `/`.
+  return { begin: keys.alertAck(first), end: keys.alertAck(`${first.slice(0, -1)}0`) };
 }
 
 /** The rest of the record is in the trail, and proves that no handoff was left out. */

@@ -35,6 +35,11 @@ export interface ShredPlace {
   readonly task: string;
 }
 
+export interface ShredSweep extends RetentionSweep {
+  /** Removes the messages of the task from the streams of the bus. May be repeated, and throws if it has to be. */
+  readonly eraseMessages: (place: ShredPlace) => Promise<void>;
+}
+
 export interface KeptShred extends ShredPlace {
   readonly reason: "held" | "promised";
 }
@@ -56,7 +61,7 @@ type Outcome = {
 };
 
 /** Removes a part of each of the next approved tasks after `from`. */
-export async function stepShredding(sweep: RetentionSweep, from: Bytes | null = null): Promise<ShredStep> {
+export async function stepShredding(sweep: ShredSweep, from: Bytes | null = null): Promise<ShredStep> {
   const { store } = sweep;
   const { begin, end } = systemKeys.shredsIn("approved");
   const range = { begin: from === null ? begin : after(from), end };
@@ -87,7 +92,7 @@ export async function stepShredding(sweep: RetentionSweep, from: Bytes | null = 
   return { removed, ...found, next: more ? (rows.at(-1)?.key ?? null) : null };
 }
 
-async function shredTask(sweep: RetentionSweep, place: ShredPlace, step: LeftoverStep): Promise<Outcome> {
+async function shredTask(sweep: ShredSweep, place: ShredPlace, step: LeftoverStep): Promise<Outcome> {
   const { store, guard } = sweep;
   for (let removed = 0; ; ) {
     const options = { ...WRITE, label: "shred_task" };
@@ -96,6 +101,8 @@ async function shredTask(sweep: RetentionSweep, place: ShredPlace, step: Leftove
     if (value.state === "more") continue;
     if (value.state !== "removed") return { removed, state: value.state };
     if (!(await clearLeftovers({ store, guard, step, ...place }))) return { removed, state: "held" };
+    // Before the end, so a step after a crash repeats it.
+    await sweep.eraseMessages(place);
     const reading = { label: "certify_shredding", deadlineMs: READ_DEADLINE_MS };
     const repair = (positions: readonly number[]) => repairTombstones({ store, guard, ...place }, positions);
     const facts = await readRemovedFacts((body) => store.read(reading, body), place, repair);
@@ -109,7 +116,7 @@ async function shredTask(sweep: RetentionSweep, place: ShredPlace, step: Leftove
 /** The head of an approved task that nothing keeps; otherwise why not. */
 async function approvedHead(
   tx: Tx,
-  sweep: RetentionSweep,
+  sweep: ShredSweep,
   { tenant, task }: ShredPlace,
 ): Promise<TaskRecord | "gone" | "held"> {
   await sweep.guard(tx);
@@ -118,7 +125,7 @@ async function approvedHead(
   return isHeld(head) ? "held" : head;
 }
 
-async function shredPart(tx: Tx, sweep: RetentionSweep, place: ShredPlace): Promise<Outcome> {
+async function shredPart(tx: Tx, sweep: ShredSweep, place: ShredPlace): Promise<Outcome> {
   const head = await approvedHead(tx, sweep, place);
   if (typeof head === "string") return { removed: 0, state: head };
   const keys = tenantKeys(place.tenant);
@@ -145,7 +152,7 @@ async function shredPart(tx: Tx, sweep: RetentionSweep, place: ShredPlace): Prom
 /** All checkpoints are removed. In an encrypted store the keys of the task are destroyed with this transaction, which writes its record again. */
 async function endPart(
   tx: Tx,
-  sweep: RetentionSweep,
+  sweep: ShredSweep,
   place: ShredPlace,
   facts: RemovedFacts,
 ): Promise<"more" | "ended" | "gone" | "held"> {
@@ -164,7 +171,7 @@ async function endPart(
 }
 
 interface Written {
-  readonly sweep: RetentionSweep;
+  readonly sweep: ShredSweep;
   readonly nowMs: number;
   readonly head: TaskRecord;
 }

@@ -50,6 +50,7 @@ test("the content of a shredded task is unreadable in a copy, and the task itsel
     incarnation: format.incarnation,
     service: "test",
     policies: DEFAULT_POLICIES,
+    eraseMessages: async () => {},
   };
   const step = await stepShredding({ ...sweep, now: () => Date.now() + 1, guard: async () => {} });
   expect(step).toMatchObject({ removed: 1, ended: [{ task: "secret" }], failed: [] });

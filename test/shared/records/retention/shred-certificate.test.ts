@@ -35,6 +35,7 @@ const sweep = (store: Store) =>
     ...{ store, incarnation: bench.format.incarnation, service: "writer", policies: DEFAULT_POLICIES },
     now: Date.now,
     guard: async () => {},
+    eraseMessages: async () => {},
   });
 
 async function evidenceOf(task: string): Promise<ShredEvidence> {

@@ -4,8 +4,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { DEFAULT_POLICIES, type Policies, policySchema } from "../../../../shared/protocol/policy.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { SHREDDED } from "../../../../shared/records/retention/shred/content.ts";
-import { stepShredding } from "../../../../shared/records/retention/shred/shred-sweep.ts";
-import type { RetentionSweep } from "../../../../shared/records/retention/sweep.ts";
+import { type ShredSweep, stepShredding } from "../../../../shared/records/retention/shred/shred-sweep.ts";
 import { StoreError } from "../../../../shared/store/store.ts";
 import { familyOf } from "../../../harness/records/edits.ts";
 import { refusal } from "../../../harness/records/handoffs.ts";
@@ -63,7 +62,7 @@ describe.each(ENGINES)("shredding on %s", (engine) => {
     const { shred } = await place.head(task);
     return act(place, task, "shred_approve", { request_seq: shred?.request_seq ?? 1 }, agent);
   }
-  const sweep = (place: TestTasks, given: Partial<RetentionSweep> = {}) =>
+  const sweep = (place: TestTasks, given: Partial<ShredSweep> = {}) =>
     stepShredding({ ...place.sweepParts(), ...given });
 
   test("all content goes; trail, hashes and tombstones stay and verify", async () => {
@@ -228,6 +227,25 @@ describe.each(ENGINES)("shredding on %s", (engine) => {
       expect((await scrub({ store: place.store, repository: place.repository })).findings).toEqual([]);
     },
   );
+
+  test("while the bus is away the shredding has no end, and a held task keeps its messages", async () => {
+    const place = await placeWith();
+    const [task, held] = [await written(place, 2), await written(place, 1)];
+    for (const one of [task, held]) {
+      await request(place, one);
+      await approve(place, one);
+    }
+    await act(place, held, "hold", { hold: "case-7" });
+    const away = async () => {
+      throw new Error("the bus is away");
+    };
+    expect(await sweep(place, { eraseMessages: away })).toMatchObject({ ended: [], failed: [{ task }] });
+    expect((await place.head(task)).shred?.state).toBe("approved");
+    const erased: object[] = [];
+    const eraseMessages = async (one: object) => void erased.push(one);
+    expect(await sweep(place, { eraseMessages })).toMatchObject({ ended: [{ task }], failed: [] });
+    expect(erased).toEqual([{ tenant: "default", task }]);
+  });
 
   test("the list has each state, in pages", async () => {
     const place = await placeWith();
