@@ -206,6 +206,8 @@ function unavailable({ details }: FleetError, call: HintContext): string {
     return `Make room in ${details.spool} or set FLEET_SPOOL_DIR, and start a fleet with \`${fleet} up\`.`;
   if (details.file !== undefined)
     return `Make room on the disk of ${details.file}, then continue with \`${fleet} export --resume --out ${details.file}\`.`;
+  if (details.issuer !== undefined)
+    return "Nothing was signed, and the fleet had answered. Check that this machine reaches the identity provider, and what `problem` says; then repeat the call.";
   if (details.bus === undefined)
     return `The fleet is overloaded or its store is unavailable: try again, and see \`${fleet} status\`.`;
   const where = atAddress(call);
@@ -221,7 +223,13 @@ function unavailable({ details }: FleetError, call: HintContext): string {
   );
 }
 
+/** The details of a TIMEOUT of a person at a browser: the fleet had answered. */
+export const UNANSWERED = { waited_for: "person" } as const;
+export const PERSON_WAIT_MINUTES = 10;
+
 function timeout({ details }: FleetError, call: HintContext): string {
+  if (details.waited_for === UNANSWERED.waited_for)
+    return `Nothing was signed. Repeat the call, and answer at the address that it prints within ${PERSON_WAIT_MINUTES} minutes.`;
   const asked = call.url === undefined ? "" : `The fleet${atAddress(call)} did not answer. `;
   const id = typeof details.command_id === "string" ? details.command_id : call.commandId;
   if (id === undefined)

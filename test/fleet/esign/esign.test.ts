@@ -111,6 +111,26 @@ test("a person signs on the command line, and everything shows it", { timeout: C
   expect(kept.err).toContain('"signed"');
 });
 
+test("an agent is refused before any login", { timeout: CALLS_MS }, async () => {
+  await fleet.written("agents");
+  const env = {
+    ...{ FLEET_URL: fleet.server.url, FLEET_HOME: fleet.server.home },
+    FLEET_SPOOL_DIR: join(fleet.server.home, "spool"),
+  };
+  const sign = ["sign", "agents", "--meaning", "approval"];
+  const refusals = [
+    await callCli([...sign, "--agent", "bot-1"], { env }),
+    await callCli([...sign, "--with", "passkey"], { env: { ...env, FLEET_AGENT_ID: "bot-1" } }),
+  ];
+  for (const { exit, out, err } of refusals) {
+    expect({ exit, out }).toEqual({ exit: 64, out: "" });
+    expect(err).toContain("bot-1 is no person, and only a person may sign");
+    expect(err).toContain("--person");
+    // No address to log in at.
+    expect(err).not.toContain("http");
+  }
+});
+
 test("a program that reads a checkpoint over MCP sees its signatures", { timeout: CALLS_MS }, async () => {
   const id = await fleet.written("mcp");
   const of = { fleet: fleet.writer } as McpSession;

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { renderFailure } from "../../../services/cli/rendering/terminal/failure.ts";
-import { callFailureOf, failureData } from "../../../services/cli/runtime/failure.ts";
+import { callFailureOf, failureData, UNANSWERED } from "../../../services/cli/runtime/failure.ts";
 import { UsageError } from "../../../services/cli/runtime/usage.ts";
 import { BusError } from "../../../shared/bus/bus.ts";
 import {
@@ -107,6 +107,22 @@ describe("without an answer", () => {
   });
   test("a refusal by the bus has its own exit code", () =>
     expect(callFailureOf(new BusError("permission")).exitCode).toBe(77));
+});
+
+test("after a person has not answered at a browser, the hint does not blame the fleet", () => {
+  const error = new FleetError("TIMEOUT", "the person did not log in in time", { details: UNANSWERED });
+  const { hint } = callFailureOf(error, { url: "nats://h:1", commandId: "mine" });
+  expect(hint).toBe(
+    "Nothing was signed. Repeat the call, and answer at the address that it prints within 10 minutes.",
+  );
+});
+
+test("after a failed login at the identity provider, the hint does not blame the fleet", () => {
+  const details = { issuer: "https://login.example.org", problem: "ECONNREFUSED" };
+  const error = new FleetError("UNAVAILABLE", "the login at the identity provider failed", { details });
+  const { hint } = callFailureOf(error, { url: "nats://h:1" });
+  expect(hint).toContain("the fleet had answered");
+  expect(hint).toContain("identity provider");
 });
 
 test("after a timeout, the hint repeats the command id", () => {

@@ -8,9 +8,9 @@ import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { SigningRequest } from "../../../../shared/protocol/esign.ts";
 import { isLoopback } from "../../../../shared/runtime/loopback.ts";
 import { openBrowser } from "./open-browser.ts";
+import { PERSON_WAIT_MS, unanswered } from "./unanswered.ts";
 
 const CALLBACK = "/callback";
-const WAIT_MS = 10 * 60_000;
 /** For the last page to reach the browser. */
 const CLOSE_MS = 1_000;
 
@@ -175,10 +175,7 @@ class Callbacks {
   /** Resolves with the address at which the browser comes back. Throws TIMEOUT. */
   next(state: string): Promise<URL> {
     return new Promise((resolve, reject) => {
-      this.#timer = setTimeout(
-        () => reject(new FleetError("TIMEOUT", "the person did not log in in time")),
-        WAIT_MS,
-      );
+      this.#timer = setTimeout(() => reject(unanswered("the person did not log in in time")), PERSON_WAIT_MS);
       this.#expected = {
         state,
         resolve: (url) => {

@@ -27,7 +27,7 @@ export function addSign(program: Command, action: ActionFactory): void {
     .command("sign")
     .summary("Sign a checkpoint electronically, as a person.")
     .description(
-      "Sign one version of a checkpoint as a person (21 CFR Part 11). Prints an address for your browser. With a login, you log in there twice: to say who you are, and to sign exactly what is shown. With a passkey or a security key, you log in only when you enrol it, which the first signature does. No agent, operator or API key can do this for you.",
+      "Sign one version of a checkpoint as a person (21 CFR Part 11). Prints an address for your browser. With a login, you log in there twice: to say who you are, and to sign exactly what is shown. With a passkey or a security key, you log in only when you enrol it, which the first signature does. No agent, operator or API key can do this for you: under the name of an agent (--agent, FLEET_AGENT_ID) it is refused before any login.",
     )
     .argument("<task>", "the task")
     .argument("[checkpoint]", "the checkpoint (else the newest one)", checkpointId)
@@ -103,9 +103,21 @@ export function addSigners(program: Command, action: ActionFactory): void {
 }
 
 async function sign(session: Session, task: string, id: string | undefined, flags: SignFlags): Promise<void> {
+  await requirePerson(session);
   await requireTask(session, task);
   const { signAsPerson } = await import("./sign.ts");
   await signAsPerson(session, task, id, flags);
+}
+
+/** The fleet refuses the signature of an agent, but only after the logins of the person. */
+async function requirePerson(session: Session): Promise<void> {
+  const { agentId } = await session.client();
+  const { parsePrincipal } = await import("../../../../shared/protocol/principal.ts");
+  if (parsePrincipal(agentId)?.kind === "human") return;
+  throw new UsageError(
+    `${agentId} is no person, and only a person may sign`,
+    "Give --person NAME, which is also needed where FLEET_AGENT_ID is set; or use the credentials of a person.",
+  );
 }
 
 async function signatures(

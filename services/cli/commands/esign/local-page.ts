@@ -4,11 +4,10 @@
 import { randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { LOCAL_PAGES } from "../../../../shared/protocol/passkey-origin.ts";
 import type { PasskeyPageText } from "../../rendering/esign/passkey-pages.ts";
+import { PERSON_WAIT_MS, unanswered } from "./unanswered.ts";
 
-const WAIT_MS = 10 * 60_000;
 /** For the last answer to reach the browser. */
 const CLOSE_MS = 1_000;
 const BODY_BYTES = 65_536;
@@ -65,8 +64,8 @@ export class LocalPage {
   next<Name extends string>(names: readonly Name[]): Promise<PageAnswer<Name>> {
     return new Promise((resolve, reject) => {
       this.#timer = setTimeout(
-        () => reject(new FleetError("TIMEOUT", "the person did not answer on the page in time")),
-        WAIT_MS,
+        () => reject(unanswered("the person did not answer on the page in time")),
+        PERSON_WAIT_MS,
       );
       this.#expected = {
         names,
