@@ -15,6 +15,7 @@ export const CHECKPOINT_ID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89a
 export const CHECKPOINT_ID_INPUT_PATTERN =
   "^(chk-)?[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-7[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}$";
 
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const UUID_V7 = new RegExp(CHECKPOINT_ID_PATTERN);
 const TOKEN = new RegExp(`^[A-Za-z0-9_-]{1,${LIMITS.id_chars_max}}$`);
 const PREFIX = "chk-";
@@ -30,6 +31,11 @@ export function normalizeCheckpointId(value: string): string {
 
 export function isCheckpointId(value: string): boolean {
   return UUID_V7.test(value);
+}
+
+/** Whether a stored value that may be damaged can name a record: a UUID in lower case, of any version. */
+export function isId(value: unknown): value is string {
+  return typeof value === "string" && UUID.test(value);
 }
 
 /** The time in a UUIDv7, in milliseconds since the epoch. */

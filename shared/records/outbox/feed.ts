@@ -3,7 +3,7 @@
  * message can delay the index but cannot make it wrong. A follower that reads after its last position skips
  * nothing.
  */
-import { isToken } from "../../protocol/ids.ts";
+import { isId, isToken } from "../../protocol/ids.ts";
 import { type Bytes, type Reader, STAMP_BYTES, type Tx } from "../../store/store.ts";
 import { decode, encode, isDamage } from "../kv/codec.ts";
 import { after, stampOf, systemKeys } from "../kv/keyspace.ts";
@@ -31,7 +31,6 @@ export interface FeedPage {
   readonly more: boolean;
 }
 
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const NO_SUFFIX = new Uint8Array(0);
 
 export function appendFeed(tx: Tx, incarnation: number, entry: FeedEntry): void {
@@ -71,7 +70,7 @@ export async function readFeedRows(
 function soundEntry(value: Bytes): FeedEntry | null {
   try {
     const { tenant, task, checkpoint, version } = entryIn(value);
-    const isSound = isName(tenant) && isName(task) && (checkpoint === null || UUID.test(checkpoint));
+    const isSound = isName(tenant) && isName(task) && (checkpoint === null || isId(checkpoint));
     return isSound ? { tenant, task, checkpoint, version } : null;
   } catch (error) {
     if (isDamage(error)) return null;

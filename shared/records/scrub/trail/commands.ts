@@ -4,6 +4,7 @@
  */
 
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
+import { isId } from "../../../protocol/ids.ts";
 import type { Bytes } from "../../../store/store.ts";
 import { readable } from "../../kv/codec.ts";
 import { after, endingId, tenantKeys } from "../../kv/keyspace.ts";
@@ -62,10 +63,8 @@ export async function verifyAppliedCommands(
 function commandOf(entry: AuditEntry | undefined): AppliedCommand | null {
   const { command_id: id, at, seq, op } = entry ?? {};
   if (op === "refuse" || op === "fork" || typeof seq !== "number") return null;
-  return typeof id === "string" && UUID.test(id) && typeof at === "string" ? { id, at, seq } : null;
+  return isId(id) && typeof at === "string" ? { id, at, seq } : null;
 }
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 async function verifyRecords(scrub: TaskScrub, applied: readonly AppliedCommand[]): Promise<void> {
   const { reader, keys, tenant, task } = scrub;

@@ -4,13 +4,6 @@ import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import type { Bytes } from "../../../store/store.ts";
 import { decode, readable } from "../../kv/codec.ts";
 
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-/** Whether a fact can name a checkpoint or a handoff. */
-export function isId(value: unknown): value is string {
-  return typeof value === "string" && UUID.test(value);
-}
-
 interface ReadEntry {
   readonly text: string;
   /** undefined: the text is not JSON. */

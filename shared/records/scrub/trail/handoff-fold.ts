@@ -2,13 +2,13 @@
 import { isDeepStrictEqual } from "node:util";
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import type { Handoff } from "../../../protocol/handoff-record.ts";
+import { isId } from "../../../protocol/ids.ts";
 import { hashInRow } from "../../checkpoint/body.ts";
 import { decodePlace } from "../../checkpoint/checkpoint-location.ts";
 import { decodeOrder } from "../../checkpoint/order.ts";
 import { soundHandoff } from "../../handoff/record.ts";
 import { readable } from "../../kv/codec.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
-import { isId } from "./entries.ts";
 
 type Member =
   | "handoff_id"

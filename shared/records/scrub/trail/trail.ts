@@ -7,6 +7,7 @@
 import { CHAIN_START, createChainVerifier } from "../../../integrity/chain.ts";
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import { groupBy } from "../../../protocol/group-by.ts";
+import { isId } from "../../../protocol/ids.ts";
 import type { Bytes } from "../../../store/store.ts";
 import { decodePlace, type Place } from "../../checkpoint/checkpoint-location.ts";
 import { decodeOrder } from "../../checkpoint/order.ts";
@@ -15,7 +16,7 @@ import { parseSeq } from "../../kv/keyspace.ts";
 import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import type { Extent } from "../task/head.ts";
 import { type AppliedCommand, verifyAppliedCommands } from "./commands.ts";
-import { isId, readEntry } from "./entries.ts";
+import { readEntry } from "./entries.ts";
 import { verifyEsignatures, verifyEsignaturesRecorded } from "./esignatures.ts";
 import { FOLD_START, type Fold, foldEntries, verifyFold, verifyHandoffsOf } from "./fold.ts";
 import { verifyForks } from "./forks.ts";
