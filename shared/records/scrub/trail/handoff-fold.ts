@@ -31,7 +31,7 @@ type Member =
   | "ended_at";
 
 /** The members of the record that the entries state. A member is absent if they do not state it. */
-export type HandoffFold = Readonly<Partial<Record<Member | "is_hash_stated" | "failure_reason", unknown>>>;
+export type HandoffFold = Readonly<Partial<Record<Member | "from_hash" | "failure_reason", unknown>>>;
 
 /** The version that the newest entry made. */
 export interface NewestVersion {
@@ -63,15 +63,14 @@ export function foldHandoff(
   const { op, at, handoff_id: id, handoff_to: state } = entry;
   if (typeof id !== "string" || typeof state !== "string") return handoff;
   if (op === "handoff") {
-    const { from_checkpoint: checkpoint, from_hash: hash, to_agent_type, supersedes_recovery } = entry;
-    const known = made?.id === checkpoint ? made?.hash : hash;
+    const { from_checkpoint: checkpoint, from_hash, to_agent_type, supersedes_recovery } = entry;
     return {
       ...BEGUN,
       handoff_id: id,
       state,
       checkpoint_id: checkpoint,
-      ...(known !== undefined && { checkpoint_hash: known }),
-      is_hash_stated: hash !== undefined,
+      ...(made?.id === checkpoint && { checkpoint_hash: made?.hash }),
+      ...(from_hash !== undefined && { from_hash }),
       to_agent_type,
       supersedes_recovery: supersedes_recovery === "yes",
       requested_at: at,
@@ -107,7 +106,7 @@ export async function verifyFoldedHandoff(scrub: TaskScrub, fold: HandoffFold): 
   const id = String(fold.handoff_id);
   const record = soundHandoff(id, await scrub.reader.get(scrub.keys.handoff(id)));
   if (record === null) return;
-  const { failure_reason, checkpoint_hash: _hash, is_hash_stated: _isStated, ...members } = fold;
+  const { failure_reason, checkpoint_hash: _made, from_hash: _stated, ...members } = fold;
   const differing = Object.entries(members)
     .filter(([name, value]) => value !== undefined && !isDeepStrictEqual(value, record[name as Member]))
     .map(([name]) => name);
@@ -122,10 +121,10 @@ export async function verifyFoldedHandoff(scrub: TaskScrub, fold: HandoffFold): 
  * may be the hash of an earlier version than the newest one, but it must be that of one.
  */
 async function isOfOtherHash(scrub: TaskScrub, fold: HandoffFold, record: Handoff): Promise<boolean> {
-  const { checkpoint_id: id, checkpoint_hash: expected, is_hash_stated: isStated } = fold;
+  const { checkpoint_id: id, checkpoint_hash: made, from_hash: stated } = fold;
   const { checkpoint_hash: hash, recovery } = record;
-  if (hash === expected) return false;
-  if (isStated === true || (expected !== undefined && recovery === null)) return true;
+  if (hash === (made ?? stated)) return false;
+  if (stated !== undefined || (made !== undefined && recovery === null)) return true;
   return isId(id) && (await isHashOfNone(scrub, id, hash));
 }
 
