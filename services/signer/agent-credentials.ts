@@ -11,7 +11,7 @@ import {
   type AgentCredentialsResult,
   agentCredentialsRequestSchema,
 } from "../../shared/protocol/agent-credentials.ts";
-import { FleetError, invalid } from "../../shared/protocol/errors.ts";
+import { FleetError, fieldsWithoutValues, invalid } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { answersCaller, callerOf, QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
@@ -29,7 +29,8 @@ export function serveAgentCredentials(context: Context, bus: Bus): Promise<Stop>
   const { log, metrics } = context;
   const refused = (subject: string, error: FleetError): Outgoing => {
     metrics.signerRequestsTotal.inc({ outcome: REFUSED });
-    const { code, fields } = error;
+    const { code } = error;
+    const fields = fieldsWithoutValues(error.fields);
     log.warn({ subject, code, fields }, "credentials for the agent of a runner were refused");
     return failure(error);
   };

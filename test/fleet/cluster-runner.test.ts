@@ -164,6 +164,14 @@ test(
           status: "error",
           error: { code: "INVALID", fields: [{ path: field }] },
         });
+      const logged = () =>
+        signer
+          .output()
+          .split("\n")
+          .filter((line) => line.includes("were refused"));
+      await expect.poll(() => logged().length, POLL).toBe(wrong.length);
+      expect(logged()[0]).toMatch(/"fields":\[\{"path":"agent_id","expected":"[^"]+"\}\]/);
+      for (const value of ["human=ada", "=writer", "got"]) expect(logged().join("\n")).not.toContain(value);
       await expect(askFor(bus, "runner-other", { agent_id: "coder", user: USER })).rejects.toMatchObject({
         kind: "permission",
       });
