@@ -69,14 +69,20 @@ export function renderAudit({ task, entries, next }: AuditTable, view: View): st
 
 const NOTHING = "-";
 
-/** The cause of a failure, or the number of an attempt or an offer: "crash of agent-7, exit report", "attempt 2". */
+/** What an entry is about: "crash of agent-7, exit report", "attempt 2", "approval by ada", "places case-12, litigation". */
 function aboutText(entry: Readonly<Record<string, unknown>>): string {
-  const { op, class: failed, owner_from: owner, signal, attempt, reason } = entry;
+  const { op, class: failed, owner_from: owner, signal, attempt, reason, hold, release, request } = entry;
   const parts = [
+    op === "signature_add" ? `${words(entry.meaning)} by ${short(entry.signer_subject)}` : null,
+    op === "retain" ? `policy ${short(entry.retention_policy ?? "of the settings")}` : null,
+    hold == null ? null : `places ${short(hold)}`,
+    release == null ? null : `releases ${short(release)}`,
+    request == null ? null : `request of entry ${short(request)}`,
     failed == null ? null : `${words(failed)}${owner == null ? "" : ` of ${principalText(short(owner))}`}`,
     signal == null ? null : words(signal),
     attempt == null ? null : `${op === "offer" ? "offer" : "attempt"} ${short(attempt)}`,
     reason == null ? null : words(reason),
+    entry.case == null ? null : `case ${short(entry.case)}`,
   ];
   return parts.filter((part) => part !== null).join(", ") || NOTHING;
 }

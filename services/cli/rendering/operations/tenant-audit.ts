@@ -36,7 +36,10 @@ export function renderTenantAudit({ entries, next }: Omit<AuditTable, "task">, v
   ].join("\n");
 }
 
-/** The ids in the subject of an act, without their names: these follow from the act. */
+/** "letter 7, task auth": each fact of the subject with its name. */
 function subjectText(subject: Readonly<Record<string, unknown>>): string {
-  return Object.values(subject).map(short).join(", ") || "-";
+  const facts = Object.entries(subject).map(
+    ([name, value]) => `${name.replaceAll("_", " ")} ${short(value)}`,
+  );
+  return facts.join(", ") || "-";
 }
