@@ -10,7 +10,7 @@ import { commitTimeIn } from "./bundle-statement.ts";
 const STYLE = `body{font:14px/1.45 sans-serif;margin:2em auto;max-width:75em;padding:0 1em;color:#111}
 h1{font-size:1.6em}h2{font-size:1.2em;margin-top:2em;border-top:1px solid #999;padding-top:1em}
 table{border-collapse:collapse;width:100%;margin:.6em 0}td,th{border:1px solid #bbb;padding:.25em .5em;text-align:left;vertical-align:top}
-th{background:#eee}code,pre{font:12px monospace;overflow-wrap:anywhere;white-space:pre-wrap}tr{break-inside:avoid}
+th{background:#eee}tr>th:nth-last-child(2):first-child{width:24em}.at{white-space:nowrap}code,pre{font:12px monospace;overflow-wrap:anywhere;white-space:pre-wrap}tr{break-inside:avoid}
 .gap{color:#a00;font-weight:bold}`;
 
 export interface ReportFacts {
@@ -39,8 +39,7 @@ const MARKUP: Readonly<Record<string, string>> = {
 
 /** Text as it is, also what would be invisible or would change the order of the characters around it. */
 export function htmlText(value: unknown): string {
-  const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
-  return text
+  return textOf(value)
     .replaceAll(/[&<>"']/g, (sign) => MARKUP[sign]!)
     .replaceAll(/[^\P{C}\n\t]/gu, (sign) => `\\u{${sign.codePointAt(0)!.toString(16)}}`);
 }
@@ -58,6 +57,30 @@ function anchorRows(anchors: readonly AuditAnchor[]): string {
   return rows.length > 0 ? rows.join("") : row("Anchors of the log", "none");
 }
 
+/** The numbers of the manifest, as a reader calls them. A number without a name here has that of the manifest. */
+const COUNT_NAMES: Readonly<Record<string, string>> = {
+  tasks: "Tasks",
+  entries: "Entries of the audit trails",
+  versions: "Versions of checkpoints",
+  lines: "Lines of export.jsonl",
+  included: "Entries with a proof that the log has them",
+  pending: "Entries that the log does not have yet",
+  access_blocks: "Blocks of the access log",
+  access_lost: "Records that the access log has lost",
+  access_records: "Records of the access log",
+  access_statements: "Blocks of the access log that the tenant's chain states",
+  keys: "Signing keys",
+  key_changes: "Changes of the signing keys",
+  anchors: "Anchors of the log in the bundle",
+};
+
+const countName = (name: string): string =>
+  Object.hasOwn(COUNT_NAMES, name) ? COUNT_NAMES[name]! : name.replaceAll("_", " ");
+
+/** "1 version", "2 versions". */
+const counted = (value: number, one: string, more = `${one}s`): string =>
+  `${value} ${value === 1 ? one : more}`;
+
 const code = (value: unknown): string => `<code>${htmlText(value)}</code>`;
 
 export function reportStart(facts: ReportFacts): string {
@@ -71,13 +94,15 @@ export function reportStart(facts: ReportFacts): string {
 ${row("Fleet", fleet ?? "unknown")}${row("Exported at", `${exported_at} (UTC)`)}${row("Exported by", by)}${row("Program", `Fleet ${tool}`)}${row("Entries in the signed log", logSize ?? "the log is not signed")}${anchorRows(anchors)}${Object.entries(
   counts,
 )
-  .map(([name, value]) => row(name, value))
+  .map(([name, value]) => row(countName(name), value))
   .join("")}</table>
 <p>This page is for readers. It proves nothing by itself: the proof is the verification of the bundle, on a machine that you trust, with a
 verifier that you did not take from the bundle, and with the ids of the keys as you know them from another place.</p>
 <pre>node verify.mjs BUNDLE.tar ${keys.map((id) => `--key ${htmlText(id)}`).join(" ")}
 python3 verify.py BUNDLE.tar ${keys.map((id) => `--key ${htmlText(id)}`).join(" ")}
 fleet export verify BUNDLE.tar ${keys.map((id) => `--key ${htmlText(id)}`).join(" ")}</pre>
+<p>The content of the work is in export.jsonl, a line for each version. This prints the versions of a checkpoint:</p>
+<pre>tar -xOf BUNDLE.tar export.jsonl | grep '"kind":"checkpoint"' | grep '"checkpoint_id":"CHECKPOINT-ID"' | python3 -m json.tool --json-lines</pre>
 <h2>Source</h2><table><tr><th>File</th><th>Bytes</th><th>SHA-256</th></tr>
 ${files.map(({ name, size, sha256 }) => `<tr><td>${htmlText(name)}</td><td>${size}</td><td>${code(sha256)}</td></tr>`).join("\n")}
 </table>
@@ -113,7 +138,7 @@ export function reportPart(
     case "task": {
       const { task_id, state, phase, owner, audit_seq, audit_hash } = line.task as Facts;
       const heads = HEADS.map((head) => `<th>${head}</th>`).join("");
-      return `<h2>Task ${htmlText(task_id)}</h2><table>\n${row("State", state)}${row("Phase", phase)}${row("Owner", owner)}${row("Entries", audit_seq)}${row("Hash of the last entry", audit_hash)}</table>\n<table><tr>${heads}</tr>\n`;
+      return `<h2>Task ${htmlText(task_id)}</h2><table>\n${row("State", state)}${row("Phase", phase)}${row("Owner", owner ?? "none")}${row("Entries", audit_seq)}${row("Hash of the last entry", audit_hash)}</table>\n<table><tr>${heads}</tr>\n`;
     }
     case "audit":
       return entryRow(line, newest);
@@ -122,7 +147,7 @@ export function reportPart(
     case "lost":
       return `<tr><td colspan="7" class="gap">Version ${htmlText(line.version)} of ${htmlText(line.checkpoint_id)} is not in the bundle: ${htmlText(line.reason)}</td></tr>\n`;
     case "task_end":
-      return `</table>\n<p>${line.entries} entries, ${line.versions} versions, ${line.handoffs} handoffs. SHA-256 of the lines: ${code(line.digest)}</p>\n`;
+      return `</table>\n<p>${counted(line.entries, "entry", "entries")}, ${counted(line.versions, "version")}, ${counted(line.handoffs, "handoff")}. SHA-256 of the lines: ${code(line.digest)}</p>\n`;
     case "unreadable":
       return `<h2>Task ${htmlText(line.task_id)}</h2><p class="gap">The fleet could not read it: ${htmlText(line.reason)}</p>\n`;
     default:
@@ -130,10 +155,13 @@ export function reportPart(
   }
 }
 
+/** In one line, also in a narrow column. */
+const timeText = (at: unknown): string => `<span class="at">${htmlText(at)}</span>`;
+
 function entryRow(line: ExportLineOf<"audit">, newest: ReadonlyMap<string, number>): string {
   const { seq, entry, signature } = line;
   const facts = objectOf(JSON.parse(entry));
-  const { at, actor, op, reason, checkpoint_id, version, new_hash, signed_by } = facts;
+  const { at, actor, checkpoint_id, version, new_hash, signed_by } = facts;
   const { id, type } = objectOf(actor);
   const made =
     new_hash == null ? "" : `${htmlText(checkpoint_id)} version ${htmlText(version)}<br>${code(new_hash)}`;
@@ -141,18 +169,40 @@ function entryRow(line: ExportLineOf<"audit">, newest: ReadonlyMap<string, numbe
   const key =
     signed_by === undefined
       ? ""
-      : `${code(signed_by)}${signedAt === null ? "" : `<br>${htmlText(signedAt)}`}`;
+      : `${code(signed_by)}${signedAt === null ? "" : `<br>${timeText(signedAt)}`}`;
   const cells = [
     seq,
-    htmlText(at),
+    timeText(at),
     htmlText(`${id} (${type})`),
-    htmlText(op),
-    htmlText(reason ?? ""),
+    htmlText(actText(facts)),
+    htmlText(reasonText(facts)),
     made,
     key,
   ];
   return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>\n${personRow(line, facts, newest)}`;
 }
+
+/** "hold placed: smith". Placing and releasing have one name in the trail, and one entry can do both. */
+function actText({ op, hold, release, retention_policy: policy }: Facts): string {
+  if (op === "retain") return `retain: ${textOf(policy ?? "policy of the settings")}`;
+  if (op !== "hold") return textOf(op);
+  const acts = [
+    hold == null ? null : `hold placed: ${textOf(hold)}`,
+    release == null ? null : `hold released: ${textOf(release)}`,
+  ];
+  return acts.filter((act) => act !== null).join(", ") || "hold";
+}
+
+function reasonText({ reason, case: reference }: Facts): string {
+  const parts = [reason, reference == null ? null : `case ${textOf(reference)}`];
+  return parts
+    .filter((part) => part != null)
+    .map(textOf)
+    .join(", ");
+}
+
+const textOf = (value: unknown): string =>
+  typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 
 /** Printed name, meaning and time with zone, as the person saw them: 21 CFR 11.50. What a statement that does not verify states is not repeated. */
 function personRow(
@@ -182,8 +232,8 @@ function personRow(
 }
 
 function versionRow({ metadata, execution_state }: Facts, hash: string): string {
-  const { checkpoint_id, version, agent_id, agent_type, created_at } = objectOf(metadata);
+  const { checkpoint_id, version, agent_id, agent_type, timestamp, committed_at } = objectOf(metadata);
   const { phase, progress_percent } = objectOf(execution_state);
   const progress = progress_percent === undefined ? "" : `, ${progress_percent} %`;
-  return `<tr><td></td><td colspan="6">Content of ${htmlText(checkpoint_id)} version ${htmlText(version)} by ${htmlText(agent_id)} (${htmlText(agent_type)}), created ${htmlText(created_at ?? "")}, phase ${htmlText(phase)}${htmlText(progress)}; the SHA-256 of its bytes in export.jsonl is ${code(hash)}</td></tr>\n`;
+  return `<tr><td></td><td colspan="6">Content of ${htmlText(checkpoint_id)} version ${htmlText(version)} by ${htmlText(agent_id)} (${htmlText(agent_type)}), made ${htmlText(timestamp)}, committed ${htmlText(committed_at)} (UTC), phase ${htmlText(phase)}${htmlText(progress)}; the SHA-256 of its bytes in export.jsonl is ${code(hash)}</td></tr>\n`;
 }

@@ -5,7 +5,7 @@ import { proofHash } from "../../../shared/integrity/esign/proof.ts";
 import { statementHash } from "../../../shared/integrity/esign/statement.ts";
 import { ESIGN_PAYLOAD_TYPE, type EsignStatement } from "../../../shared/protocol/esign.ts";
 import type { ExportLineOf } from "../../../shared/protocol/export-lines.ts";
-import { reportPart } from "../../../shared/transfer/bundle/bundle-report.ts";
+import { reportPart, reportStart } from "../../../shared/transfer/bundle/bundle-report.ts";
 import { PROVIDER, signedBody } from "../../harness/esign/signed-statement.ts";
 
 const statement: EsignStatement = {
@@ -52,4 +52,39 @@ test("a signature that does not verify, or is lost, is shown without what it sta
   }
   const other = canonicalText({ ...facts, op: "create" });
   expect(reportPart(line({ entry: other, esignature: undefined }))).not.toContain("lectronic signature");
+});
+
+test("placing and releasing a hold differ, with name, reason and case", () => {
+  const entry = (changes: object): string =>
+    reportPart(line({ entry: canonicalText({ ...facts, ...changes }), esignature: undefined }));
+  const hold = { op: "hold", reason: "litigation", case: "C-12/2026" };
+  const placed = entry({ ...hold, hold: "smith", release: null });
+  expect(placed).toContain("<td>hold placed: smith</td><td>litigation, case C-12/2026</td>");
+  const released = entry({ ...hold, hold: null, release: "<b>", reason: "settled", case: null });
+  expect(released).toContain("<td>hold released: &lt;b&gt;</td><td>settled</td>");
+  expect(entry({ op: "retain", retention_policy: "audit_7y" })).toContain("<td>retain: audit_7y</td>");
+});
+
+test("the page of a task has times, an owner, numbers with nouns, and the command for the content", () => {
+  const metadata = {
+    ...{ checkpoint_id, version: 1, agent_id: "human=ada", agent_type: "implementation" },
+    ...{ timestamp: "2026-11-26T12:00:00.000Z", committed_at: "2026-11-26T12:00:01.000Z" },
+  };
+  const content = { metadata, execution_state: { phase: "implementing" } };
+  const version = { kind: "checkpoint", hash, checkpoint: content } as unknown as ExportLineOf<"checkpoint">;
+  expect(reportPart(version)).toContain(
+    "made 2026-11-26T12:00:00.000Z, committed 2026-11-26T12:00:01.000Z (UTC), phase implementing",
+  );
+  const head = { task_id: "auth", state: "active", phase: "testing", owner: null, audit_seq: 1 };
+  const begin = { kind: "task", task: head } as unknown as ExportLineOf<"task">;
+  expect(reportPart(begin)).toContain("<th>Owner</th><td>none</td>");
+  const end = { kind: "task_end", entries: 1, versions: 1, handoffs: 0, digest: hash };
+  expect(reportPart(end as unknown as ExportLineOf<"task_end">)).toContain("1 entry, 1 version, 0 handoffs.");
+  const start = reportStart({
+    ...{ tenant: "default", fleet: null, exported_at: "2026-11-26T13:00:00.000Z", by: "ada", tool: "1" },
+    ...{ keys: [], logSize: 1, anchors: [], files: [], counts: { access_statements: 2, key_changes: 3 } },
+  });
+  expect(start).toContain("<th>Changes of the signing keys</th><td>3</td>");
+  expect(start).not.toMatch(/access_statements|key_changes/);
+  expect(start).toContain("tar -xOf BUNDLE.tar export.jsonl | grep");
 });

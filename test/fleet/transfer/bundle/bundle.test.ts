@@ -67,6 +67,11 @@ function verify(bundle: string, ...args: string[]) {
 
 const keyArgs = (): string[] => fleet.keys.flatMap((id) => ["--key", id]);
 
+interface Content {
+  readonly metadata: { readonly checkpoint_id: string };
+}
+const objectIn = (text: string): Record<string, unknown> => JSON.parse(text);
+
 describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
   test("the verifier in JavaScript is the one of its sources", () => {
     expect(readFileSync(VERIFIER_FILE, "utf8")).toBe(verifierText());
@@ -138,6 +143,21 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     expect(shown.out.match(/, which version 2 has superseded/g)).toHaveLength(1);
     expect(page).toContain(createHash("sha256").update(lines).digest("hex"));
     expect(page).not.toMatch(/<script|<b>of<\/b>/i);
+  });
+
+  test.skipIf(!hasPython)("names a command on its page that prints the content of a checkpoint", () => {
+    const lines = readFileSync(at("unpacked/export.jsonl"), "utf8").trimEnd().split("\n").map(objectIn);
+    const { metadata } = lines.find(({ kind }) => kind === "checkpoint")!.checkpoint as Content;
+    const [, command = ""] = /<pre>(tar .*)<\/pre>/.exec(readFileSync(at("unpacked/report.html"), "utf8"))!;
+    const ran = command.replace("BUNDLE.tar", at("all.tar")).replace("CHECKPOINT-ID", metadata.checkpoint_id);
+    const { status, stdout, stderr } = spawnSync("sh", ["-c", ran], { encoding: "utf8" });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    const printed = objectIn(`[${stdout.replaceAll(/^}$/gm, "},").replace(/,\s*$/, "")}]`);
+    const versions = lines.filter(
+      ({ kind, checkpoint }) =>
+        kind === "checkpoint" && (checkpoint as Content).metadata.checkpoint_id === metadata.checkpoint_id,
+    );
+    expect(printed).toEqual(versions);
   });
 
   test("says that keys which only the bundle states prove nothing, and refuses others", async () => {
