@@ -172,7 +172,10 @@ test("the matrix shows the rights of each principal at a time, and refuses a tim
   const { exit, err } = await fleet("access matrix --at 2020-01-01");
   expect([exit, err]).toEqual([64, expect.stringContaining("are not recorded")]);
   expect((await fleet(`access matrix --at ${during} --tenant acme`)).out).toMatch(
-    /NAME +ROLE[\s\S]*grace \(person\) +operator/,
+    /NAME +ROLE[\s\S]*grace \(person\) +operator[\s\S]*\n\nNot listed: programs of the fleet's own user/,
+  );
+  expect((await fleet(`access matrix --at ${before} --tenant acme`)).out).toMatch(
+    /No issued credentials gave such a right\.\nNot listed: programs of the fleet's own user, which may do everything/,
   );
 });
 

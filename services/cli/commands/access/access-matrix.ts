@@ -15,12 +15,16 @@ interface MatrixFlags {
   readonly right?: RightName;
 }
 
+/** Said beside each matrix: an empty one must not read as "no one could". */
+const NOT_LISTED =
+  "Not listed: programs of the fleet's own user, which may do everything, and holders of tokens of identity providers.";
+
 export function addMatrix(group: Command, action: ActionFactory): void {
   const command = group
     .command("matrix")
     .summary("Show which principal could do what, today or on a date.")
     .description(
-      "Show the holders of issued credentials that were valid at a time, with their rights by the table in force then. The holder of an API key with scopes has what they leave of the rights of its role. Not listed: the fleet's own user, who may do everything, and connections with tokens of other issuers.",
+      `Show the holders of issued credentials that were valid at a time, with their rights by the table in force then. The holder of an API key with scopes has what they leave of the rights of its role. ${NOT_LISTED}`,
     )
     .option("--at <time>", "the time: 7d, 2026-01-04 or 2026-01-04T10:00Z (default: now)")
     .addOption(new Option("--right <right>", "only those who have this right").choices(RIGHT_NAMES))
@@ -61,7 +65,13 @@ async function matrix(session: Session, { at: given, right }: MatrixFlags): Prom
     .filter((grant) => isValidAt(grant, at) && (tenant ?? grant.tenant) === grant.tenant)
     .map((grant) => ({ ...principalIn(grant), ...authorityOf(grant) }))
     .filter(({ rights }) => right === undefined || rights.includes(right));
-  const shown = { at, rights_version: table.version, rights_since: table.at, principals };
+  const shown = {
+    at,
+    rights_version: table.version,
+    rights_since: table.at,
+    principals,
+    not_listed: NOT_LISTED,
+  };
   const { renderMatrix } = await import("../../rendering/access/matrix.ts");
   await session.show(shown, () => renderMatrix(shown, session.view));
 }

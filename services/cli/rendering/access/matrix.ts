@@ -16,14 +16,17 @@ export interface AccessMatrix {
     readonly tenant: string;
     readonly rights: readonly RightName[];
   }[];
+  /** The holders of rights without issued credentials. */
+  readonly not_listed: string;
 }
 
 const VERSION_CHARS = 16;
 
 export function renderMatrix(found: AccessMatrix, view: View): string {
-  const { at, rights_version: version, rights_since: since, principals } = found;
+  const { at, rights_version: version, rights_since: since, principals, not_listed: notListed } = found;
   const title = `At ${at}, by the rights ${plain(version.slice(0, VERSION_CHARS))}, in force since ${since}`;
-  if (principals.length === 0) return `${title}\nNo issued credentials gave such a right.`;
+  if (principals.length === 0)
+    return [title, "No issued credentials gave such a right.", plain(notListed)].join("\n");
   const heads = ["NAME", "ROLE", "TENANT", ...RIGHT_NAMES.map((name) => name.toUpperCase())];
   const rows = principals.map(({ name, role, tenant, rights }) => [
     principalText(name),
@@ -32,5 +35,5 @@ export function renderMatrix(found: AccessMatrix, view: View): string {
     ...RIGHT_NAMES.map((right) => (rights.includes(right) ? view.colors.green("yes") : "-")),
   ]);
   const fit = [{ least: 12, names: true }, undefined, { leaves: 1 }] as const;
-  return [title, ...tableLines(rows, { heads, view, fit })].join("\n");
+  return [title, ...tableLines(rows, { heads, view, fit }), "", plain(notListed)].join("\n");
 }
