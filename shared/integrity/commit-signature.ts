@@ -3,8 +3,14 @@
  * by its hash, and every version that they made, so each of them is verified with the statement alone. Pure functions
  * over the exact bytes; an auditor needs nothing else but the public keys.
  */
+import { DEFAULT_TENANT } from "../protocol/ids.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import { KEY_PURPOSE, type SignatureProblem, type SigningKeyRecord } from "../protocol/signing-keys.ts";
+import {
+  countsAtOnce,
+  KEY_PURPOSE,
+  type SignatureProblem,
+  type SigningKeyRecord,
+} from "../protocol/signing-keys.ts";
 import { signBatch, signedPart } from "./batch-signature.ts";
 import { canonicalText } from "./canonical.ts";
 import { type Envelope, isSignature, isTextSignature, keyIdOf, type SigningKey } from "./dsse.ts";
@@ -193,7 +199,19 @@ export function judgeEntry(
   if (entry.seq < first) return absent;
   const isSigned = entries[entry.seq - first] === entry.hash && signedBy === keyId;
   if (!isSigned || (entry.seq === last && at !== verified.statement.at)) return "signature_mismatch";
-  return problem ?? timeProblem(verified.key, earliestTime(entry, verified.statement));
+  if (problem !== null) return problem;
+  if (isAfterRevocation(verified.key, entry)) return "key_revoked";
+  return timeProblem(verified.key, earliestTime(entry, verified));
+}
+
+/**
+ * Whether the entry follows the revocation of its key in the chain that has it. There, the order of the commits decides, and no clock: a key signs nothing
+ * after its own revocation. `entries` is a member of the records in a store.
+ */
+function isAfterRevocation({ entries }: SigningKeyRecord, { tenant, task, seq }: EntryPlace): boolean {
+  if (tenant !== DEFAULT_TENANT || task !== null) return false;
+  const { key_revoke: revokedIn } = (entries ?? {}) as { readonly key_revoke?: unknown };
+  return typeof revokedIn === "number" && seq > revokedIn;
 }
 
 /** A part of one chain. */
@@ -225,12 +243,16 @@ function isKeyChange(action: unknown): boolean {
 }
 
 /**
- * The earliest time at which the entry can have been signed, as far as its chain shows: its own, and not much before that of its predecessor. So a
- * thief of a revoked key cannot append an entry of an earlier time.
+ * The earliest time at which the entry can have been signed, as far as its chain shows: its own, and not much before that of its predecessor, or not
+ * before it if others may have the key. So a thief of a revoked key cannot append an entry of an earlier time.
  */
-function earliestTime({ facts, before }: SignedEntry, { at }: CommitStatement): number {
+function earliestTime(
+  { facts, before }: SignedEntry,
+  { statement: { at }, key }: NonNullable<JudgedSignature["verified"]>,
+): number {
   const times = [at, facts.at].map((time) => Date.parse(String(time)));
-  const floor = Date.parse(String(before)) - LIMITS.clock_skew_ms_max;
+  const allowance = countsAtOnce(key.revoked_reason) ? 0 : LIMITS.clock_skew_ms_max;
+  const floor = Date.parse(String(before)) - allowance;
   return Math.max(...times, Number.isNaN(floor) ? Number.NEGATIVE_INFINITY : floor);
 }
 

@@ -20,6 +20,14 @@ export type KeyState = (typeof KEY_STATES)[number];
 export const REVOCATION_REASONS = ["compromised", "lost", "replaced"] as const;
 export type RevocationReason = (typeof REVOCATION_REASONS)[number];
 
+/**
+ * Whether others may have the key: its revocation counts from its own entry on, without an allowance for the clocks of services. A key that was replaced
+ * as planned keeps the allowance.
+ */
+export function countsAtOnce(reason: string | null): boolean {
+  return reason === "compromised" || reason === "lost";
+}
+
 /** The SHA-256 of the public key, in hex, so that an id cannot be given to another key. */
 export const keyIdSchema = z.string().regex(/^[0-9a-f]{64}$/);
 
@@ -107,7 +115,7 @@ export const keyRotateQuerySchema = z.looseObject({
 
 export const keyRevokeQuerySchema = z.looseObject({
   key_id: keyIdSchema,
-  /** The time of the earliest suspected misuse, from which signatures are rejected. Absent: now. */
+  /** The time of the earliest suspected misuse, from which signatures are rejected. Absent: that of the entry, with the allowance of {@link countsAtOnce}. */
   since: time.optional(),
   reason: z.enum(REVOCATION_REASONS),
 });

@@ -6,7 +6,7 @@ import type { SigningKey } from "../../integrity/dsse.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import { KEY_PURPOSE, REQUIRED, type RevocationReason } from "../../protocol/signing-keys.ts";
+import { countsAtOnce, KEY_PURPOSE, REQUIRED, type RevocationReason } from "../../protocol/signing-keys.ts";
 import type { TenantAct } from "../../protocol/tenant-audit.ts";
 import type { Reader, Tx } from "../../store/store.ts";
 import type { AuditActor } from "../audit/audit.ts";
@@ -24,6 +24,7 @@ import {
   type StoredSigningKey,
   signaturesRequiredKey,
 } from "./key-record.ts";
+import { revocationMs } from "./revocation-time.ts";
 
 export interface KeyChange {
   readonly actor: AuditActor;
@@ -103,6 +104,22 @@ export async function findSuccessor(
   return successor?.key_id ?? null;
 }
 
+/**
+ * Ends the use of a key whose holder has not done it, in a transaction before that of its revocation. So the revocation has a time after the last
+ * commit with the key: one that is in flight is either committed before this, or made again with another key. Does nothing where the revocation has an
+ * earlier time anyway, or an allowance.
+ */
+export async function endUseBefore(
+  tx: Tx,
+  { keyId, since, reason }: Revocation,
+  change: KeyChange,
+): Promise<void> {
+  const record = await requireKey(tx, keyId);
+  if (since !== undefined || !countsAtOnce(reason) || !isKeyInUse(record)) return;
+  requireOther(tx, record);
+  await retireSigningKey(tx, keyId, change);
+}
+
 /** Ends the use of a key for new signatures. */
 export async function retireSigningKey(tx: Tx, id: string, { actor, nowMs }: KeyChange): Promise<void> {
   const record = await requireKey(tx, id);
@@ -131,8 +148,8 @@ export interface Revocation {
 }
 
 /**
- * Revokes a key at once for services, and from `since` on for verifications. An earlier time may replace a later one,
- * never the reverse.
+ * Revokes a key at once for services, and for verifications from `since` on, or from the time that {@link revocationMs} says. An earlier time may replace a
+ * later one, never the reverse.
  */
 export async function revokeSigningKey(
   tx: Tx,
@@ -140,9 +157,21 @@ export async function revokeSigningKey(
   { actor, nowMs }: KeyChange,
 ): Promise<StoredSigningKey> {
   const record = await requireKey(tx, keyId);
-  // By default, so that the last commits of services whose clocks are ahead stay valid. No service commits with the key after this transaction.
-  const revokedAt = since ?? new Date(nowMs + LIMITS.clock_skew_ms_max).toISOString();
-  // A key that is no longer in use is replaced, and the transaction repeated.
+  requireOther(tx, record);
+  const { atMs, revokedMs } = await revocationMs(tx, record, { reason, nowMs });
+  const revokedAt = since ?? new Date(revokedMs).toISOString();
+  if (record.revoked_at !== null && Date.parse(record.revoked_at) <= Date.parse(revokedAt)) return record;
+  const revoked = { ...record, revoked_at: revokedAt, revoked_reason: reason };
+  const subject = keySubject("key_revoke", revoked);
+  const seq = await audited(tx, "key_revoke", { actor, nowMs: atMs }, subject);
+  const entries = { ...record.entries, key_revoke: seq };
+  write(tx, { ...revoked, entries });
+  return { ...revoked, entries };
+}
+
+/** A key that is no longer in use is replaced, and the transaction repeated. */
+function requireOther(tx: Tx, record: StoredSigningKey): void {
+  const { key_id: keyId } = record;
   if (signedBy(tx).signed_by === keyId && isKeyInUse(record))
     throw new FleetError(
       "UNAVAILABLE",
@@ -155,12 +184,6 @@ export async function revokeSigningKey(
         },
       },
     );
-  if (record.revoked_at !== null && Date.parse(record.revoked_at) <= Date.parse(revokedAt)) return record;
-  const revoked = { ...record, revoked_at: revokedAt, revoked_reason: reason };
-  const seq = await audited(tx, "key_revoke", { actor, nowMs }, keySubject("key_revoke", revoked));
-  const entries = { ...record.entries, key_revoke: seq };
-  write(tx, { ...revoked, entries });
-  return { ...revoked, entries };
 }
 
 function write(tx: Tx, record: StoredSigningKey): void {

@@ -20,7 +20,7 @@ import {
   listSigningKeys,
   type StoredSigningKey,
 } from "./key-record.ts";
-import { type KeyChange, requestRotation, revokeSigningKey } from "./key-registry.ts";
+import { endUseBefore, type KeyChange, requestRotation, revokeSigningKey } from "./key-registry.ts";
 
 /** The time for the holder of a key to go over to the next one, before its revocation. */
 const REPLACED_WITHIN_MS = 2_500;
@@ -59,7 +59,8 @@ export class SigningKeys {
 
   /**
    * Revokes a key. One in use is replaced by its holder first: a service cannot sign the revocation of its own key. If the holder does not answer,
-   * the key is revoked nevertheless, by a service with another key. Throws UNAVAILABLE while this service has no other one.
+   * the key is revoked nevertheless, by a service with another key. Throws UNAVAILABLE while this service has no other one. If this process dies before the
+   * revocation, the key is retired at most: no service signs with it, and the call can be repeated.
    */
   async revoke(
     by: TenantCaller,
@@ -69,8 +70,10 @@ export class SigningKeys {
     if (since !== undefined && Date.parse(since) > this.#now())
       throw invalid("since", "a time that is not in the future", since);
     await this.#replaced(by, keyId);
+    const revocation = { keyId, since, reason };
+    await this.#transactions.transact("key_retire", (tx) => endUseBefore(tx, revocation, this.#change(by)));
     const { value } = await this.#transactions.transact("key_revoke", (tx) =>
-      revokeSigningKey(tx, { keyId, since, reason }, this.#change(by)),
+      revokeSigningKey(tx, revocation, this.#change(by)),
     );
     return { key: shown(value) };
   }

@@ -53,6 +53,8 @@ export class TrailVerifier {
   #hasSignatures = true;
   /** The time of the last entry. */
   #before: unknown;
+  /** The number of the entry that has revoked each key, if the chain is that of the operators' acts on keys. */
+  readonly #revokedIn = new Map<string, number>();
 
   /** `from`: the entry before the first one, of a chain whose beginning was removed. */
   constructor(of: Omit<EntryPlace, "seq">, keys: KnownKeys, from: ChainEnd = { seq: 0, hash: CHAIN_START }) {
@@ -85,8 +87,9 @@ export class TrailVerifier {
     // An older fleet answers no signatures, and may not know the query for keys.
     if (!this.#hasSignatures || entries.length === 0) return;
     const isRequired = await this.#keys.areRequired();
-    const placed = await Promise.all(signatures!.map((one) => this.#judged(one)));
     const read = entries.map(({ seq, entry }) => ({ seq, hash: entryHash(entry), facts: factsIn(entry) }));
+    if (this.#of.task === null) for (const { seq, facts } of read) this.#noteRevocation(seq, facts);
+    const placed = await Promise.all(signatures!.map((one) => this.#judged(one)));
     const part = { of: this.#of, entries: read, signatures: placed, before: this.#before, isRequired };
     for (const { seq, facts, problem } of judgeEntries(part)) {
       this.#before = facts.at;
@@ -98,8 +101,15 @@ export class TrailVerifier {
 
   async #judged({ seq, envelope }: PlacedEnvelope): Promise<PlacedSignature> {
     const signature = envelope && signatureIn(envelope);
-    const key = signature && (await this.#keys.find(signature.keyId));
+    const found = signature && (await this.#keys.find(signature.keyId));
+    const key = found && { ...found, entries: { key_revoke: this.#revokedIn.get(found.key_id) } };
     return { seq, judged: await judgeSignature(signature, key) };
+  }
+
+  /** An entry that is forged has a problem of its own. */
+  #noteRevocation(seq: number, { action, subject }: ActFacts): void {
+    const id = action === "key_revoke" ? subject?.key_id : undefined;
+    if (typeof id === "string" && !this.#revokedIn.has(id)) this.#revokedIn.set(id, seq);
   }
 
   #finish(head: ChainEnd): TrailReport {
@@ -112,10 +122,14 @@ export class TrailVerifier {
   }
 }
 
+interface ActFacts extends SignedFacts {
+  readonly subject?: { readonly key_id?: unknown } | null;
+}
+
 /** An entry that cannot be parsed is a problem of the chain. */
-function factsIn(entry: string): SignedFacts {
+function factsIn(entry: string): ActFacts {
   try {
-    return (JSON.parse(entry) as SignedFacts | null) ?? {};
+    return (JSON.parse(entry) as ActFacts | null) ?? {};
   } catch {
     return {};
   }

@@ -1370,8 +1370,12 @@ function onlyLine(file, member, most) {
 
 const COMMIT_TYPE = "application/vnd.fleet.commit.v1+json";
 const COMMIT_PURPOSE = "commits";
+/** The tenant in whose chain the changes of keys are. */
+const KEY_TENANT = "default";
 /** A clock may be ahead of another by so much. */
 const CLOCK_SKEW_MS = 30_000;
+/** Others may have a key that was revoked so. */
+const EXPOSED_REASONS = ["compromised", "lost"];
 /** More than any fleet has had. */
 const KEYS_MAX = 5_000;
 const SPKI_START = "302a300506032b6570032100";
@@ -1403,6 +1407,8 @@ class BundleKeys {
   used = new Set();
   /** The keys that the auditor knows as revoked. */
   #knownRevoked;
+  /** The number of the entry that revoked a key, in the chain of its tenant. */
+  #revokedIn = new Map();
   /** Whether the changes of the keys are in the bundle. */
   areProved = false;
   /** Whether the fleet states that all its entries are signed. */
@@ -1415,6 +1421,16 @@ class BundleKeys {
   /** A thief may have it: what it signed proves nothing about the time. */
   isRevoked(id) {
     return this.#knownRevoked.has(id) || this.#keys.get(id)?.revoked_at != null;
+  }
+
+  /** The first entry counts: a later one can only name an earlier time. */
+  noteRevocation(id, seq) {
+    if (!this.#revokedIn.has(id)) this.#revokedIn.set(id, seq);
+  }
+
+  /** In the chain that has the revocation, the order of the entries decides, and no clock. */
+  #isAfterRevocation(id, { tenant, task, seq }) {
+    return tenant === KEY_TENANT && task === null && seq > (this.#revokedIn.get(id) ?? seq);
   }
 
   get all() {
@@ -1474,7 +1490,8 @@ class BundleKeys {
     if (entry.seq < first) return absent;
     const isSigned = entries[entry.seq - first] === entry.hash && signedBy === keyId;
     if (!isSigned || (entry.seq === last && at !== statement.at)) return "signature_mismatch";
-    const found = problem ?? timeProblem(this.#keys.get(String(keyId)), entry, statement);
+    const end = this.#isAfterRevocation(String(keyId), entry) ? "key_revoked" : null;
+    const found = problem ?? end ?? timeProblem(this.#keys.get(String(keyId)), entry, statement);
     if (found === null) this.used.add(String(keyId));
     return found;
   }
@@ -1496,7 +1513,8 @@ function isStatement({ v, at, checkpoints, entries, first, task, tenant }) {
 /** The earliest time at which the entry can have been signed, as far as its chain shows. */
 function timeProblem(key, { facts, before }, { at }) {
   const [signed, written, previous] = [at, facts.at, before].map(exactTime);
-  const floor = previous == null ? Number.NEGATIVE_INFINITY : previous - CLOCK_SKEW_MS;
+  const allowance = EXPOSED_REASONS.includes(key.record.revoked_reason) ? 0 : CLOCK_SKEW_MS;
+  const floor = previous == null ? Number.NEGATIVE_INFINITY : previous - allowance;
   const time = signed == null || written == null ? null : Math.max(signed, written, floor);
   const { not_before, not_after, revoked_at } = key;
   if (revoked_at !== null && (time === null || time > revoked_at)) return "key_revoked";
@@ -1562,6 +1580,8 @@ function judgeChanges(changes, keys, { findings, home }) {
     const problem = keys.judgeEntry(entry, judged, true);
     if (problem !== null) findings.add(problem, `keyset.json/${seq}`);
     else if (!noteChange(stated, entry.facts)) findings.add("keyset", `keyset.json/${seq}`);
+    else if (entry.facts.action === "key_revoke")
+      keys.noteRevocation(String(objectIn(entry.facts, "subject").key_id), seq);
   }
   for (const { key_id, record } of keys.all)
     if (!isAsStated(record, stated.get(key_id))) findings.add("key_unproved", `key:${key_id}`);
@@ -2864,8 +2884,6 @@ const SEAL = "seal.json";
 const ACCESS = "access.jsonl";
 const JSON_BYTES_MAX = 8_388_608;
 const NOTE_BYTES_MAX = 100_000;
-/** The changes of keys stand in the chain of this tenant. */
-const KEY_TENANT = "default";
 
 const NO_SEAL = { isSealed: false, complete: null, isAccessComplete: null };
 

@@ -1109,6 +1109,8 @@ ESIGN_TYPE = "application/vnd.fleet.esign.v1+json"
 ENROLMENT_TYPE = "application/vnd.fleet.esign-passkey.v1+json"
 BATCH_TYPE = "application/vnd.fleet.batch.v1"
 CLOCK_SKEW_MS = 30_000
+# Others may have a key that was revoked so.
+EXPOSED_REASONS = ("compromised", "lost")
 LOG_DELAY_MS = 600_000
 # More than any fleet has had.
 KEYS_MAX = 5_000
@@ -1149,6 +1151,8 @@ class Keys:
         self.all = {}
         self.used = set()
         self.known_revoked = known_revoked
+        # The number of the entry that revoked a key, in the chain of the tenant `default`.
+        self.revoked_in = {}
         self.are_proved, self.is_required = False, False
 
     def is_revoked(self, key_id):
@@ -1200,7 +1204,11 @@ class Keys:
         is_signed = same(entries[seq - first], entry["hash"]) and same(signed_by, key_id)
         if not is_signed or (seq == last and not same(facts.get("at", MISSING), statement["at"])):
             return "signature_mismatch"
-        found = problem or time_problem(self.all[key_id], entry, statement)
+        # In the chain that has the revocation, the order of the entries decides, and no clock.
+        is_of_keys = same(entry["tenant"], "default") and entry["task"] is None
+        is_after = is_of_keys and seq > self.revoked_in.get(key_id, seq)
+        end = "key_revoked" if is_after else None
+        found = problem or end or time_problem(self.all[key_id], entry, statement)
         if found is None:
             self.used.add(key_id)
         return found
@@ -1244,7 +1252,9 @@ def time_problem(key, entry, statement):
     before = exact_time(entry["before"])
     time = None
     if signed is not None and written is not None:
-        time = max(signed, written) if before is None else max(signed, written, before - CLOCK_SKEW_MS)
+        is_exposed = any(same(key["record"].get("revoked_reason"), reason) for reason in EXPOSED_REASONS)
+        floor = signed if before is None else before - (0 if is_exposed else CLOCK_SKEW_MS)
+        time = max(signed, written, floor)
     if key["revoked_at"] is not None and (time is None or time > key["revoked_at"]):
         return "key_revoked"
     if time is None or time < key["not_before"]:
@@ -1319,6 +1329,9 @@ def judge_changes(changes, keys, findings):
                 continue
         for name, member in CHANGES[entry["facts"]["action"]].items():
             facts[name] = subject.get(member)
+        if entry["facts"]["action"] == "key_revoke":
+            # The first entry counts: a later one can only name an earlier time.
+            keys.revoked_in.setdefault(subject["key_id"], last)
     for key_id in set(stated) | set(keys.all):
         facts = stated.get(key_id, {})
         record = keys.all[key_id]["record"] if key_id in keys.all else None

@@ -18,6 +18,9 @@ export const hasPython = spawnSync("python3", ["--version"]).status === 0;
 if (!hasPython) process.stderr.write("python3 is not on PATH: verify.py is not tested\n");
 
 export interface SmallBundle {
+  readonly tenant?: string;
+  /** The changes of the keys. null: the bundle of a tenant that cannot read them. */
+  readonly changes?: readonly object[] | null;
   /** Between the header and the trailer of the export. */
   readonly lines?: readonly object[];
   readonly proofs?: readonly object[];
@@ -29,9 +32,10 @@ export interface SmallBundle {
 
 export function writeSmallBundle(
   path: string,
-  { lines = [], proofs = [], keys = [], note, anchors, access }: SmallBundle,
+  { tenant = TENANT, changes = null, lines = [], proofs = [], keys = [], ...others }: SmallBundle,
 ): void {
-  const of = { tenant: TENANT, exported_at: EXPORTED_AT, fleet: null, tool: "x" };
+  const { note, anchors, access } = others;
+  const of = { tenant, exported_at: EXPORTED_AT, fleet: null, tool: "x" };
   const tasks = lines.filter((one) => "kind" in one && one.kind === "task").length;
   const body = redigested([
     { ...of, kind: "header", format: 5 },
@@ -41,14 +45,14 @@ export function writeSmallBundle(
   const files: [string, Buffer][] = Object.entries({
     "export.jsonl": body,
     "proofs.jsonl": proofs.map(line).join(""),
-    "keyset.json": line({ keys, changes: null, signatures_required: false }),
+    "keyset.json": line({ keys, changes, signatures_required: false }),
     ...(note !== undefined && { "log.note": note }),
     ...(anchors !== undefined && { "anchors.jsonl": anchors.map(line).join("") }),
     ...(access !== undefined && { "access.jsonl": access.map(line).join("") }),
   }).map(([name, text]) => [name, Buffer.from(text)]);
   const listed = files.map(([name, bytes]) => ({ name, size: bytes.length, sha256: sha256(bytes) }));
   const counts = {
-    ...{ tasks, lines: lines.length + 2, keys: keys.length, key_changes: 0, versions: 0 },
+    ...{ tasks, lines: lines.length + 2, keys: keys.length, key_changes: changes?.length ?? 0, versions: 0 },
     ...{ entries: proofs.length, included: 0, pending: proofs.length },
   };
   const facts = {
@@ -62,18 +66,21 @@ export function writeSmallBundle(
   writeFileSync(path, packed([...files, ["manifest.json", Buffer.from(line({ ...of, ...facts }))]], MTIME));
 }
 
-/** `authorities`: a file with certificates, and its content. */
+/** `authorities`: a file with certificates, and its content. `revoked`: ids of keys that the auditor knows as revoked. */
 export function judgeSmallBundle(
   path: string,
   authorities: { readonly caFile: string; readonly ca: string } | null = null,
+  revoked: readonly string[] = [],
 ): BundleReport & { readonly codes: readonly string[] } {
-  const report = verifyBundle(path, { keys: null, kept: null, authorities: authorities?.ca ?? null });
+  const trust = { keys: null, kept: null, authorities: authorities?.ca ?? null };
+  const report = verifyBundle(path, { ...trust, revoked: new Set(revoked) });
   if (hasPython) {
     const args = [
       VERIFY_PY,
       path,
       "--json",
       ...(authorities === null ? [] : ["--tsa-ca", authorities.caFile]),
+      ...revoked.flatMap((id) => ["--revoked", id]),
     ];
     const { stdout, stderr } = spawnSync("python3", args, { encoding: "utf8", maxBuffer: 2 ** 26 });
     expect(stderr).toBe("");

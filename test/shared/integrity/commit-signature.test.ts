@@ -141,6 +141,29 @@ test("an unsigned entry is a problem where signatures are required, and as a cha
   );
 });
 
+test("an entry after the revocation of its key, in the chain that has it, is rejected at any time", async () => {
+  const statement = { ...STATEMENT, task: null };
+  const judgedIn = async (tenant: string, key_revoke: number) => {
+    const [signature] = signStatements(key, [{ ...statement, tenant }]);
+    const record = { ...recordOf(key), revoked_at: AT, entries: { key_revoke } };
+    const judged = await judgeSignature(signature!, record);
+    return judgeEntry({ ...LAST, tenant, task: null }, { seq: 7, judged }, true);
+  };
+  expect(await judgedIn("default", 6)).toBe("key_revoked");
+  expect(await judgedIn("default", 8)).toBeNull();
+  expect(await judgedIn("acme", 6)).toBeNull();
+});
+
+test("others may have a key: it signs nothing after an entry that is later than its revocation", async () => {
+  const before = "2026-11-20T10:00:05.001Z";
+  for (const revoked_reason of ["compromised", "lost", "replaced"] as const) {
+    const revoked = { revoked_at: "2026-11-20T10:00:05.000Z", revoked_reason };
+    expect(await judgedWith(revoked, { before: revoked.revoked_at })).toBeNull();
+    const expected = revoked_reason === "replaced" ? null : "key_revoked";
+    expect(await judgedWith(revoked, { before })).toBe(expected);
+  }
+});
+
 test("an entry cannot be dated before a revocation, neither in its statement nor in itself", async () => {
   const revoked = { revoked_at: "2026-11-20T10:00:05.000Z" };
   expect(await judgedWith(revoked)).toBeNull();

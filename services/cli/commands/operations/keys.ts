@@ -58,17 +58,18 @@ export function addKeys(program: Command, action: ActionFactory): void {
     .argument("<key>", "the beginning of its id")
     .summary("Revoke a signing key.")
     .description(
-      "Revoke a signing key after its holder has gone over to the next one. Signatures since that time are rejected by every verification.",
+      "Revoke a signing key after its holder has gone over to the next one. Signatures since that time are rejected by every verification; of a key that was replaced as planned, 30 s later, so that what services with a fast clock have just committed stays valid.",
     )
     .addOption(new Option("--reason <reason>", "why").choices([...REVOCATION_REASONS]).default("compromised"))
     .option(
       "--since <time>",
-      "the earliest suspected misuse: 2h, 2026-01-04, 2026-01-04T10:00Z; without it 30 s from now, so that what services with a fast clock have just committed stays valid",
+      "the earliest suspected misuse: 2h, 2026-01-04, 2026-01-04T10:00Z (else the time of the revocation)",
     )
     .action(action(revoke));
   withExamples(revokeCommand, (fleet) => ({
     "The file of a key was copied two days ago": `${fleet} keys revoke 3f9a2c --since 2d`,
     "A key of a machine that is gone": `${fleet} keys revoke 3f9a2c --reason lost`,
+    "A key that others cannot have": `${fleet} keys revoke 3f9a2c --reason replaced`,
   }));
   addEncryption(group, action);
   addEncryptionKey(group, action);

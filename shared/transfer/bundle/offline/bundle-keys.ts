@@ -17,8 +17,12 @@ import type { BundleFindings } from "./findings.ts";
 
 const COMMIT_TYPE = "application/vnd.fleet.commit.v1+json";
 const COMMIT_PURPOSE = "commits";
+/** The tenant in whose chain the changes of keys are. */
+export const KEY_TENANT = "default";
 /** A clock may be ahead of another by so much. */
 const CLOCK_SKEW_MS = 30_000;
+/** Others may have a key that was revoked so. */
+const EXPOSED_REASONS: readonly (ExactJson | undefined)[] = ["compromised", "lost"];
 /** More than any fleet has had. */
 const KEYS_MAX = 5_000;
 const SPKI_START = "302a300506032b6570032100";
@@ -78,6 +82,8 @@ export class BundleKeys {
   readonly used = new Set<string>();
   /** The keys that the auditor knows as revoked. */
   readonly #knownRevoked: ReadonlySet<string>;
+  /** The number of the entry that revoked a key, in the chain of its tenant. */
+  readonly #revokedIn = new Map<string, number>();
   /** Whether the changes of the keys are in the bundle. */
   areProved = false;
   /** Whether the fleet states that all its entries are signed. */
@@ -90,6 +96,16 @@ export class BundleKeys {
   /** A thief may have it: what it signed proves nothing about the time. */
   isRevoked(id: string): boolean {
     return this.#knownRevoked.has(id) || this.#keys.get(id)?.revoked_at != null;
+  }
+
+  /** The first entry counts: a later one can only name an earlier time. */
+  noteRevocation(id: string, seq: number): void {
+    if (!this.#revokedIn.has(id)) this.#revokedIn.set(id, seq);
+  }
+
+  /** In the chain that has the revocation, the order of the entries decides, and no clock. */
+  #isAfterRevocation(id: string, { tenant, task, seq }: ChainEntry): boolean {
+    return tenant === KEY_TENANT && task === null && seq > (this.#revokedIn.get(id) ?? seq);
   }
 
   get all(): readonly BundleKey[] {
@@ -153,7 +169,8 @@ export class BundleKeys {
     if (entry.seq < first) return absent;
     const isSigned = entries[entry.seq - first] === entry.hash && signedBy === keyId;
     if (!isSigned || (entry.seq === last && at !== statement.at)) return "signature_mismatch";
-    const found = problem ?? timeProblem(this.#keys.get(String(keyId))!, entry, statement);
+    const end = this.#isAfterRevocation(String(keyId), entry) ? "key_revoked" : null;
+    const found = problem ?? end ?? timeProblem(this.#keys.get(String(keyId))!, entry, statement);
     if (found === null) this.used.add(String(keyId));
     return found;
   }
@@ -175,7 +192,8 @@ function isStatement({ v, at, checkpoints, entries, first, task, tenant }: Exact
 /** The earliest time at which the entry can have been signed, as far as its chain shows. */
 function timeProblem(key: BundleKey, { facts, before }: ChainEntry, { at }: ExactObject): string | null {
   const [signed, written, previous] = [at, facts.at, before].map(exactTime);
-  const floor = previous == null ? Number.NEGATIVE_INFINITY : previous - CLOCK_SKEW_MS;
+  const allowance = EXPOSED_REASONS.includes(key.record.revoked_reason) ? 0 : CLOCK_SKEW_MS;
+  const floor = previous == null ? Number.NEGATIVE_INFINITY : previous - allowance;
   const time = signed == null || written == null ? null : Math.max(signed, written, floor);
   const { not_before, not_after, revoked_at } = key;
   if (revoked_at !== null && (time === null || time > revoked_at)) return "key_revoked";
@@ -257,6 +275,8 @@ function judgeChanges(
     const problem = keys.judgeEntry(entry, judged, true);
     if (problem !== null) findings.add(problem, `keyset.json/${seq}`);
     else if (!noteChange(stated, entry.facts)) findings.add("keyset", `keyset.json/${seq}`);
+    else if (entry.facts.action === "key_revoke")
+      keys.noteRevocation(String(objectIn(entry.facts, "subject").key_id), seq);
   }
   for (const { key_id, record } of keys.all)
     if (!isAsStated(record, stated.get(key_id))) findings.add("key_unproved", `key:${key_id}`);

@@ -13,7 +13,7 @@ import {
 import { BundleAnchors, type NewestAnchor } from "./bundle-anchors.ts";
 import { BundleEntries } from "./bundle-entries.ts";
 import { BundleEsignatures, type ProvedEsignature } from "./bundle-esignatures.ts";
-import { BundleKeys, keysIn } from "./bundle-keys.ts";
+import { BundleKeys, KEY_TENANT, keysIn } from "./bundle-keys.ts";
 import { BundleLines } from "./bundle-lines.ts";
 import { continuationProblem, logKeys, openLog } from "./bundle-log.ts";
 import { isManifest, isOfOtherFormat } from "./bundle-manifest.ts";
@@ -26,8 +26,6 @@ const SEAL = "seal.json";
 const ACCESS = "access.jsonl";
 const JSON_BYTES_MAX = 8_388_608;
 const NOTE_BYTES_MAX = 100_000;
-/** The changes of keys stand in the chain of this tenant. */
-const KEY_TENANT = "default";
 
 export interface BundleTrust {
   /** The ids of the keys that the auditor knows from another place. null: none are named. */

@@ -1,9 +1,11 @@
 /** Trails as servers answer them, page after page, verified with the keys that the server states. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { keyStateOf, type SigningKeyList } from "../../../../shared/protocol/signing-keys.ts";
+import { appendTenantAudit } from "../../../../shared/records/audit/tenant-audit.ts";
 import {
   addSuccessor,
   retireSigningKey,
+  revokeSigningKey,
   serviceActor,
 } from "../../../../shared/records/signing/key-registry.ts";
 import { transactAsLast } from "../../../../shared/records/signing/signed-store.ts";
@@ -13,8 +15,10 @@ import { create } from "../../../harness/records/records.ts";
 import {
   newKey,
   openSignedRecords,
+  register,
   repositoryOn,
   type SignedRecords,
+  storeOfThief,
   storeSignedBy,
   WRITING,
 } from "../../../harness/records/signed.ts";
@@ -63,6 +67,24 @@ test("a key that is registered between two pages is read", async () => {
   expect(reads).toBe(2);
   const { keys: listed } = await records.repository.signingKeys.list();
   expect(listed.map(keyStateOf).sort()).toEqual(["active", "retired"]);
+});
+
+test("a revoked key signs an act of the operators after its revocation, and states the same time", async () => {
+  const [other, nowMs] = [newKey(), Date.now()];
+  const store = storeSignedBy(records.raw, other);
+  await register(store, other, nowMs);
+  const actor = serviceActor("reader");
+  const revocation = { keyId: records.key.id, since: undefined, reason: "compromised" } as const;
+  await store.transact(WRITING, (tx) => revokeSigningKey(tx, revocation, { actor, nowMs }));
+  const act = { action: "scrub_start", actor, at: new Date(nowMs).toISOString(), subject: {} } as const;
+  for (const by of [store, storeOfThief(records.raw, records.key)])
+    await by.transact(WRITING, (tx) => appendTenantAudit(tx, "default", [act]));
+  const keys = new KnownKeys(() => records.repository.signingKeys.list());
+  const verifier = new TrailVerifier({ tenant: "default", task: null }, keys);
+  const report = await verifier.verify((from) =>
+    records.repository.tenantActs.page("default", { from_seq: from, limit: 2, signatures: true }),
+  );
+  expect(report.signatures?.problems).toEqual([{ seq: 5, problem: "key_revoked" }]);
 });
 
 test("keys are read again once for each id that stays unknown, and after a failure", async () => {

@@ -1,0 +1,47 @@
+/** From when on the revocation of a key counts, unless the operator names an earlier time. */
+import { DEFAULT_TENANT } from "../../protocol/ids.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import { countsAtOnce, type RevocationReason } from "../../protocol/signing-keys.ts";
+import type { Reader } from "../../store/store.ts";
+import { tenantKeys } from "../kv/keyspace.ts";
+import { readEntry } from "../scrub/trail/entries.ts";
+import type { StoredSigningKey } from "./key-record.ts";
+
+interface RevocationTimes {
+  /** The time of the entry. */
+  readonly atMs: number;
+  /** Signatures of a later time are rejected. */
+  readonly revokedMs: number;
+}
+
+/**
+ * A key that others may have is revoked at the time of the entry. No service commits with the key after that transaction, because each commit reads the record
+ * of its key. Two times make sure that the time of the entry is also after those of the commits before it:
+ *
+ * - The use of the key ends in an earlier transaction (`key_retire`), so a commit in flight cannot take its time after the entry, and be committed before it.
+ * - The holder has stated the time of that end by its own clock, which may be ahead of this one. It is the clock of the signatures, so the entry is not
+ *   earlier. A clock that is further ahead than clocks may be does not count.
+ *
+ * A key that was replaced as planned counts 30 s longer, for services with a fast clock that share it.
+ */
+export async function revocationMs(
+  reader: Reader,
+  record: StoredSigningKey,
+  { reason, nowMs }: { readonly reason: RevocationReason; readonly nowMs: number },
+): Promise<RevocationTimes> {
+  if (!countsAtOnce(reason)) return { atMs: nowMs, revokedMs: nowMs + LIMITS.clock_skew_ms_max };
+  const { not_after: notAfter } = record;
+  // A retirement counts as much later as clocks may differ.
+  const endedMs = notAfter === null ? nowMs : Date.parse(notAfter) - LIMITS.clock_skew_ms_max;
+  const isPossible = endedMs <= nowMs + LIMITS.clock_skew_ms_max;
+  const atMs = isPossible ? Math.max(nowMs, endedMs) : nowMs;
+  return { atMs, revokedMs: Math.min(atMs, (await revokedBeforeMs(reader, record)) ?? atMs) };
+}
+
+/** The time of the entry that has revoked the key before, perhaps with an allowance. null: there is none that can be read. */
+async function revokedBeforeMs(reader: Reader, { entries }: StoredSigningKey): Promise<number | null> {
+  if (entries.key_revoke === undefined) return null;
+  const value = await reader.get(tenantKeys(DEFAULT_TENANT).tenantAudit(entries.key_revoke));
+  const atMs = Date.parse(String(readEntry(value)?.facts?.at));
+  return Number.isNaN(atMs) ? null : atMs;
+}

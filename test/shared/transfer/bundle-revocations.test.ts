@@ -1,0 +1,195 @@
+/** The revocation of a key in a bundle: removed, moved in time, or of another key, and what a thief of the key signs around it. Both verifiers agree. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { canonicalText } from "../../../shared/integrity/canonical.ts";
+import type { SigningKey } from "../../../shared/integrity/dsse.ts";
+import { envelope, sha256 } from "../../harness/evidence/forgery.ts";
+import { EXPORTED_AT, judgeSmallBundle, writeSmallBundle } from "../../harness/evidence/small-bundle.ts";
+import { newKey } from "../../harness/records/signed.ts";
+
+const TENANT = "default";
+const ADDED_AT = "2026-02-01T00:00:00.000Z";
+const REVOKED_AT = EXPORTED_AT;
+const after = (seconds: number) => new Date(Date.parse(REVOKED_AT) + seconds * 1_000).toISOString();
+
+const own = newKey();
+const stolen = newKey();
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "fleet-revocations-"));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+interface KeyRecord {
+  readonly key_id: string;
+  readonly revoked_at: string | null;
+  readonly revoked_reason: string | null;
+  readonly [name: string]: unknown;
+}
+
+const added = { owner: "writer", purpose: "commits", not_before: ADDED_AT };
+const recordOf = ({ id, publicKey }: SigningKey): KeyRecord => ({
+  ...{ key_id: id, algorithm: "ed25519", public_key: publicKey, ...added },
+  ...{ not_after: null, revoked_at: null, revoked_reason: null, replaces: null },
+});
+
+interface Change {
+  readonly seq: number;
+  readonly end: number;
+  readonly entry: string;
+  readonly signature: object;
+}
+
+function change(seq: number, by: SigningKey, action: string, at: string, subject: object): Change {
+  const facts = { action, at, prev: "0".repeat(64), seq, signed_by: by.id, subject, tenant: TENANT, v: 1 };
+  const entry = canonicalText(facts);
+  return { seq, end: seq, entry, signature: envelope(by, { ...facts, task: null }, sha256(entry)) };
+}
+
+const addition = (seq: number, key: SigningKey, by = key, at = ADDED_AT) =>
+  change(seq, by, "key_add", at, { key_id: key.id, ...added });
+const revocation = (seq: number, key: SigningKey, { by = own, at = REVOKED_AT, ...stated }: Stated = {}) =>
+  change(seq, by, "key_revoke", at, {
+    ...{ key_id: key.id, revoked_at: at, reason: "compromised", ...stated },
+  });
+interface Stated {
+  readonly by?: SigningKey;
+  readonly at?: string;
+  readonly revoked_at?: string;
+  readonly reason?: string;
+}
+
+const HONEST = [addition(1, own), addition(2, stolen), revocation(5, stolen)];
+const OWN = recordOf(own);
+const STOLEN = { ...recordOf(stolen), revoked_at: REVOKED_AT, revoked_reason: "compromised" };
+
+interface Entry {
+  readonly by: SigningKey;
+  readonly at: string;
+}
+
+/** A task with these entries, each a commit of its own. */
+function taskOf(entries: readonly Entry[]) {
+  let prev = "0".repeat(64);
+  const lines = entries.map(({ by, at }, i) => {
+    const facts = {
+      ...{ at, op: "take", prev, seq: i + 1, signed_by: by.id, task: "auth", tenant: TENANT },
+    };
+    const entry = canonicalText(facts);
+    prev = sha256(entry);
+    return { kind: "audit", seq: i + 1, entry, signature: envelope(by, facts, prev) };
+  });
+  const count = lines.length;
+  const task = { task_id: "auth", tenant: TENANT, seq: 0, audit_seq: count, audit_hash: prev };
+  const counts = { entries: count, versions: 0, lost: 0, records: 0, records_lost: 0, handoffs: 0 };
+  const proofs = lines.map(({ seq }) => ({ task: "auth", seq, pending: "unsigned_log" }));
+  return {
+    lines: [{ kind: "task", task }, ...lines, { kind: "task_end", task_id: "auth", ...counts }],
+    proofs,
+  };
+}
+
+interface Attempt {
+  readonly keys?: readonly KeyRecord[];
+  readonly changes?: readonly Change[];
+  readonly entries?: readonly Entry[];
+  readonly known?: readonly string[];
+}
+
+function judged({ keys = [OWN, STOLEN], changes = HONEST, entries = [], known = [] }: Attempt) {
+  const path = join(folder, "bundle.tar");
+  const task = entries.length === 0 ? {} : taskOf(entries);
+  writeSmallBundle(path, { tenant: TENANT, keys, changes, ...task });
+  return judgeSmallBundle(path, null, known);
+}
+const codesOf = (attempt: Attempt) => judged(attempt).codes;
+
+test("a revocation as the fleet states it has no findings", () => {
+  expect(codesOf({})).toEqual([]);
+  expect(codesOf({ known: [stolen.id] })).toEqual([]);
+});
+
+test("a revocation is removed, which an auditor finds that knows of it", () => {
+  const removed = { keys: [OWN, recordOf(stolen)], changes: HONEST.slice(0, 2) };
+  expect(codesOf({ ...removed, known: [stolen.id] })).toEqual([`key_revoked key:${stolen.id}`]);
+  expect(codesOf({ changes: removed.changes })).toEqual([`key_unproved key:${stolen.id}`]);
+  expect(codesOf({ keys: removed.keys })).toEqual([`key_unproved key:${stolen.id}`]);
+});
+
+test.each(["earlier", "later"])("a revocation is moved in time: %s", (which) => {
+  const moved = after(which === "earlier" ? -3_600 : 3_600);
+  const keys = [OWN, { ...STOLEN, revoked_at: moved }];
+  expect(codesOf({ keys })).toEqual([`key_unproved key:${stolen.id}`]);
+  const { signature } = HONEST[2]!;
+  const edited = { ...revocation(5, stolen, { revoked_at: moved }), signature };
+  expect(codesOf({ keys, changes: [...HONEST.slice(0, 2), edited] })).toEqual(
+    ["signature_mismatch keyset.json/5", `key_unproved key:${stolen.id}`].sort(byPlace),
+  );
+});
+
+test("a thief states a later revocation of the key, or another reason", () => {
+  for (const stated of [{ revoked_at: after(3_600) }, { reason: "replaced" }]) {
+    const forged = revocation(6, stolen, { by: stolen, ...stated });
+    const record = {
+      ...STOLEN,
+      ...(stated.reason === undefined ? stated : { revoked_reason: stated.reason }),
+    };
+    expect(codesOf({ keys: [OWN, record], changes: [...HONEST, forged] })).toEqual(
+      ["key_revoked keyset.json/6", `key_unproved key:${stolen.id}`].sort(byPlace),
+    );
+  }
+});
+
+test("a revocation is turned into one of another key", () => {
+  const keys = [{ ...OWN, revoked_at: REVOKED_AT, revoked_reason: "compromised" }, recordOf(stolen)];
+  const { signature } = HONEST[2]!;
+  const edited = { ...revocation(5, own), signature };
+  expect(codesOf({ keys, changes: [...HONEST.slice(0, 2), edited] })).toEqual(
+    ["signature_mismatch keyset.json/5", `key_unproved key:${own.id}`].sort(byPlace),
+  );
+});
+
+test("a thief changes keys after the revocation, at a time before it", () => {
+  const third = newKey();
+  const addedByThief = { keys: [OWN, STOLEN, recordOf(third)], id: third.id };
+  const revoked = { ...OWN, revoked_at: REVOKED_AT, revoked_reason: "compromised" };
+  const revokedByThief = { keys: [revoked, STOLEN], id: own.id };
+  for (const at of [REVOKED_AT, after(-60)]) {
+    const forged = [addition(6, third, stolen, at), revocation(6, own, { by: stolen, at })];
+    for (const [i, { keys, id }] of [addedByThief, revokedByThief].entries())
+      expect(codesOf({ keys, changes: [...HONEST, forged[i]!] })).toEqual(
+        ["key_revoked keyset.json/6", `key_unproved key:${id}`].sort(byPlace),
+      );
+  }
+});
+
+test("what a revoked key signs counts until the entry of the revocation, and after no entry of a later time", () => {
+  const thief = (seconds: number) => ({ by: stolen, at: after(seconds) });
+  const fleet = (seconds: number) => ({ by: own, at: after(seconds) });
+  // The entry has no proof that it was written before the revocation.
+  expect(codesOf({ entries: [thief(0)] })).toEqual(["unproved auth/1"]);
+  expect(codesOf({ entries: [thief(0.001)] })).toEqual(["key_revoked auth/1"]);
+  expect(codesOf({ entries: [fleet(0), thief(-1)] })).toEqual(["unproved auth/2"]);
+  expect(codesOf({ entries: [fleet(0.001), thief(-1)] })).toEqual(["key_revoked auth/2"]);
+});
+
+test("a key that was replaced as planned keeps the allowance for clocks", () => {
+  const planned = { revoked_at: after(30), reason: "replaced" };
+  const keys = [OWN, { ...STOLEN, revoked_at: planned.revoked_at, revoked_reason: planned.reason }];
+  const changes = [...HONEST.slice(0, 2), revocation(5, stolen, planned)];
+  const entries = (seconds: number) => [
+    { by: own, at: after(60) },
+    { by: stolen, at: after(seconds) },
+  ];
+  expect(codesOf({ keys, changes, entries: entries(30) })).toEqual(["unproved auth/2"]);
+  expect(codesOf({ keys, changes, entries: entries(30.001) })).toEqual(["key_revoked auth/2"]);
+});
+
+/** Findings are in the order of their places. */
+function byPlace(a: string, b: string): number {
+  const [one, other] = [a, b].map((text) => text.slice(text.indexOf(" ")));
+  return one! < other! ? -1 : 1;
+}
