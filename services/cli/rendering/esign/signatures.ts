@@ -96,24 +96,37 @@ export function renderSigners(signers: readonly SignerRecord[], view: View): str
   ]);
   const fit = [{ least: 8 }, { least: 8 }, { leaves: 1 }, undefined, undefined] as const;
   const people = tableLines(rows, { heads: HEADS, view, fit });
-  const passkeys = signers.flatMap(({ passkeys = [] }) => passkeys);
+  const passkeys = signers.flatMap(({ passkeys = [], revoked_at, revoked_reason }) =>
+    passkeys.map((passkey) => ({ ...passkey, person: { revoked_at, revoked_reason } })),
+  );
   if (passkeys.length === 0) return people.join("\n");
   return [...people, "", ...passkeyTable(passkeys, view)].join("\n");
+}
+
+interface ShownPasskey extends PasskeySummary {
+  /** A revoked person signs with none. */
+  readonly person: Pick<SignerRecord, "revoked_at" | "revoked_reason">;
 }
 
 const PASSKEY_HEADS = ["PASSKEY", "OF", "ENROLLED BY", "USED", "STATE"];
 
 /** The ids are whole, because `signers revoke-passkey` takes them. */
-function passkeyTable(passkeys: readonly PasskeySummary[], view: View): string[] {
+function passkeyTable(passkeys: readonly ShownPasskey[], view: View): string[] {
   const rows = passkeys.map((one) => [
     plain(one.passkey_id),
     plain(one.printed_name),
     plain(one.enrolled_by),
     ago(one.last_used_at, view.now),
-    stateText(one, view),
+    passkeyText(one, view),
   ]);
   const fit = [undefined, { least: 8 }, { least: 8 }, undefined, undefined] as const;
   return tableLines(rows, { heads: PASSKEY_HEADS, view, fit });
+}
+
+function passkeyText(one: ShownPasskey, view: View): string {
+  const { revoked_at, revoked_reason } = one.person;
+  if (one.revoked_at !== null || revoked_at === null) return stateText(one, view);
+  return view.colors.red(`revoked with the person (${plain(revoked_reason ?? "-")})`);
 }
 
 function stateText(

@@ -8,6 +8,7 @@ import {
   type SignatureProblem,
   type SigningKeyRecord,
 } from "../../../../shared/protocol/signing-keys.ts";
+import { bulletList } from "../terminal/fields.ts";
 import { tableLines } from "../terminal/table.ts";
 import { plain } from "../terminal/text.ts";
 import { ago, brieflyAgo, exactly } from "../terminal/time.ts";
@@ -30,7 +31,16 @@ export function renderSigningKeys(keys: readonly SigningKeyRecord[], view: View)
     key.revoked_at ?? key.not_after ?? "-",
   ]);
   const fit = [undefined, { least: 8 }, undefined, { brief: brieflyAgo }, { leaves: 1 }] as const;
-  return tableLines(rows, { heads: HEADS, view, fit }).join("\n");
+  const table = tableLines(rows, { heads: HEADS, view, fit });
+  return [...table, ...revokedLines(inOrder, view)].join("\n");
+}
+
+/** Below the table, whose last column may be left out on a narrow terminal. */
+function revokedLines(keys: readonly SigningKeyRecord[], view: View): string[] {
+  const revoked = keys.flatMap(({ key_id: id, revoked_at: at, revoked_reason: reason }) =>
+    at === null ? [] : [`${shortKeyId(id)}, signatures after ${plain(at)} (${plain(reason ?? "-")})`],
+  );
+  return bulletList("Rejected of revoked keys", revoked, view);
 }
 
 function stateText(key: SigningKeyRecord, { colors }: View): string {
