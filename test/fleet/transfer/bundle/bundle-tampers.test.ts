@@ -18,6 +18,7 @@ import { type EvidenceFleet, startEvidenceFleet } from "../../../harness/evidenc
 import { seeded } from "../../../harness/evidence/forgery.ts";
 import { personTampers } from "../../../harness/evidence/person-tampers.ts";
 import { plainTampers } from "../../../harness/evidence/plain-tampers.ts";
+import { revocationTampers } from "../../../harness/evidence/revocation-tampers.ts";
 import { sealTampers } from "../../../harness/evidence/seal-tampers.ts";
 import { type Tamper, tampers } from "../../../harness/evidence/tampers.ts";
 import { newKey } from "../../../harness/records/signed.ts";
@@ -163,6 +164,7 @@ test("both verifiers find each of a thousand tampers, with the same codes", { ti
     ...accessTampers(keys.stolen),
     ...sealTampers(current),
     ...personTampers(),
+    ...revocationTampers(keys),
     ...plainTampers,
   ];
   const found = new Set<string>();
