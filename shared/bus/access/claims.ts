@@ -71,15 +71,23 @@ export async function serverClaims(keys: FleetKeys, revocations: Revocations): P
 export function accountClaims(keys: FleetKeys, revocations: Revocations): Promise<string> {
   const account: Account = {
     limits: { ...ACCOUNT_LIMITS, ...JETSTREAM_LIMITS },
-    signing_keys: ROLES.map((role) => newScopedSigner(keys.roles[role].getPublicKey(), role, template(role))),
+    signing_keys: ROLES.map((role) => scopedKey(keys.roles[role].getPublicKey(), role)),
     revocations: { ...revocations },
   } as unknown as Account;
   return encodeAccount("FLEET", keys.account, account, { signer: keys.operator });
 }
 
-function template(role: Role) {
+function scopedKey(key: string, role: Role) {
   const { publish, subscribe } = rightsOf(role, TEMPLATE);
-  return { ...UNLIMITED, pub: { allow: [...publish] }, sub: { allow: [...subscribe] }, bearer_token: false };
+  const { template, ...signer } = newScopedSigner(key, role, {
+    ...UNLIMITED,
+    pub: { allow: [...publish] },
+    sub: { allow: [...subscribe] },
+    bearer_token: false,
+  });
+  // The library's default lets a receiver of a request publish to the reply subject, and the sender can name any subject there.
+  const { resp: _, ...fixed } = template;
+  return { ...signer, template: fixed };
 }
 
 export interface Grant {

@@ -1,10 +1,11 @@
 // Each cell of the permission table against a real server: what a role may do works, and everything else is refused.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Grant } from "../../../../shared/bus/access/claims.ts";
+import { type Grant, serverClaims } from "../../../../shared/bus/access/claims.ts";
 import { rightsOf } from "../../../../shared/protocol/permissions.ts";
 import {
   CLIENT_ROLES,
+  type ClientRole,
   isServiceRole,
   ROLES,
   type Role,
@@ -51,6 +52,48 @@ describe.each(ROLES)("%s", (role) => {
     expect(refused.size).toBeGreaterThan(PROBES.length / 4);
   });
 });
+
+test("the claims give no role a right to answer", async () => {
+  const { account } = await serverClaims(nats.keys, {});
+  const claims = JSON.parse(Buffer.from(account.jwt.split(".")[1]!, "base64url").toString());
+  const templates = claims.nats.signing_keys as { role: string; template: object }[];
+  expect(templates.map(({ role }) => role).toSorted()).toEqual([...ROLES].toSorted());
+  for (const { template } of templates) expect(template).not.toHaveProperty("resp");
+});
+
+/** A request with the answer's subject in `reply`, and the subjects of the commands that its receiver could send then. */
+async function afterRequest(sender: Grant, receiver: Grant, { op, reply }: { op: string; reply: string }) {
+  const [writer, from, to] = await Promise.all(
+    [serviceGrant("writer"), sender, receiver].map((grant) => nats.connectAs(grant)),
+  );
+  const received: string[] = [];
+  writer!.subscribe("fleet.cmd.*.*.*.*", { callback: (_, { subject }) => void received.push(subject) });
+  const requests = `fleet.agent.${TENANT}.*.${receiver.role === "runner" ? sender.name : receiver.name}.${op}`;
+  const asked = new Promise<string>((resolve) => {
+    to!.subscribe(requests, { callback: (_, message) => resolve(message.reply ?? "none") });
+  });
+  await Promise.all([writer!.flush(), to!.flush()]);
+  from!.publish(requests.replace("*", sender.name), "{}", { reply });
+  expect(await asked).toBe(reply);
+  to!.publish(reply, "{}");
+  await to!.flush();
+  await writer!.flush();
+  await Promise.all([writer, from, to].map((connection) => connection!.close()));
+  return received;
+}
+
+test.each([`fleet.cmd.${TENANT}.human=ada.t.finalize`, "fleet.cmd.other.human=ada.t.take"])(
+  "a request gives its receiver no right on the subject of its answer: %s",
+  async (reply) => {
+    const as = (role: ClientRole, name: string): Grant => ({ role, tenant: TENANT, name });
+    // It asks itself.
+    const conductor = as("orchestrator", "conductor");
+    expect(await afterRequest(conductor, conductor, { op: "checkpoint", reply })).toEqual([]);
+    // A runner can get credentials of agents.
+    const asked = { op: "inject", reply };
+    expect(await afterRequest(as("agent", "worker"), as("runner", "runner-box"), asked)).toEqual([]);
+  },
+);
 
 test("no client has rights on JetStream, and no service may command", () => {
   for (const role of CLIENT_ROLES) {
