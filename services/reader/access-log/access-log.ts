@@ -1,4 +1,4 @@
-/** The entries of the reader: one for each answer with content, for each read of content that failed, and for each request that was refused. */
+/** The entries of the reader: one for each answer with content or free text, for each read of content that failed, and for each request that was refused. */
 import type { Message } from "../../../shared/bus/bus.ts";
 import type { ServiceRequest } from "../../../shared/bus/request/endpoint.ts";
 import type { AccessEntry } from "../../../shared/protocol/access-log.ts";
@@ -13,8 +13,8 @@ import { askedFor, isContentRead, shownContent } from "./content-reads.ts";
 const REFUSALS: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["FORBIDDEN", "UNAUTHORIZED"]);
 /** There is no such thing, which a caller that guesses ids learns, or it is damaged. Other failures show nothing. */
 const FAILURES: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["NOT_FOUND", "CORRUPT"]);
-/** Read again and again by one caller: the parts of an artifact. */
-const REPEATED: ReadonlySet<string> = new Set<AnsweredOp>(["artifact_read"]);
+/** Read again and again by one caller: the parts of an artifact, the state of a task, the pages of its trail. */
+const REPEATED: ReadonlySet<string> = new Set<AnsweredOp>(["artifact_read", "task", "audit"]);
 
 type Asked = Pick<ServiceRequest, "headers">;
 
@@ -34,7 +34,7 @@ export class ReadLog {
     request: Asked,
     { params, result }: { readonly params: QueryParams<Op>; readonly result: QueryResults[Op] },
   ): Promise<void> | undefined {
-    if (!isContentRead(op) || !this.#recorder.isOn(address.tenant)) return undefined;
+    if (!this.#recorder.isOn(address.tenant)) return undefined;
     const shown = shownContent(op, params, result);
     if (shown === null) return undefined;
     const entry: AccessEntry = { ...this.#begun(address, request), outcome: "ok", ...shown };

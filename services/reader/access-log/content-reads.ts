@@ -1,21 +1,13 @@
 /**
- * The queries that answer content, and what an entry of the access log says of an answer: ids and numbers. A query that is not named here answers
- * ids, states, times, hashes and operational facts. Some of these have reasons, notes or details of exits: SECURITY.md names them. A checkpoint that a command answers is in the audit trail, with the command.
+ * The queries that answer content, and what an entry of the access log says of an answer. A query that is named neither here nor in `text-reads.ts`
+ * answers ids, states, times, hashes and operational facts. A checkpoint that a command answers is in the audit trail, with the command.
  */
 import type { AccessEntry } from "../../../shared/protocol/access-log.ts";
 import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
 import type { AnsweredOp } from "../../../shared/protocol/operations.ts";
 import type { QueryParams, QueryResults } from "../../../shared/protocol/queries.ts";
-
-/** null: the answer has no content. */
-type Shown = Pick<
-  AccessEntry,
-  "task_id" | "task_ids" | "checkpoint_id" | "version" | "handoff_id" | "sha256" | "items"
-> | null;
-
-type ContentReads = {
-  readonly [Op in AnsweredOp]?: (params: QueryParams<Op>, result: QueryResults[Op]) => Shown;
-};
+import { type ContentReads, type Shown, several } from "./shown.ts";
+import { TEXT_READS } from "./text-reads.ts";
 
 function checkpoint({ metadata }: Checkpoint): Shown {
   const { task_id, checkpoint_id, version } = metadata;
@@ -23,13 +15,6 @@ function checkpoint({ metadata }: Checkpoint): Shown {
 }
 
 const orNone = (one: Checkpoint | null): Shown => (one === null ? null : checkpoint(one));
-
-function several(tasks: readonly string[]): Shown {
-  if (tasks.length === 0) return null;
-  const [first, ...others] = new Set(tasks);
-  const items = tasks.length;
-  return others.length === 0 ? { task_id: first!, items } : { task_ids: [first!, ...others], items };
-}
 
 const page = ({ checkpoints }: { readonly checkpoints: readonly Checkpoint[] }): Shown =>
   several(checkpoints.map(({ metadata }) => metadata.task_id));
@@ -63,6 +48,7 @@ const READS: ContentReads = {
     previous === null ? null : { ...(previous.task_id !== null && { task_id: previous.task_id }) },
 };
 
+/** Whether all that the query answers is content. */
 export function isContentRead(op: string): boolean {
   return Object.hasOwn(READS, op);
 }
@@ -73,7 +59,7 @@ export function shownContent<Op extends AnsweredOp>(
   params: QueryParams<Op>,
   result: QueryResults[Op],
 ): Shown {
-  const read: ContentReads[Op] = READS[op];
+  const read: ContentReads[Op] = READS[op] ?? TEXT_READS[op];
   return read === undefined ? null : read(params, result);
 }
 

@@ -19,7 +19,7 @@ export function renderCertificate(
   const lines = [
     verdict,
     `The content of task ${plain(task)} of tenant ${plain(tenant)} was removed from the store at ${short(end.at)}: ${counted(checkpoints.count, "checkpoint")}.`,
-    "Mirror, search index and artifacts follow within two days, and the reasons of handoffs in events within seven. It says nothing about backups, exports and copies that agents kept.",
+    "Mirror, search index and artifacts follow within two days, and the reasons of handoffs and recoveries in events within seven. It says nothing about backups, exports and copies that agents kept.",
     `Reason: ${short(reason)}${reference === null ? "" : `, case ${short(reference)}`}`,
     `Requested by ${principalText(request.by)} at ${short(request.at)} (entry ${request.seq})`,
     `Approved by ${principalText(approval.by)} at ${short(approval.at)} (entry ${approval.seq})`,

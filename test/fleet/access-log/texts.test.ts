@@ -1,0 +1,93 @@
+/** Reads of free text beside facts are in the access log: reasons, notes and details, by queries, pages of events and streams of events. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { exitReport } from "../../harness/records/exit-reports.ts";
+import { input } from "../../harness/records/records.ts";
+import { newRestClient, type RestClient } from "../../harness/rest-client.ts";
+
+/** A busy machine takes seconds for each call. */
+const CALLS_MS = 240_000;
+const POLL = { timeout: 120_000 };
+const CALL = { deadlineMs: 60_000, fallback: "none" } as const;
+const TEXT = "marmalade";
+
+let fleet: TestFleet;
+let operator: FleetClient;
+let agent: FleetClient;
+let rest: RestClient;
+
+beforeAll(async () => {
+  fleet = await startFleet({ FLEET_GATEWAY_PORT: "-1" });
+  operator = await fleet.client("operator-1");
+  agent = await fleet.client("coder-1");
+  rest = await newRestClient(fleet, { name: "listener-1", role: "observer" });
+}, CALLS_MS);
+afterAll(() => fleet?.stop());
+
+/** What the log has of a caller's reads, as `operation task`, without repetitions. */
+async function readsOf(actor: string): Promise<string[]> {
+  const { entries } = await operator.admin.accessLog.list({ actor, limit: 500, deadlineMs: 60_000 });
+  const tasks = ({ task_id, task_ids }: (typeof entries)[number]) => task_ids ?? [task_id ?? "none"];
+  return [...new Set(entries.flatMap((one) => tasks(one).map((task) => `${one.op} ${task}`)))].sort();
+}
+
+/** Reads everything about a task that can have a text. */
+async function readAll(reader: FleetClient, taskId: string): Promise<void> {
+  await reader.getTask(taskId, CALL);
+  await reader.getAudit(taskId, CALL);
+  await reader.admin.tasks({ taskId, ...CALL });
+  await reader.admin.recoveries(CALL);
+  const { alerts } = await reader.admin.listAlerts({ taskId, ...CALL });
+  for (const { alert } of alerts) await reader.admin.alert(alert.id, CALL);
+}
+
+test("an answer without a text has no entry, and with one it has", { timeout: CALLS_MS }, async () => {
+  const handle = await agent.takeTask("plain", CALL);
+  await handle.checkpoint(input({ goal: TEXT }), CALL);
+  await handle.release(CALL);
+  const before = await fleet.client("before-1");
+  await readAll(before, "plain");
+
+  const blocked = await agent.takeTask("blocked", CALL);
+  await blocked.checkpoint(input({ goal: TEXT }), CALL);
+  const failed = { agent_id: "coder-1", task_id: "blocked", fence: blocked.fence! } as const;
+  await agent.reportExit(exitReport({ ...failed, class: "unrecoverable", details: TEXT }));
+  const { admin } = operator;
+  const alerts = async () => (await admin.listAlerts({ taskId: "blocked", ...CALL })).alerts;
+  await expect.poll(async () => (await alerts()).length, POLL).toBe(1);
+  const [{ alert }] = (await alerts()) as [Awaited<ReturnType<typeof alerts>>[number]];
+  await admin.acknowledgeAlert(alert.id, { note: TEXT, deadlineMs: 60_000 });
+
+  const after = await fleet.client("after-1");
+  await readAll(after, "blocked");
+  // The answer has the note of the first one.
+  await after.admin.acknowledgeAlert(alert.id, { deadlineMs: 60_000 });
+  const expected = ["alert", "alert_ack", "alerts", "audit", "recoveries", "task", "tasks"];
+  await expect
+    .poll(() => readsOf("after-1"), POLL)
+    .toEqual(expected.map((op) => `query.${op} blocked`).sort());
+  // Its reads were before those.
+  expect(await readsOf("before-1")).toEqual([]);
+});
+
+test("events with a reason are an entry, in a page and in a stream", { timeout: CALLS_MS }, async () => {
+  const answer = await fetch(`${fleet.gatewayUrl()}/api/v1/events`, {
+    headers: { authorization: `Bearer ${rest.key}`, accept: "text/event-stream" },
+  });
+  const handle = await agent.takeTask("reasoned", CALL);
+  await handle.checkpoint(input({ goal: TEXT }), CALL);
+  await handle.handOff({ toAgentType: "qa", reason: TEXT, ...CALL });
+  let seen = "";
+  const decoder = new TextDecoder();
+  for await (const part of answer.body!) {
+    seen += decoder.decode(part, { stream: true });
+    if (seen.includes(TEXT)) break;
+  }
+  await expect.poll(() => readsOf("listener-1"), POLL).toEqual(["query.events reasoned"]);
+  const pager = await newRestClient(fleet, { name: "pager-1", role: "observer" });
+  const pageOf = (task: string) => pager.get(`/events?from=oldest&task_id=${task}`);
+  expect(await pageOf("plain")).toMatchObject({ status: 200 });
+  expect(await pageOf("reasoned")).toMatchObject({ status: 200 });
+  await expect.poll(() => readsOf("pager-1"), POLL).toEqual(["query.events reasoned"]);
+});
