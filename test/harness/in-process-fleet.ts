@@ -141,14 +141,15 @@ export class InProcessFleet {
     return (await this.bus.stream(STREAMS.queue).state()).messages;
   }
 
+  /** A busy machine applies five commands in a second. */
   drained(): Promise<void> {
-    return expect.poll(() => this.depth(), { timeout: 30_000, interval: 20 }).toBe(0);
+    return expect.poll(() => this.depth(), { timeout: 120_000, interval: 20 }).toBe(0);
   }
 
   /** Resolves when the writer's breaker is open. */
   async opened(): Promise<void> {
     const state = async () => (await this.metrics.storeBreakerState.get()).values[0]?.value;
-    await expect.poll(state, { timeout: 10_000, interval: 10 }).toBe(2);
+    await expect.poll(state, { timeout: 30_000, interval: 10 }).toBe(2);
   }
 
   async letters(): Promise<Letter[]> {

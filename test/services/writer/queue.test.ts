@@ -12,6 +12,10 @@ import { input } from "../../harness/records/records.ts";
 
 type Json = Record<string, unknown>;
 
+/** A queue of one task is applied one command after the other: a busy machine applies five of them in a second. */
+const LONG = { timeout: 180_000, interval: 1_000 };
+const LAST_MS = 400_000;
+
 let writer: InProcessFleet;
 
 beforeEach(async () => {
@@ -22,32 +26,36 @@ afterEach(() => writer.close());
 const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1]!;
 
 describe("the queue", () => {
-  test("refuses commands with a clear error when it is full, and loses none", async () => {
-    writer.outage = "refuses";
-    const body = (n: number) => creation({ checkpoint: input({ goal: `${n}`.padEnd(400_000, "x") }) });
-    const queued: string[] = [];
-    let refusal: Json | undefined;
-    const fill = async (task: string, first: number): Promise<void> => {
-      for (let n = first; refusal === undefined && n < 400; n += 7) {
-        const one = body(n);
-        const answer = await writer.send("create", one, { task });
-        if (answer.status === "queued") queued.push(one.command_id as string);
-        else refusal = answer.error as Json;
-      }
-    };
-    await Promise.all(Array.from({ length: 7 }, (_, n) => fill(`task-${n}`, n)));
-    expect(refusal).toMatchObject({
-      code: "UNAVAILABLE",
-      retryable: true,
-      details: { queue: "stream_full" },
-      retry_after_ms: expect.any(Number),
-    });
-    expect(await writer.depth()).toBe(queued.length);
-    writer.outage = "none";
-    await writer.drained();
-    const found = await Promise.all(Array.from({ length: 7 }, (_, n) => writer.applied(`task-${n}`)));
-    expect(found.flat().sort()).toEqual([...queued].sort());
-  }, 60_000);
+  test(
+    "refuses commands with a clear error when it is full, and loses none",
+    async () => {
+      writer.outage = "refuses";
+      const body = (n: number) => creation({ checkpoint: input({ goal: `${n}`.padEnd(400_000, "x") }) });
+      const queued: string[] = [];
+      let refusal: Json | undefined;
+      const fill = async (task: string, first: number): Promise<void> => {
+        for (let n = first; refusal === undefined && n < 400; n += 7) {
+          const one = body(n);
+          const answer = await writer.send("create", one, { task });
+          if (answer.status === "queued") queued.push(one.command_id as string);
+          else refusal = answer.error as Json;
+        }
+      };
+      await Promise.all(Array.from({ length: 7 }, (_, n) => fill(`task-${n}`, n)));
+      expect(refusal).toMatchObject({
+        code: "UNAVAILABLE",
+        retryable: true,
+        details: { queue: "stream_full" },
+        retry_after_ms: expect.any(Number),
+      });
+      expect(await writer.depth()).toBe(queued.length);
+      writer.outage = "none";
+      await writer.drained();
+      const found = await Promise.all(Array.from({ length: 7 }, (_, n) => writer.applied(`task-${n}`)));
+      expect(found.flat().sort()).toEqual([...queued].sort());
+    },
+    LAST_MS,
+  );
 
   test("accepts commands that agents publish themselves, and answers only to their own inboxes", async () => {
     const answers: Json[] = [];
@@ -121,7 +129,7 @@ test("a trace continues through the queue to the event", async () => {
   for (const seq of [1, 2]) expect((await queue.get(seq))?.headers.get("traceparent")).toContain(trace);
   writer.outage = "none";
   await writer.drained();
-  await expect.poll(() => events, { timeout: 10_000 }).toHaveLength(2);
+  await expect.poll(() => events, { timeout: 30_000 }).toHaveLength(2);
   for (const event of events) expect(event.traceparent).toContain(trace);
 });
 
@@ -165,31 +173,35 @@ describe("order", () => {
     expect(await writer.letters()).toMatchObject([{ reason: "conflict", command_id: dead.command_id }]);
   });
 
-  test("while the queue is long, a command behind a queued one is refused with a retry time", async () => {
-    await writer.stopAll();
-    const waiting = Array.from({ length: 800 }, () => creation());
-    await writer.enqueueAll("create", waiting);
-    await writer.startWriter();
-    const next = creation({ after: waiting.at(-1)!.command_id });
-    const [first, other] = await Promise.all([
-      writer.send("create", next),
-      writer.send("create", creation(), { task: "task-2" }),
-    ]);
-    expect(first).toMatchObject({
-      error: { code: "UNAVAILABLE", details: { after: next.after }, retry_after_ms: expect.any(Number) },
-    });
-    // Frequent retries would take the time in which the queue empties.
-    expect((first as { error: { retry_after_ms: number } }).error.retry_after_ms).toBeGreaterThanOrEqual(
-      1_000,
-    );
-    // Other tasks do not wait.
-    expect(other).toMatchObject({ status: "committed" });
-    const last = async () => (await writer.send("create", next)).status;
-    // A busy machine applies 20 of them in a second.
-    await expect.poll(last, { timeout: 120_000 }).toMatch(/committed|queued/);
-    await writer.drained();
-    expect(await writer.applied()).toEqual([...waiting, next].map((one) => one.command_id));
-  }, 200_000);
+  test(
+    "while the queue is long, a command behind a queued one is refused with a retry time",
+    async () => {
+      await writer.stopAll();
+      // Twice the length from which a queue is long: some are applied before the first answer.
+      const waiting = Array.from({ length: 2 * LIMITS.queue_long_count }, () => creation());
+      await writer.enqueueAll("create", waiting);
+      await writer.startWriter();
+      const next = creation({ after: waiting.at(-1)!.command_id });
+      const [first, other] = await Promise.all([
+        writer.send("create", next),
+        writer.send("create", creation(), { task: "task-2" }),
+      ]);
+      expect(first).toMatchObject({
+        error: { code: "UNAVAILABLE", details: { after: next.after }, retry_after_ms: expect.any(Number) },
+      });
+      // Frequent retries would take the time in which the queue empties.
+      expect((first as { error: { retry_after_ms: number } }).error.retry_after_ms).toBeGreaterThanOrEqual(
+        1_000,
+      );
+      // Other tasks do not wait.
+      expect(other).toMatchObject({ status: "committed" });
+      const last = async () => (await writer.send("create", next)).status;
+      await expect.poll(last, LONG).toMatch(/committed|queued/);
+      await writer.drained();
+      expect(await writer.applied()).toEqual([...waiting, next].map((one) => one.command_id));
+    },
+    LAST_MS,
+  );
 
   test("a command after an unknown one is queued, and `take` never is", async () => {
     const behind = creation({ after: uuidv7() });
@@ -205,27 +217,31 @@ describe("order", () => {
     expect(await writer.letters()).toEqual([]);
   });
 
-  test("a command that cannot be queued waits for its predecessor, but not for a dead letter", async () => {
-    await writer.stopAll();
-    await writer.enqueueAll(
-      "create",
-      Array.from({ length: 400 }, () => creation()),
-    );
-    const handoff = { command_id: uuidv7(), to_agent_type: "qa" };
-    await writer.enqueue("handoff", handoff);
-    const dead = creation({ expected_version: 99_999 });
-    await writer.enqueue("create", dead);
-    await writer.startWriter();
-    const cancel = { command_id: uuidv7(), after: handoff.command_id };
-    expect(await writer.send("cancel_handoff", cancel)).toMatchObject({
-      error: { code: "UNAVAILABLE", details: { after: handoff.command_id } },
-    });
-    const last = async () => (await writer.send("cancel_handoff", cancel)).status;
-    await expect.poll(last, { timeout: 30_000 }).toBe("committed");
-    await writer.drained();
-    const behindDead = { command_id: uuidv7(), after: dead.command_id };
-    expect(await writer.send("cancel_handoff", behindDead)).toMatchObject({ error: { code: "CONFLICT" } });
-  }, 60_000);
+  test(
+    "a command that cannot be queued waits for its predecessor, but not for a dead letter",
+    async () => {
+      await writer.stopAll();
+      await writer.enqueueAll(
+        "create",
+        Array.from({ length: 400 }, () => creation()),
+      );
+      const handoff = { command_id: uuidv7(), to_agent_type: "qa" };
+      await writer.enqueue("handoff", handoff);
+      const dead = creation({ expected_version: 99_999 });
+      await writer.enqueue("create", dead);
+      await writer.startWriter();
+      const cancel = { command_id: uuidv7(), after: handoff.command_id };
+      expect(await writer.send("cancel_handoff", cancel)).toMatchObject({
+        error: { code: "UNAVAILABLE", details: { after: handoff.command_id } },
+      });
+      const last = async () => (await writer.send("cancel_handoff", cancel)).status;
+      await expect.poll(last, { ...LONG, interval: 200 }).toBe("committed");
+      await writer.drained();
+      const behindDead = { command_id: uuidv7(), after: dead.command_id };
+      expect(await writer.send("cancel_handoff", behindDead)).toMatchObject({ error: { code: "CONFLICT" } });
+    },
+    LAST_MS,
+  );
 
   test("is kept with two writers, one of which stops with open messages", async () => {
     const tasks = Array.from({ length: 12 }, (_, n) => `task-${n}`);
