@@ -136,9 +136,9 @@ export function reportPart(
 ): string {
   switch (line.kind) {
     case "task": {
-      const { task_id, state, phase, owner, audit_seq, audit_hash } = line.task as Facts;
+      const { task_id, state, phase, owner, audit_seq, audit_hash, shred } = line.task as Facts;
       const heads = HEADS.map((head) => `<th>${head}</th>`).join("");
-      return `<h2>Task ${htmlText(task_id)}</h2><table>\n${row("State", state)}${row("Phase", phase)}${row("Owner", owner ?? "none")}${row("Entries", audit_seq)}${row("Hash of the last entry", audit_hash)}</table>\n<table><tr>${heads}</tr>\n`;
+      return `<h2>Task ${htmlText(task_id)}</h2><table>\n${row("State", state)}${shredRow(objectOf(shred))}${row("Phase", phase)}${row("Owner", owner ?? "none")}${row("Entries", audit_seq)}${row("Hash of the last entry", audit_hash)}</table>\n<table><tr>${heads}</tr>\n`;
     }
     case "audit":
       return entryRow(line, newest);
@@ -157,6 +157,13 @@ export function reportPart(
 
 /** In one line, also in a narrow column. */
 const timeText = (at: unknown): string => `<span class="at">${htmlText(at)}</span>`;
+
+/** Its state and its missing versions do not say that people had the content removed. */
+function shredRow({ state, requested_by, approved_by, approved_at, ended_at }: Facts): string {
+  const by = `requested by ${requested_by}, approved by ${approved_by} at ${approved_at}`;
+  if (state === "approved") return row("Shredding", `all content is being removed: ${by}`);
+  return state === "shredded" ? row("Shredding", `all content was removed, ${ended_at}: ${by}`) : "";
+}
 
 function entryRow(line: ExportLineOf<"audit">, newest: ReadonlyMap<string, number>): string {
   const { seq, entry, signature } = line;

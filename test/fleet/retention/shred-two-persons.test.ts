@@ -84,13 +84,29 @@ test("two persons, a kill in between, and what is left", { timeout: TEST_MS }, a
   const approve = () => pavel.admin.retention.approveShred("auth", seq, CALL);
   await expect(approve()).rejects.toMatchObject({ code: "CONFLICT", details: { reason: "held" } });
   await retention.hold("auth", { release: "case-7", reason: "litigation", ...CALL });
+  expect((await cli("task", "show", "auth")).out).toContain("\nShredding: requested, not approved;");
+  expect((await cli("checkpoint", "history", "auth")).out).toContain("content of the task is requested");
   await approve();
+  // Whether the removal has ended or not.
+  expect((await cli("task", "show", "auth")).out).toMatch(
+    /\nShredding: (approved, .*being removed|all content is removed)/,
+  );
   await fleet.kill9();
   await fleet.start();
   await expect.poll(() => stateOf("auth"), POLL).toBe("shredded");
 
   const history = await olga.getCheckpointHistory("auth", { limit: 100, ...CALL });
   expect(history.checkpoints).toEqual([]);
+  const shownHistory = await cli("checkpoint", "history", "auth", "--limit", "100");
+  expect(shownHistory.out).toContain(`${CHECKPOINTS} checkpoints removed, between #1 and #${CHECKPOINTS}\n`);
+  expect(shownHistory.out).toContain("`fleet task shred-certificate auth`");
+  expect(JSON.parse((await cli("checkpoint", "history", "auth", "--json")).out)).toMatchObject({
+    shred: { state: "shredded", requested_by: "human=olga", approved_by: "human=pavel" },
+  });
+  expect((await cli("task", "show", "auth")).out).toMatch(
+    /\nShredding: all content is removed, .*shred-certificate auth/,
+  );
+  expect((await cli("task", "list")).out).toMatch(/auth +\w+, shredded/);
   expect((await olga.searchCheckpoints({ taskId: "auth", text: CANARY, ...CALL })).checkpoints).toEqual([]);
   await expect.poll(() => holding(join(folder, "mirror")), POLL).toEqual([]);
   await expect.poll(() => holding(join(fleet.home, "nats")), POLL).toEqual([]);

@@ -4,7 +4,7 @@ import { canonicalText } from "../../../shared/integrity/canonical.ts";
 import { proofHash } from "../../../shared/integrity/esign/proof.ts";
 import { statementHash } from "../../../shared/integrity/esign/statement.ts";
 import { ESIGN_PAYLOAD_TYPE, type EsignStatement } from "../../../shared/protocol/esign.ts";
-import type { ExportLineOf } from "../../../shared/protocol/export-lines.ts";
+import type { ExportLine, ExportLineOf } from "../../../shared/protocol/export-lines.ts";
 import { reportPart, reportStart } from "../../../shared/transfer/bundle/bundle-report.ts";
 import { PROVIDER, signedBody } from "../../harness/esign/signed-statement.ts";
 
@@ -87,4 +87,19 @@ test("the page of a task has times, an owner, numbers with nouns, and the comman
   expect(start).toContain("<th>Changes of the signing keys</th><td>3</td>");
   expect(start).not.toMatch(/access_statements|key_changes/);
   expect(start).toContain("tar -xOf BUNDLE.tar export.jsonl | grep");
+});
+
+test("a task whose content was shredded is shown with the persons, and another one without", () => {
+  const head = { task_id: "auth", state: "active", phase: null, owner: null, audit_seq: 9, audit_hash: hash };
+  const shred = {
+    ...{ requested_by: "human=olga", approved_by: "human=<pavel>", approved_at: "2026-11-26T13:00:00.000Z" },
+    ended_at: "2026-11-26T13:00:09.000Z",
+  };
+  const textOf = (task: object) => reportPart({ kind: "task", task } as ExportLine);
+  expect(textOf({ ...head, shred: { ...shred, state: "shredded" } })).toContain(
+    "<tr><th>Shredding</th><td>all content was removed, 2026-11-26T13:00:09.000Z: requested by human=olga, approved by human=&lt;pavel&gt; at",
+  );
+  expect(textOf({ ...head, shred: { ...shred, state: "approved" } })).toContain("being removed");
+  for (const plain of [head, { ...head, shred: { ...shred, state: "requested" } }])
+    expect(textOf(plain)).not.toContain("Shredding");
 });

@@ -1,7 +1,9 @@
 // `fleet checkpoint history`: the chain of a task's checkpoints.
 
 import { type Command, Option } from "commander";
+import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import type { TaskShred } from "../../../../shared/protocol/shred.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
@@ -17,7 +19,9 @@ interface Flags {
 export function addHistory(group: Command, action: ActionFactory): void {
   const command = group
     .command("history")
-    .description("Show a task's checkpoints as a chain, each with its parents.")
+    .description(
+      "Show a task's checkpoints as a chain, each with its parents and the electronic signatures of its versions; and what was removed, by retention or because two persons had the task shredded.",
+    )
     .argument("<task>", "the task")
     .addOption(
       new Option("--order <order>", "the end to start from").choices(["newest", "oldest"]).default("newest"),
@@ -39,11 +43,31 @@ async function history(session: Session, task: string, { order, limit, cursor }:
   const { signaturesOf } = await import("../esign/shown-signatures.ts");
   const signatures = await signaturesOf(session, page.checkpoints);
   const electronic_signatures = shownBlocks(signatures);
-  await session.show(signatures.length === 0 ? page : { ...page, electronic_signatures }, () =>
-    renderHistory(
-      { task, order, checkpoints: page.checkpoints, removed: page.removed ?? [], signatures, next },
-      session.view,
-    ),
+  const { checkpoints, removed = [] } = page;
+  const shred = await shredOf(session, task);
+  const data = {
+    ...page,
+    ...(signatures.length > 0 && { electronic_signatures }),
+    ...(shred !== undefined && { shred }),
+  };
+  await session.show(data, () =>
+    renderHistory({ task, order, checkpoints, removed, shred: shred?.state, signatures, next }, session.view),
   );
   warnAbout(session, page);
+}
+
+/** Only the head of the task says that its content is removed on purpose. The history is shown without it too. */
+async function shredOf(session: Session, task: string): Promise<TaskShred | undefined> {
+  const client = await session.client();
+  try {
+    return (await client.getTask(task, session.deadline))?.shred;
+  } catch (error) {
+    if (!(error instanceof FleetError)) throw error;
+    session.warn({
+      code: "TASK_UNREAD",
+      text: "the head of the task could not be read, so a shredding of it is not shown",
+      details: { task_id: task, problem: error.code },
+    });
+    return undefined;
+  }
 }

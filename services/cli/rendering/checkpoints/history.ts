@@ -2,6 +2,7 @@
 
 import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import type { RemovedCheckpoint } from "../../../../shared/protocol/retention.ts";
+import type { ShredState } from "../../../../shared/protocol/shred.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import { signatureBlockText } from "../esign/signatures.ts";
 import { briefIds } from "../terminal/elision.ts";
@@ -15,16 +16,18 @@ export interface TaskHistory {
   readonly order: "newest" | "oldest";
   readonly checkpoints: readonly Checkpoint[];
   readonly removed: readonly RemovedCheckpoint[];
+  /** Whether all content of the task is removed on purpose. */
+  readonly shred?: ShredState | undefined;
   readonly signatures: readonly EsignBlock[];
   readonly next: string | undefined;
 }
 
 export function renderHistory(
-  { task, order, checkpoints, removed, signatures, next }: TaskHistory,
+  { task, order, checkpoints, removed, shred, signatures, next }: TaskHistory,
   view: View,
 ): string {
   const title = `History of task ${plain(task)}, ${order} first`;
-  const gone = removedLines(removed, view);
+  const gone = [...removedLines(removed, shred, view), ...shredLines(task, shred, view)];
   if (checkpoints.length === 0 && next === undefined)
     return [title, "", ...(gone.length > 0 ? gone : ["None."])].join("\n");
   const rows = tableLines(
@@ -47,19 +50,36 @@ export function renderHistory(
     titleLine(title, view),
     "",
     ...lines,
-    ...(gone.length === 0 ? [] : ["", ...gone]),
+    ...(gone.length === 0 || lines.length === 0 ? gone : ["", ...gone]),
     "",
     ...pageEnd(counted(checkpoints.length, "checkpoint"), next, view),
   ].join("\n");
 }
 
-/** The removed checkpoints are one line, since many may follow each other. */
-function removedLines(removed: readonly RemovedCheckpoint[], { colors }: View): string[] {
+/** The removed checkpoints are one line, since many may follow each other. Of a shredded task, retention may have removed some before. */
+function removedLines(
+  removed: readonly RemovedCheckpoint[],
+  shred: ShredState | undefined,
+  { colors }: View,
+): string[] {
   if (removed.length === 0) return [];
   const positions = removed.map(({ seq }) => seq);
   const [from, to] = [Math.min(...positions), Math.max(...positions)];
   const where = from === to ? `#${from}` : `between #${from} and #${to}`;
-  return [colors.dim(`${counted(removed.length, "checkpoint")} removed by retention, ${where}`)];
+  const by = shred === undefined || shred === "requested" ? " by retention" : "";
+  return [colors.dim(`${counted(removed.length, "checkpoint")} removed${by}, ${where}`)];
+}
+
+/** Of a request, on which the content may depend for days, too. */
+function shredLines(task: string, shred: ShredState | undefined, { colors }: View): string[] {
+  if (shred === undefined) return [];
+  const show = `\`fleet task show ${plain(task)}\``;
+  const text = {
+    requested: `the removal of all content of the task is requested: ${show}`,
+    approved: `two persons have the task shredded: all its content is being removed: ${show}`,
+    shredded: `two persons had the task shredded; the proof: \`fleet task shred-certificate ${plain(task)}\``,
+  }[shred];
+  return [colors.yellow(text)];
 }
 
 /** In the order of {@link row}. */

@@ -39,7 +39,7 @@ export function renderTasks({ tasks, next }: TaskTable, view: View): string {
   const heads = ["TASK", "STATE", "OWNER", "PHASE", "PROGRESS", "UPDATED", "AGE"];
   const rows = tasks.map((task) => [
     plain(task.task_id),
-    stateText(task.state, view),
+    stateText(task, view),
     ownerText(task),
     plain(task.phase ?? "-"),
     progressText(task),
@@ -54,12 +54,17 @@ export function renderTasks({ tasks, next }: TaskTable, view: View): string {
 }
 
 export function renderTaskLine(task: ListedTask, view: View): string {
-  const { updated_at, task_id, state, phase } = task;
-  const words = [updated_at, plain(task_id), stateText(state, view), ownerText(task), plain(phase ?? "-")];
+  const { updated_at, task_id, phase } = task;
+  const words = [updated_at, plain(task_id), stateText(task, view), ownerText(task), plain(phase ?? "-")];
   return [...words, progressText(task)].join("  ");
 }
 
-const stateText = (state: TaskState, { colors }: View): string => colors[COLOR[state]](state);
+/** Shredding leaves the state as it was, and only this says that there is no content. */
+function stateText({ state, shred }: ListedTask, { colors }: View): string {
+  const text = colors[COLOR[state]](state);
+  if (shred === undefined || shred.state === "requested") return text;
+  return `${text}, ${colors.red(shred.state === "approved" ? "being shredded" : "shredded")}`;
+}
 
 const progressText = ({ progress_percent }: ListedTask): string =>
   progress_percent === null ? "-" : `${progress_percent}%`;

@@ -1,5 +1,6 @@
 // The state of a task, for operators.
 
+import type { TaskShred } from "../../../../shared/protocol/shred.ts";
 import type { Handoff, Task } from "../../../../shared/sdk/sdk.ts";
 import { inWords, recoveryLine } from "../recovery/recovery-text.ts";
 import { field } from "../terminal/fields.ts";
@@ -28,6 +29,19 @@ export function retentionText({ policy, holds }: NonNullable<Task["retention"]>)
   return holds.length === 0 ? kept : `on hold (${holds.map((name) => plain(name)).join(", ")}); ${kept}`;
 }
 
+/** The state of the task says nothing of it: only this line says that its content is gone, or will be. */
+function shredText(
+  task: string,
+  { state, approved_at, ended_at, expires_at }: TaskShred,
+  now: number,
+): string {
+  const since = (time: string | null): string => (time === null ? "" : `, ${exactly(time, now)}`);
+  if (state === "requested")
+    return `requested, not approved; another person may approve it until ${exactly(expires_at, now)}`;
+  if (state === "approved") return `approved${since(approved_at)}; all content is being removed`;
+  return `all content is removed${since(ended_at)}; proved by \`fleet task shred-certificate ${plain(task)}\``;
+}
+
 /** `handoff`: the open one; null: there is none, or it cannot be read. */
 export function renderTask(task: Task, view: View, handoff: Handoff | null = null): string {
   const { now } = view;
@@ -35,6 +49,7 @@ export function renderTask(task: Task, view: View, handoff: Handoff | null = nul
   return [
     field("Task", view.colors.bold(plain(task.task_id)), view),
     field("State", task.state, view),
+    ...(task.shred === undefined ? [] : [field("Shredding", shredText(task.task_id, task.shred, now), view)]),
     field("Phase", task.phase ?? "none yet", view),
     field("Last agent", lastAgent(task), view),
     field("Owner", `${owner}, fence ${task.fence}`, view),

@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { renderTask } from "../../../../services/cli/rendering/operations/task.ts";
+import { renderTasks } from "../../../../services/cli/rendering/operations/task-table.ts";
 import {
   type RecoveryDetails,
   renderRecovery as renderDetails,
@@ -237,6 +238,29 @@ test("the page of a task shows its block and its open handoff", () => {
   expect(renderTask(task, view, handoff)).toContain(
     `\nHandoff: ${A} to agents of type writer, offered until 2026-01-04T15:35:30.000Z (in 30s)\n`,
   );
+});
+
+test("the page of a task says that its shredding is requested, approved or done", () => {
+  const times = { expires_at: "2026-01-04T15:35:30.000Z", approved_at: "2026-01-04T15:34:55.000Z" };
+  const shredIn = (state: string) => ({ ...times, state, ended_at: times.approved_at }) as Task["shred"];
+  const shown = (state: string) => renderTask({ ...task, shred: shredIn(state)! }, view);
+  expect(renderTask(task, view)).not.toContain("Shredding");
+  expect(shown("requested")).toContain(
+    "\nShredding: requested, not approved; another person may approve it until 2026-01-04T15:35:30.000Z (in 30s)\n",
+  );
+  expect(shown("approved")).toContain(
+    "\nShredding: approved, 2026-01-04T15:34:55.000Z (5s ago); all content is being removed\n",
+  );
+  expect(shown("shredded")).toContain(
+    `\nShredding: all content is removed, 2026-01-04T15:34:55.000Z (5s ago); proved by \`fleet task shred-certificate ${task.task_id}\`\n`,
+  );
+  const listed = (state: string) => {
+    const one = { ...task, progress_percent: null, shred: shredIn(state)! };
+    return renderTasks({ tasks: [one], next: undefined }, view);
+  };
+  expect(listed("requested")).not.toContain("shredded");
+  expect(listed("approved")).toContain(`${task.state}, being shredded`);
+  expect(listed("shredded")).toContain(`${task.state}, shredded`);
 });
 
 test("the page of a task has one line for its recovery, and none if no agent has failed", () => {

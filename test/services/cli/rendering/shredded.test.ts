@@ -1,0 +1,45 @@
+// The history of a task whose content was removed: by retention, or because two persons had the task shredded.
+
+import { expect, test } from "vitest";
+import { renderHistory } from "../../../../services/cli/rendering/checkpoints/history.ts";
+import { type Checkpoint, checkpointSchema } from "../../../../shared/protocol/checkpoint.ts";
+import type { RemovedCheckpoint } from "../../../../shared/protocol/retention.ts";
+import type { ShredState } from "../../../../shared/protocol/shred.ts";
+import { view } from "./view.ts";
+
+const gone = [{ seq: 1 }, { seq: 2 }] as RemovedCheckpoint[];
+const kept: Checkpoint = checkpointSchema.parse({
+  schema_version: "1.1",
+  metadata: {
+    ...{ checkpoint_id: "01a20034-080b-7e0f-afff-92b62777977f", tenant: "default", task_id: "auth" },
+    ...{ agent_id: "agent-1", agent_type: "qa", parent_ids: [], trigger: { reason: "progress" } },
+    ...{ timestamp: "2026-01-04T15:30:00.000Z", committed_at: "2026-01-04T15:30:00.000Z" },
+    ...{ status: "draft", version: 1, seq: 3 },
+  },
+  execution_state: { phase: "testing" },
+  compliance: { event_log_ref: "audit/default/auth#3", retention_policy: "standard", hash: "0".repeat(64) },
+});
+
+const textOf = (shred: ShredState | undefined, checkpoints: Checkpoint[] = []) =>
+  renderHistory(
+    {
+      ...{ task: "auth", order: "newest", removed: gone, signatures: [] },
+      ...{ checkpoints, next: undefined, shred },
+    },
+    view,
+  );
+
+test("checkpoints are removed by retention, unless the task was shredded", () => {
+  expect(textOf(undefined)).toMatch(/2 checkpoints removed by retention, between #1 and #2$/);
+  const shredded = textOf("shredded");
+  expect(shredded).not.toContain("retention");
+  expect(shredded).toContain("2 checkpoints removed, between #1 and #2\n");
+  expect(shredded).toMatch(/two persons had the task shredded; .*`fleet task shred-certificate auth`$/);
+});
+
+test("a shredding that is requested or in progress is shown beside the checkpoints that are left", () => {
+  expect(textOf("requested", [kept])).toContain(
+    "the removal of all content of the task is requested: `fleet task show auth`",
+  );
+  expect(textOf("approved", [kept])).toContain("all its content is being removed");
+});
