@@ -9,10 +9,9 @@ export const trustedKeyOption = (): Option =>
   ).argParser(keyIds);
 
 export const revokedKeyOption = (): Option =>
-  new Option(
-    "--revoked <id>",
-    "of a bundle: the whole id of a key that you know as revoked (repeatable)",
-  ).argParser(keyIds);
+  new Option("--revoked <id>", "the whole id of a key that you know as revoked (repeatable)").argParser(
+    keyIds,
+  );
 
 function keyIds(value: string, before: readonly string[] | undefined): readonly string[] {
   if (!/^[0-9a-f]{64}$/i.test(value)) throw new InvalidArgumentError("It has 64 hexadecimal digits.");

@@ -94,17 +94,14 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
   NOT_FOUND: ({ details }, call) =>
     typeof details.setting === "string"
       ? `Name the identity provider of your people in the file of ${details.setting}, the same for writers and readers: "Electronic signatures of people" in SECURITY.md shows one.`
-      : details.latest_id === null
-        ? missingCheckpoint(details, call)
-        : "artifacts" in details
-          ? `Store these files with \`${call.fleet} artifact put FILE\`, then repeat this call.`
-          : `List what exists with \`${call.fleet} ${listOf(details)}\`, and check --tenant${isOfMission(details) ? " and --agent" : ""}.`,
-  CONFLICT: ({ details }, call) =>
-    details.recorded_in !== undefined
-      ? otherFleetHint(details, call)
-      : typeof details.alive_until === "string"
-        ? `Let it finish, or take the task from it: \`${call.fleet} recovery start ${taskOf(details, call)} --force\`. Add --dry-run to see the effect first.`
-        : `Look at the current state (\`${call.fleet} ${stateOf(details, call)}\`), then decide again.`,
+      : details.shred === "approved"
+        ? `The removal is in progress: \`${call.fleet} task shreds\` shows its state. Ask again when it has ended.`
+        : details.latest_id === null
+          ? missingCheckpoint(details, call)
+          : "artifacts" in details
+            ? `Store these files with \`${call.fleet} artifact put FILE\`, then repeat this call.`
+            : `List what exists with \`${call.fleet} ${listOf(details)}\`, and check --tenant${isOfMission(details) ? " and --agent" : ""}.`,
+  CONFLICT: conflict,
   FINALIZED: (_, { fleet }) => `Write a new checkpoint of the task with \`${fleet} checkpoint\`.`,
   FENCED: ({ details }, call) =>
     `Stop writing to this task. If you own it, give its fence with --fence; \`${call.fleet} fence take ${taskOf(details, call)}\` takes it over.`,
@@ -120,10 +117,12 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
       : "Keep large files elsewhere and refer to them by path or URL.",
   UNAUTHORIZED: (_, { fleet }) =>
     `Run this as the user of the fleet and with its FLEET_HOME, or set FLEET_NATS_CREDS to a file from \`${fleet} access issue\`.`,
-  FORBIDDEN: ({ details }) =>
+  FORBIDDEN: ({ details }, { fleet }) =>
     typeof details.reason === "string" && Object.hasOwn(SIGNING_REFUSALS, details.reason)
       ? "Nothing was signed, and the attempt is recorded. Remove the cause, then sign again."
-      : "Check --tenant and --agent: the credentials are for one tenant, one name and one role.",
+      : "requested_by" in details
+        ? `Another person with the role operator or custodian must approve it; \`${fleet} task shreds\` lists what waits.`
+        : "Check --tenant and --agent: the credentials are for one tenant, one name and one role.",
   UNAVAILABLE: unavailable,
   UNSUPPORTED_VERSION: ({ details }) =>
     typeof details.needed === "string"
@@ -134,6 +133,18 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
   TIMEOUT: timeout,
   INTERNAL: () => "This is a bug in Fleet: please report it with the message above.",
 };
+
+function conflict({ details }: FleetError, call: HintContext): string {
+  if (details.recorded_in !== undefined) return otherFleetHint(details, call);
+  if (details.setting === "FLEET_ENCRYPTION_KEY")
+    return `Encrypt the store first: make a key with \`${call.fleet} keys encryption-key\`, stop all services, set FLEET_ENCRYPTION_KEY for each, and start them.`;
+  if ("file" in details && typeof details.next === "string") return `${capitalised(details.next)}.`;
+  return typeof details.alive_until === "string"
+    ? `Let it finish, or take the task from it: \`${call.fleet} recovery start ${taskOf(details, call)} --force\`. Add --dry-run to see the effect first.`
+    : `Look at the current state (\`${call.fleet} ${stateOf(details, call)}\`), then decide again.`;
+}
+
+const capitalised = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
 
 /** The recorded fleet is down, or was deleted, while another one has its address. */
 function otherFleetHint({ recorded_in: place }: FleetError["details"], call: HintContext): string {

@@ -40,6 +40,27 @@ test("about signatures of people, the hint says what to set up, or that nothing 
   expect(callFailureOf(new SigningRefused("stale")).hint).toContain("Nothing was signed");
 });
 
+test.each<[ErrorCode, FleetErrorOptions, RegExp]>([
+  [
+    "CONFLICT",
+    { details: { file: "/k", next: "give the name of a new file" } },
+    /^Give the name of a new file\.$/,
+  ],
+  [
+    "CONFLICT",
+    { details: { setting: "FLEET_ENCRYPTION_KEY" } },
+    /^Encrypt the store first: .*set FLEET_ENCRYPTION_KEY/,
+  ],
+  ["FORBIDDEN", { details: { task_id: "auth", requested_by: "human=ada" } }, /^Another person .*task shreds/],
+  [
+    "NOT_FOUND",
+    { details: { task_id: "auth", shred: "approved" } },
+    /^The removal is in progress: .*task shreds/,
+  ],
+])("%s about keys and shredding has a hint that fits: %j", (code, options, hint) => {
+  expect(callFailureOf(new FleetError(code, "text", options)).hint).toMatch(hint);
+});
+
 describe("about artifacts and files, the hint names the command that repairs them", () => {
   const sha256 = "0".repeat(64);
   test.each<[ErrorCode, FleetErrorOptions, string]>([

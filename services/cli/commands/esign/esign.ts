@@ -17,10 +17,8 @@ import { UsageError } from "../../runtime/usage.ts";
 import { allSigners } from "./all-signers.ts";
 import type { SignFlags, VersionFlags } from "./sign-flags.ts";
 
-const versionOption = () =>
-  new Option("--version <n>", "an earlier version of the checkpoint (else the current one)").argParser(
-    wholeNumber(1),
-  );
+const versionOption = (description: string) =>
+  new Option("--version <n>", description).argParser(wholeNumber(1));
 
 export function addSign(program: Command, action: ActionFactory): void {
   const command = program
@@ -31,7 +29,7 @@ export function addSign(program: Command, action: ActionFactory): void {
     )
     .argument("<task>", "the task")
     .argument("[checkpoint]", "the checkpoint (else the newest one)", checkpointId)
-    .addOption(versionOption())
+    .addOption(versionOption("an earlier version of the checkpoint (else the current one)"))
     .addOption(
       new Option("--meaning <meaning>", "what the signature means")
         .choices([...ESIGN_MEANINGS])
@@ -60,7 +58,7 @@ export function addSignatures(program: Command, action: ActionFactory): void {
     )
     .argument("<task>", "the task")
     .argument("[checkpoint]", "only of this checkpoint", checkpointId)
-    .addOption(versionOption())
+    .addOption(versionOption("only of this version of the checkpoint (else of all)"))
     .action(action(signatures));
   withExamples(command, (fleet) => ({
     "All of a task": `${fleet} signatures auth`,

@@ -62,7 +62,7 @@ async function access(session: Session, task: string | undefined, flags: Flags):
   const next = nextPage(session, page.cursor, { "--from": range.from, "--to": range.to });
   const { renderAccess } = await import("../../rendering/keys/access-log.ts");
   const shown = { ...page, entries };
-  await session.show(shown, () => renderAccess({ ...shown, next }, session.view));
+  await session.show(shown, () => renderAccess({ ...shown, task, next }, session.view));
 }
 
 export async function verifyAccess(session: Session): Promise<void> {

@@ -5,12 +5,15 @@ import type { PasskeySummary, SignerRecord } from "../../../../shared/protocol/e
 import type { SplitSignatures } from "../../../../shared/sdk/esign/display.ts";
 import { bulletList } from "../terminal/fields.ts";
 import { tableLines } from "../terminal/table.ts";
-import { counted, plain, shownId } from "../terminal/text.ts";
+import { counted, plain, principalText, shownId } from "../terminal/text.ts";
 import { ago } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
-/** The time in the zone of the person, and in UTC. A zone that this machine does not know is named beside UTC. */
+const UTC_ZONES: ReadonlySet<string> = new Set(["UTC", "Etc/UTC", "Etc/UCT", "Etc/Zulu"]);
+
+/** The time in the zone of the person, and in UTC, once if they are the same. A zone that this machine does not know is named beside UTC. */
 export function signedTimeText(time: string, zone: string): string {
+  if (UTC_ZONES.has(zone)) return `${plain(time)} (${plain(zone)})`;
   try {
     const local = new Intl.DateTimeFormat("sv-SE", {
       timeZone: zone,
@@ -115,7 +118,7 @@ function passkeyTable(passkeys: readonly ShownPasskey[], view: View): string[] {
   const rows = passkeys.map((one) => [
     plain(one.passkey_id),
     plain(one.printed_name),
-    plain(one.enrolled_by),
+    principalText(one.enrolled_by),
     ago(one.last_used_at, view.now),
     passkeyText(one, view),
   ]);

@@ -9,17 +9,19 @@ import { ago } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
 interface AccessTable extends Pick<AccessPage, "entries" | "mode"> {
+  /** undefined: all of the tenant. */
+  readonly task: string | undefined;
   readonly next: string | undefined;
 }
 
 type Entry = AccessPage["entries"][number];
 
-export function renderAccess({ entries, mode, next }: AccessTable, view: View): string {
+export function renderAccess({ task, entries, mode, next }: AccessTable, view: View): string {
   const rows = entries.map((entry) => [
     short(entry.at),
     principalText(short(entry.actor.id)),
     short(entry.op),
-    entry.reason === undefined ? entry.outcome : `${entry.outcome}: ${short(entry.reason)}`,
+    outcomeText(entry),
     thingText(entry),
     count(entry.count ?? 1),
     short(entry.address ?? "-"),
@@ -34,7 +36,7 @@ export function renderAccess({ entries, mode, next }: AccessTable, view: View): 
     { leaves: 1 },
   ] as const;
   return [
-    "Access log of the tenant",
+    task === undefined ? "Access log of the tenant" : `Access log of task ${short(task)}`,
     ...(mode === "off" ? ["The policy of the tenant has switched it off: nothing is written."] : []),
     "",
     ...tableLines(rows, {
@@ -48,11 +50,17 @@ export function renderAccess({ entries, mode, next }: AccessTable, view: View): 
   ].join("\n");
 }
 
-/** "auth 019a…4f v2", "3 of auth", "12 of 4 tasks", or what else the entry names. */
+/** What does not exist is no failure of the fleet: each export asks whether a task is a mission. */
+function outcomeText({ outcome, reason }: Entry): string {
+  if (outcome === "failed" && reason === "NOT_FOUND") return "not found";
+  return reason === undefined ? outcome : `${outcome}: ${short(reason)}`;
+}
+
+/** "auth 019a…4f v2", "3 records of auth", "12 records of 4 tasks", or what else the entry names. */
 function thingText(entry: Entry): string {
   const { task_id, task_ids, checkpoint_id, version, items, sha256, agent_type, credential } = entry;
   const of = task_ids === undefined ? task_id : counted(task_ids.length, "task");
-  if (items !== undefined) return `${count(items)} of ${short(of ?? "-")}`;
+  if (items !== undefined) return `${counted(items, "record")} of ${short(of ?? "-")}`;
   const parts = [
     of,
     checkpoint_id && shownId(checkpoint_id),

@@ -149,6 +149,12 @@ async function absentCertificate(
   task_id: string,
   head: TaskRecord | null,
 ): Promise<FleetError> {
+  if (head?.shred?.state === "approved")
+    return new FleetError(
+      "NOT_FOUND",
+      "the content of the task is being removed, and the certificate is made at the end",
+      { details: { task_id, shred: "approved" } },
+    );
   const shredded_at = head?.shred?.state === "shredded" ? head.shred.ended_at : null;
   if (head === null || shredded_at === null || (await isCertified(reader, keys, head)))
     return new FleetError("NOT_FOUND", "there is no certificate that the task was shredded", {

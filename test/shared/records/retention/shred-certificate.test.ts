@@ -54,7 +54,10 @@ test("the certificate names both persons and all checkpoints, and an edited or m
   await approved(bench.repository, "a", 25);
   await approved(bench.repository, "b", 2);
   const before = bench.repository.erasure.certificate("default", { task_id: "a" });
-  await expect(before).rejects.toMatchObject({ code: "NOT_FOUND" });
+  await expect(before).rejects.toMatchObject({
+    code: "NOT_FOUND",
+    details: { task_id: "a", shred: "approved" },
+  });
   expect(await sweep(bench.store)).toMatchObject({ removed: 27, failed: [], kept: [] });
   const [a, b] = [await evidenceOf("a"), await evidenceOf("b")];
   const judged = judgeShred(a, { keyIds: [bench.key.id], revoked: [] });
