@@ -4,6 +4,7 @@ import { esignBlockOf, judgeEsignature } from "../../integrity/esign/judgement.t
 import { enrolmentNonce, enrolmentPayload } from "../../integrity/esign/passkey.ts";
 import { esignNonce, esignPayload } from "../../integrity/esign/statement.ts";
 import { hashOf } from "../../integrity/seal.ts";
+import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type {
   EsignStatement,
@@ -82,6 +83,19 @@ export class EsignAdmin {
   /** What a person would sign now, and the identity providers that the fleet accepts. Throws CONFLICT if there are none. */
   request(query: Camel<QueryInput<"signing_request">> & CallOptions): Promise<SigningRequest> {
     return this.#parts.queries.send("signing_request", query);
+  }
+
+  /** What a person would sign, as it is stored. This process has recomputed its hash; CORRUPT if that is another one. */
+  async contentOf(
+    { checkpoint_id: checkpointId, version, hash }: EsignStatement["subject"],
+    options: CallOptions = {},
+  ): Promise<Checkpoint> {
+    const query = { checkpointId, version, asStored: true, ...options };
+    const { checkpoint } = await this.#parts.queries.send("get", query);
+    if (hashOf(checkpoint) === hash) return checkpoint;
+    throw new FleetError("CORRUPT", "the content of the checkpoint does not have the hash to sign", {
+      details: { checkpoint_id: checkpointId, version },
+    });
   }
 
   /** `idToken`: of a fresh login of the signer with {@link nonceOfStatement}. Throws FORBIDDEN with the `reason`. */

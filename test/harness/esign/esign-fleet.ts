@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { vi } from "vitest";
 import type { EsignStatement } from "../../../shared/protocol/esign.ts";
 import { type FleetClient, nonceOfStatement } from "../../../shared/sdk/sdk.ts";
 import { startFleet } from "../processes/fleet.ts";
@@ -14,6 +15,9 @@ export type EsignFleet = Awaited<ReturnType<typeof startEsignFleet>>;
 
 /** A provider without passkeys, at which no person logs in. */
 export const NO_PASSKEYS = "https://login.example";
+
+const PATIENT = { deadlineMs: 60_000 };
+const SOON = { timeout: 60_000, interval: 100 };
 
 /** `provider` is for the tenants default and acme, `stranger` for acme alone, with two factors and a page of its own. */
 export async function startEsignFleet() {
@@ -54,8 +58,13 @@ export async function startEsignFleet() {
 
   return {
     ...{ folder, provider, stranger, server, writer, statementFor },
-    written: async (taskId: string) =>
-      String((await writer.createCheckpoint({ taskId, checkpoint: input() })).checkpointId),
+    /** On a busy machine the command waits in the queue: the checkpoint is there when a reader has it. */
+    async written(taskId: string, changes: Parameters<typeof input>[0] = {}): Promise<string> {
+      const { checkpointId } = await writer.createCheckpoint({ taskId, checkpoint: input(changes) });
+      const id = String(checkpointId);
+      await vi.waitUntil(async () => (await writer.getCheckpoint(id, PATIENT)) !== null, SOON);
+      return id;
+    },
     /** A person without failed attempts. */
     newCaller(tenant = "default") {
       callers += 1;

@@ -117,7 +117,7 @@ async function signedOn(
   { signer, passkeys, begin }: SigningPassage,
 ): Promise<SignedPage> {
   const statement = statementOf(session, signing, signer);
-  for (const line of statementLines(statement)) session.notice(line);
+  for (const line of statementLines(statement, signing.content)) session.notice(line);
   const publicKey = {
     challenge: pageBytes(nonceOfStatement(statement)),
     rpId: LOCAL_PAGES,
@@ -125,7 +125,7 @@ async function signedOn(
     userVerification: "required",
     timeout: TIMEOUT_MS,
   };
-  page.show(signingPage(statement, { publicKey }));
+  page.show(signingPage(statement, signing.content, { publicKey }));
   const answered = page.next(["credential_id", "authenticator_data", "client_data", "signature"]);
   begin();
   const { values, reply } = await answered;

@@ -7,7 +7,7 @@ import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 import { openLogin } from "./browser-login.ts";
 import type { SignFlags } from "./sign-flags.ts";
-import { addStatement, type SigningCall, statementOf } from "./statement.ts";
+import { addStatement, contentOf, type SigningCall, statementOf } from "./statement.ts";
 
 type Issuer = SigningRequest["issuers"][number];
 
@@ -27,24 +27,25 @@ export async function signAsPerson(
     isWithPasskey ? acceptingPasskeys(request, flags.issuer) : request.issuers,
     flags.issuer,
   );
-  const signing = { request, issuer, flags };
+  const content = await contentOf(session, request.subject);
+  const signing = { request, issuer, flags, content };
   if (!isWithPasskey) return signWithLogin(session, signing);
   const { signWithPasskey } = await import("./sign-passkey.ts");
   await signWithPasskey(session, signing);
 }
 
 async function signWithLogin(session: Session, signing: SigningCall): Promise<void> {
-  const { issuer, flags } = signing;
+  const { issuer, flags, content } = signing;
   const notice = (text: string) => session.notice(text);
   const login = await openLogin(issuer, { open: flags.open ?? false, notice });
   try {
     const { subject, name } = await login.identify();
     const signer = { id: { issuer: issuer.issuer, subject }, printed_name: name };
     const statement: EsignStatement = statementOf(session, signing, signer);
-    for (const line of statementLines(statement)) notice(line);
+    for (const line of statementLines(statement, content)) notice(line);
     const token = await login.stepUp(nonceOfStatement(statement), (url) => {
       // The browser continues from the page that waits for the first login.
-      login.answer(confirmationPage(statement, url));
+      login.answer(confirmationPage(statement, content, url));
       notice("To sign this, log in again at:");
       notice(url);
     });

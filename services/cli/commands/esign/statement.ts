@@ -1,7 +1,10 @@
 // The statement that a person signs on this machine, and its command.
 
 import type { EsignStatement, SigningRequest } from "../../../../shared/protocol/esign.ts";
+import { DEFAULT_TENANT } from "../../../../shared/protocol/ids.ts";
 import type { EsignAdmin, FleetClient } from "../../../../shared/sdk/sdk.ts";
+import type { SignedContent } from "../../rendering/esign/statement.ts";
+import { percentText } from "../../rendering/terminal/text.ts";
 import type { Session } from "../../runtime/session.ts";
 import type { SignFlags } from "./sign-flags.ts";
 
@@ -9,6 +12,23 @@ export interface SigningCall {
   readonly request: SigningRequest;
   readonly issuer: SigningRequest["issuers"][number];
   readonly flags: SignFlags;
+  readonly content: SignedContent;
+}
+
+export async function contentOf(
+  session: Session,
+  subject: EsignStatement["subject"],
+): Promise<SignedContent> {
+  const { admin } = await session.client();
+  const { goal, phase, progress_percent } = (await admin.esign.contentOf(subject, session.deadline))
+    .execution_state;
+  const { tenant, checkpoint_id, version } = subject;
+  const of = tenant === DEFAULT_TENANT ? "" : ` --tenant ${tenant}`;
+  return {
+    goal,
+    phase: progress_percent === undefined ? phase : `${phase}, ${percentText(progress_percent)}`,
+    command: `${session.programName} checkpoint show ${checkpoint_id} --version ${version}${of}`,
+  };
 }
 
 export function statementOf(

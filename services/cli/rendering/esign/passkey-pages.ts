@@ -2,7 +2,7 @@
 
 import type { EsignStatement } from "../../../../shared/protocol/esign.ts";
 import { factsTable, pageHtml } from "./page.ts";
-import { BINDING, statementTable } from "./statement.ts";
+import { BINDING, type SignedContent, statementTable } from "./statement.ts";
 
 /** In the script of the page, values that begin with `b64:` are bytes. */
 export const pageBytes = (base64Url: string): string => `b64:${base64Url}`;
@@ -15,8 +15,12 @@ export interface PasskeyOptions {
   readonly publicKey: object;
 }
 
-export function signingPage(statement: EsignStatement, options: PasskeyOptions): PasskeyPageText {
-  const body = `${statementTable(statement)}<p>${BINDING}</p>`;
+export function signingPage(
+  statement: EsignStatement,
+  content: SignedContent,
+  options: PasskeyOptions,
+): PasskeyPageText {
+  const body = `${statementTable(statement, content)}<p>${BINDING}</p>`;
   return (nonce) =>
     pageHtml(
       "Sign this checkpoint?",
