@@ -60,9 +60,9 @@ Every setting is an environment variable, and an empty one counts as unset. The 
 settings does not start, and names every problem at once. It logs a warning for every other variable that begins with \`FLEET_\`, with the
 name that was probably meant.
 
-Four variables name JSON files: FLEET_POLICY, FLEET_RUNNER_CONFIG, FLEET_SIGNER_CONFIG and FLEET_WEBHOOKS. Their JSON Schemas are
-[settings-policy.json](../shared/protocol/schemas/settings-policy.json), settings-esign.json, settings-runner.json, settings-signer.json and
-settings-webhooks.json in that folder. An editor completes and checks a file that names its schema, such as
+Seven variables name JSON files. Six have a JSON Schema beside [settings-policy.json](../shared/protocol/schemas/settings-policy.json), that of FLEET_POLICY:
+settings-esign.json (FLEET_ESIGN_ISSUERS), settings-anchor-bucket.json (FLEET_AUDIT_ANCHOR_BUCKET), settings-runner.json (FLEET_RUNNER_CONFIG), settings-signer.json
+(FLEET_SIGNER_CONFIG) and settings-webhooks.json (FLEET_WEBHOOKS). The file of FLEET_GATEWAY_ISSUERS has issuers as [that of the signing service](../services/signer/README.md#issuers). An editor completes and checks a file that names its schema, such as
 \`"$schema": "./node_modules/fleet/dist/shared/protocol/schemas/settings-policy.json"\`. FLEET_WEBHOOKS is a list, which has no
 place for it.
 `;

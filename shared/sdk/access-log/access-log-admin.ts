@@ -1,4 +1,4 @@
-/** `fleet.admin.accessLog`: who has read content, and what was refused. For operators and observers. */
+/** `fleet.admin.accessLog`: who has read content, and what was refused. For operators, reviewers, custodians and observers. */
 import { CHAIN_START } from "../../integrity/chain.ts";
 import {
   ACCESS_CHAIN,
