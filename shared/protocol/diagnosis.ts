@@ -114,6 +114,8 @@ export const encryptionDiagnosisSchema = z.looseObject({
   completed_at: z.string().nullable().exactOptional(),
   /** The rows that the conversion has encrypted. */
   converted_rows: z.int().exactOptional(),
+  /** The time of the backup from which the store was restored. Absent: it was not. */
+  restored_backup_at: z.string().exactOptional(),
   /** The root key of new bucket keys. */
   root_key: z.string().exactOptional(),
   bucket_keys: z.int().exactOptional(),
@@ -136,6 +138,14 @@ export const encryptionDiagnosisSchema = z.looseObject({
   rotation_retry_at: z.string().nullable().exactOptional(),
 });
 export type EncryptionDiagnosis = Named<z.infer<typeof encryptionDiagnosisSchema>>;
+
+/** When all rows of a store with plain ones were encrypted. null: its file never had plain rows, or has some still. A backup has no bytes but those of its rows. */
+export function conversionEnd(state: EncryptionDiagnosis): string | null {
+  const { began_at: began, completed_at: end = null, converted_rows: rows = 0 } = state;
+  const { restored_backup_at: backup = "" } = state;
+  const hadPlainRows = rows > 0 || began !== end;
+  return state.state === "complete" && end !== null && hadPlainRows && backup < end ? end : null;
+}
 
 export const diagnosisSchema = z.looseObject({
   /** `writer`, `reader`, `coordinator`, `watchdog`, or `standalone` for all of them in one process. */

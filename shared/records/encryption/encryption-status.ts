@@ -1,6 +1,7 @@
 /** What operators see of the encryption of a store. No secret is in it. */
 import { FleetError } from "../../protocol/errors.ts";
 import type { KeyValue, Reader, Store } from "../../store/store.ts";
+import { formatIn } from "../kv/format.ts";
 import { after, systemKeys } from "../kv/keyspace.ts";
 import { type EncryptionState, readEncryptionState } from "./encryption-state.ts";
 import { readRotation } from "./jobs/rotation-record.ts";
@@ -32,6 +33,8 @@ export interface EncryptionStatus extends BucketCounts {
   readonly completed_at: string | null;
   /** The rows that the conversion has encrypted. */
   readonly converted_rows: number;
+  /** ISO 8601: the time of the backup from which the store was restored. Absent: it was not. */
+  readonly restored_backup_at?: string;
   /** The root key of new bucket keys. */
   readonly root_key: string;
   readonly rotations_pending: number;
@@ -52,10 +55,12 @@ export async function readEncryptionStatus(
     if (state === null) throw new FleetError("CORRUPT", "the record of the store's encryption is missing");
     const buckets = await bucketsOf(reader, ring);
     const { began_at, completed_at, converted } = state;
+    const { restored } = (await formatIn(reader)) ?? {};
     const { record } = await readRotation(reader);
     const left = record === null || record.phase === "adding" ? { damaged: 0, unavailable: 0 } : record;
     return {
       ...{ state: state.state, began_at, completed_at, converted_rows: converted },
+      ...(restored !== undefined && { restored_backup_at: restored.backup_at }),
       root_key: ring.buckets.firstRoot,
       ...buckets,
       rotations_pending: state.rotations - state.rotated,

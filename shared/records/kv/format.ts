@@ -5,7 +5,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { FleetError } from "../../protocol/errors.ts";
-import type { Store } from "../../store/store.ts";
+import type { Reader, Store } from "../../store/store.ts";
 import { decode, encode } from "./codec.ts";
 import { systemKeys } from "./keyspace.ts";
 
@@ -40,8 +40,10 @@ export interface StoreRestore {
 const reading = { label: "read_format", deadlineMs: OPEN_DEADLINE_MS } as const;
 
 /** null: the store is empty. */
-export async function readFormat(store: Store): Promise<Format | null> {
-  const value = await store.read(reading, (reader) => reader.get(systemKeys.meta("format")));
+export const readFormat = (store: Store): Promise<Format | null> => store.read(reading, formatIn);
+
+export async function formatIn(reader: Reader): Promise<Format | null> {
+  const value = await reader.get(systemKeys.meta("format"));
   return value === undefined ? null : requireLayout(decode<Format>(value));
 }
 

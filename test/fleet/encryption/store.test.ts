@@ -91,6 +91,21 @@ async function requireWorking(fleet: TestFleet, client: FleetClient): Promise<vo
   expect([scrub.exit, scrub.err]).toEqual([0, ""]);
 }
 
+const callerOf = (fleet: TestFleet) => ({
+  env: { FLEET_URL: fleet.url, FLEET_HOME: home, FLEET_SPOOL_DIR: join(home, "spool") },
+});
+
+async function doctorRow(fleet: TestFleet, ...args: string[]): Promise<unknown> {
+  const { out } = await callCli(["doctor", "--json", ...args], callerOf(fleet));
+  return JSON.parse(out).checks.find(({ code }: { readonly code: string }) => code === "encryption.rows");
+}
+
+async function shownEncryption(fleet: TestFleet): Promise<string> {
+  const { exit, out } = await callCli(["keys", "encryption"], callerOf(fleet));
+  expect(exit).toBe(0);
+  return out;
+}
+
 test("no content is in the data file of an encrypted store, also after a kill and in a backup, and a restore needs the key", {
   timeout: LAST_MS,
 }, async () => {
@@ -143,9 +158,16 @@ test("a fleet with a plain store encrypts it while it works, a restored backup o
   await writeContent(await plain.client("writer"));
   await expect.poll(async () => search(await plain.client("reader")), SOON).toContain("secret");
   expect(storeFiles()).not.toEqual([]);
+  expect(await doctorRow(plain)).toMatchObject({ state: "ok" });
+  expect(await doctorRow(plain, "--require", "encryption")).toMatchObject({ state: "failed" });
   await plain.terminate();
   const first = await start(encrypted());
   await expect.poll(() => isComplete(first), SOON).toBe(true);
+  expect(await doctorRow(first)).toMatchObject({
+    state: "warning",
+    found: expect.stringContaining("started before the end of the conversion") as string,
+  });
+  expect(await shownEncryption(first)).toContain("Plain bytes from before");
   await requireWorking(first, await first.client("writer"));
   const backup = join(folder, "backup");
   const env = {
@@ -162,6 +184,11 @@ test("a fleet with a plain store encrypts it while it works, a restored backup o
   const again = await start(encrypted());
   await requireWorking(again, await again.client("writer"));
   expect(storeFiles()).toEqual([]);
+  expect(await doctorRow(again, "--require", "encryption")).toMatchObject({
+    state: "ok",
+    found: expect.not.stringContaining("Plain bytes") as string,
+  });
+  expect(await shownEncryption(again)).not.toContain("Plain bytes");
   await again.kill9();
   const next = join(folder, "next.key");
   newEncryptionKeyFile(next);

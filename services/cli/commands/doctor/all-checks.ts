@@ -12,15 +12,19 @@ import { checkServices, unreachedServices } from "./checks/services.ts";
 import { checkSigning } from "./checks/signing.ts";
 import { checkStore } from "./checks/store.ts";
 import { type DoctorFacts, isReached } from "./facts.ts";
+import type { Requirement } from "./requirements.ts";
 
 /** Without a bus, all that depends on it is not checked. */
-export function runChecks(facts: DoctorFacts): readonly CheckOutcome[] {
+export function runChecks(
+  facts: DoctorFacts,
+  required: readonly Requirement[] = [],
+): readonly CheckOutcome[] {
   const { bus, version } = facts;
   const reached = isReached(bus)
     ? [
         ...checkBus(bus),
         ...checkEncryption(bus),
-        ...checkRows(bus),
+        ...checkRows(bus, required.includes("encryption")),
         ...checkServices(bus, version),
         ...checkSigning(bus, facts),
         ...checkAccessLog(bus, facts),

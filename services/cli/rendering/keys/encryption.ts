@@ -1,6 +1,6 @@
 // The encryption of the store's rows, and its keys.
 
-import type { EncryptionDiagnosis } from "../../../../shared/protocol/diagnosis.ts";
+import { conversionEnd, type EncryptionDiagnosis } from "../../../../shared/protocol/diagnosis.ts";
 import { count, counted, plain } from "../terminal/text.ts";
 import { ago } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
@@ -11,6 +11,7 @@ export function renderEncryption(state: EncryptionDiagnosis, view: View): string
   const { root_key, bucket_keys = 0, bucket_keys_of_other_roots: others = 0 } = state;
   return [
     stateText(state, view),
+    ...plainBytesTexts(state, view),
     `Root key of new keys: ${plain(root_key ?? "-")}`,
     keysText(state, view),
     others === 0
@@ -63,6 +64,18 @@ function stateText(
   if (state === "complete")
     return `${colors.green("All rows with content are encrypted")}, since ${ago(completed_at ?? "-", now)}.${rows}`;
   return `${colors.yellow("Rows from before the encryption are being encrypted")}: ${count(converted_rows)} so far.`;
+}
+
+/** The engine keeps replaced pages in its file. */
+function plainBytesTexts(state: EncryptionDiagnosis, { colors }: View): readonly string[] {
+  const end = conversionEnd(state);
+  if (end === null) return [];
+  return [
+    colors.yellow(
+      `Plain bytes from before ${end} may be left in the file of the store, and are in backups from before then. ` +
+        '`fleet backup` and `fleet restore` make a file without them: see "Encryption of a plain store" in UPGRADES.md. Restart services that started before then.',
+    ),
+  ];
 }
 
 function keysText({ bucket_keys = 0, oldest_bucket_key_at: at }: EncryptionDiagnosis, { now }: View): string {

@@ -48,6 +48,54 @@ test("the doctor finds what keeps rows from being encrypted", () => {
   ]);
 });
 
+const END = "2026-01-24T11:00:00.000Z";
+const CONVERTED: EncryptionDiagnosis = { ...COMPLETE, completed_at: END, converted_rows: 12 };
+
+test("a converted store is shown with the end of its conversion, and what is left to do", () => {
+  const at = (started: string) => {
+    const answered_ms = Date.parse(END) + 3_600_000;
+    const diagnosis = {
+      ...{ service: "writer", instance: "0", encryption: CONVERTED, answered_ms },
+      uptime_ms: answered_ms - Date.parse(started),
+    };
+    const [first, ...more] = checkRows({ services: [{ diagnosis }], unasked: null } as unknown as BusFacts);
+    expect(more).toEqual([]);
+    return first;
+  };
+  expect(at("2026-01-24T10:30:00.000Z")).toMatchObject({
+    state: "warning",
+    found: `writer/0 started before the end of the conversion (${END}), and may believe plain rows`,
+    fix: "Restart it.",
+  });
+  expect(at("2026-01-24T11:30:00.000Z")).toMatchObject({
+    state: "ok",
+    found: expect.stringContaining(`Plain bytes from before ${END} may be left in the file`) as string,
+  });
+  const shown = renderEncryption(CONVERTED, view);
+  expect(shown).toContain(`Plain bytes from before ${END} may be left in the file`);
+  expect(shown).toContain("`fleet backup` and `fleet restore` make a file without them");
+  expect(renderEncryption(COMPLETE, view)).not.toContain("Plain bytes");
+  const restoredFrom = (restored_backup_at: string) =>
+    renderEncryption({ ...CONVERTED, restored_backup_at }, view);
+  expect(restoredFrom("2026-01-24T10:59:59.999Z")).toContain("Plain bytes");
+  expect(restoredFrom(END)).not.toContain("Plain bytes");
+});
+
+test("a team that requires encryption gets failures for plain rows and for unknown ones", () => {
+  const required = (...states: (EncryptionDiagnosis | undefined)[]) => {
+    const services = states.map((encryption) => ({
+      diagnosis: { service: "writer", instance: "0", ...(encryption !== undefined && { encryption }) },
+    }));
+    return checkRows({ services, unasked: null } as unknown as BusFacts, true)[0];
+  };
+  expect(required({ state: "off" })).toMatchObject({
+    state: "failed",
+    fix: expect.stringContaining("set FLEET_ENCRYPTION_KEY") as string,
+  });
+  expect(required(undefined)).toMatchObject({ state: "failed" });
+  expect(required(COMPLETE)).toMatchObject({ state: "ok" });
+});
+
 test("`fleet keys encryption` shows whether an old root key is still needed", () => {
   const shown = (state: EncryptionDiagnosis) => renderEncryption(state, view);
   expect(shown({ state: "off" })).toContain("are not encrypted");

@@ -1,32 +1,64 @@
 // Whether the rows of the store are encrypted, and whether all services agree.
 
-import type { EncryptionDiagnosis } from "../../../../../shared/protocol/diagnosis.ts";
+import { conversionEnd, type EncryptionDiagnosis } from "../../../../../shared/protocol/diagnosis.ts";
 import { connectionName } from "../../../../../shared/sdk/client/diagnosis.ts";
 import { counted } from "../../../rendering/terminal/text.ts";
 import { type CheckOutcome, failed, notChecked, orSound, sound, warning } from "../check-outcome.ts";
 import type { BusFacts } from "../facts.ts";
 
-export function checkRows({ services, unasked }: BusFacts): readonly CheckOutcome[] {
+const SET_KEY = "Stop all services, set FLEET_ENCRYPTION_KEY for each, and start them.";
+
+/** `isRequired`: rows that are plain, or of which no service answers, are a failure. */
+export function checkRows({ services, unasked }: BusFacts, isRequired = false): readonly CheckOutcome[] {
   const states = services.flatMap(({ diagnosis }) =>
     diagnosis.encryption === undefined ? [] : [{ name: connectionName(diagnosis), ...diagnosis.encryption }],
   );
-  if (states.length === 0)
+  if (states.length === 0) {
+    const problem = unasked?.problem ?? "no service says whether the store is encrypted";
+    const required =
+      "Ask with the credentials of an operator, while the services run: encryption is required.";
     return [
-      notChecked(
-        "encryption.rows",
-        unasked?.problem ?? "no service says whether the store is encrypted",
-        unasked?.fix,
-      ),
+      isRequired
+        ? failed("encryption.rows", problem, unasked?.fix ?? required)
+        : notChecked("encryption.rows", problem, unasked?.fix),
     ];
+  }
   const off = states.filter(({ state }) => state === "off");
   const [first] = states.filter(({ state }) => state !== "off");
   // Encryption is a choice: without it, the disks or their owner protect the rows.
-  if (first === undefined)
-    return [sound("encryption.rows", "not encrypted by the fleet: FLEET_ENCRYPTION_KEY is not set")];
+  if (first === undefined) {
+    const plain = "not encrypted by the fleet: FLEET_ENCRYPTION_KEY is not set";
+    return [isRequired ? failed("encryption.rows", plain, SET_KEY) : sound("encryption.rows", plain)];
+  }
   const differing = [...off.map(({ name }) => unencrypted(name)), ...differentRoots(states)];
-  return orSound([...differing, ...unfinished(first)], () =>
-    sound("encryption.rows", `all rows with content are encrypted; root key ${first.root_key ?? "unknown"}`),
+  return orSound([...differing, ...unfinished(first), ...notRestarted(services)], () =>
+    sound("encryption.rows", encryptedText(first)),
   );
+}
+
+function encryptedText(state: EncryptionDiagnosis): string {
+  const end = conversionEnd(state);
+  const before =
+    end === null
+      ? ""
+      : `. Plain bytes from before ${end} may be left in the file of the store, and are in earlier backups: "Encryption of a plain store" in UPGRADES.md removes them`;
+  return `all rows with content are encrypted; root key ${state.root_key ?? "unknown"}${before}`;
+}
+
+/** Services that believe plain rows until they restart, because they started before the end of a conversion. */
+function notRestarted(services: BusFacts["services"]): readonly CheckOutcome[] {
+  return services.flatMap(({ diagnosis }) => {
+    const { encryption, answered_ms, uptime_ms } = diagnosis;
+    const end = encryption === undefined ? null : conversionEnd(encryption);
+    if (end === null || answered_ms - uptime_ms >= Date.parse(end)) return [];
+    return [
+      warning(
+        "encryption.rows",
+        `${connectionName(diagnosis)} started before the end of the conversion (${end}), and may believe plain rows`,
+        "Restart it.",
+      ),
+    ];
+  });
 }
 
 const unencrypted = (name: string): CheckOutcome =>
