@@ -6,6 +6,7 @@ import { ESIGN_PROBLEMS } from "../../protocol/esign.ts";
 import type { ExportLine, ExportLineOf } from "../../protocol/export-lines.ts";
 import type { ListedFile } from "./archive-writer.ts";
 import { commitTimeIn } from "./bundle-statement.ts";
+import { type BundleRevocation, revocationText } from "./offline/bundle-keys.ts";
 
 const STYLE = `body{font:14px/1.45 sans-serif;margin:2em auto;max-width:75em;padding:0 1em;color:#111}
 h1{font-size:1.6em}h2{font-size:1.2em;margin-top:2em;border-top:1px solid #999;padding-top:1em}
@@ -21,6 +22,8 @@ export interface ReportFacts {
   readonly tool: string;
   /** The ids of the keys with signatures. */
   readonly keys: readonly string[];
+  /** Those of them that are revoked. */
+  readonly revoked: readonly BundleRevocation[];
   readonly logSize: number | null;
   /** The anchors of the log, the newest first. */
   readonly anchors: readonly AuditAnchor[];
@@ -81,26 +84,41 @@ const countName = (name: string): string =>
 const counted = (value: number, one: string, more = `${one}s`): string =>
   `${value} ${value === 1 ? one : more}`;
 
+function keyRows({ keys, revoked }: ReportFacts): string {
+  const rows = keys.map((id) => {
+    const revocation = revoked.find(({ key_id }) => key_id === id);
+    return row("Signed by key", revocation === undefined ? id : `${id}, ${revocationText(revocation)}`);
+  });
+  return rows.join("");
+}
+
+/** An auditor names a revoked key for what it signed before, and as revoked too. */
+function keyArguments({ keys, revoked }: ReportFacts): string {
+  const named = keys.map((id) => `--key ${htmlText(id)}`);
+  return [...named, ...revoked.map(({ key_id }) => `--revoked ${htmlText(key_id)}`)].join(" ");
+}
+
 const code = (value: unknown): string => `<code>${htmlText(value)}</code>`;
 
 export function reportStart(facts: ReportFacts): string {
-  const { tenant, fleet, exported_at, by, tool, keys, logSize, anchors, counts, files } = facts;
+  const { tenant, fleet, exported_at, by, tool, logSize, anchors, counts, files } = facts;
+  const named = keyArguments(facts);
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>Evidence of tenant ${htmlText(tenant)}</title><style>${STYLE}</style></head><body>
 <h1>Evidence of tenant ${htmlText(tenant)}</h1>
 <table>
-${row("Fleet", fleet ?? "unknown")}${row("Exported at", `${exported_at} (UTC)`)}${row("Exported by", by)}${row("Program", `Fleet ${tool}`)}${row("Entries in the signed log", logSize ?? "the log is not signed")}${anchorRows(anchors)}${Object.entries(
+${row("Fleet", fleet ?? "unknown")}${row("Exported at", `${exported_at} (UTC)`)}${row("Exported by", by)}${row("Program", `Fleet ${tool}`)}${row("Entries in the signed log", logSize ?? "the log is not signed")}${anchorRows(anchors)}${keyRows(facts)}${Object.entries(
   counts,
 )
   .map(([name, value]) => row(countName(name), value))
   .join("")}</table>
 <p>This page is for readers. It proves nothing by itself: the proof is the verification of the bundle, on a machine that you trust, with a
 verifier that you did not take from the bundle, and with the ids of the keys as you know them from another place.</p>
-<pre>node verify.mjs BUNDLE.tar ${keys.map((id) => `--key ${htmlText(id)}`).join(" ")}
-python3 verify.py BUNDLE.tar ${keys.map((id) => `--key ${htmlText(id)}`).join(" ")}
-fleet export verify BUNDLE.tar ${keys.map((id) => `--key ${htmlText(id)}`).join(" ")}</pre>
+<pre>node verify.mjs BUNDLE.tar ${named}
+python3 verify.py BUNDLE.tar ${named}
+fleet export verify BUNDLE.tar ${named}</pre>
 <p>The content of the work is in export.jsonl, a line for each version. This prints the versions of a checkpoint:</p>
 <pre>tar -xOf BUNDLE.tar export.jsonl | grep '"kind":"checkpoint"' | grep '"checkpoint_id":"CHECKPOINT-ID"' | python3 -m json.tool --json-lines</pre>
 <h2>Source</h2><table><tr><th>File</th><th>Bytes</th><th>SHA-256</th></tr>

@@ -1397,6 +1397,14 @@ function bundleKeyOf(record) {
   return { key_id, public_key, purpose, ...times, record };
 }
 
+/** The revocation of a key that has valid signatures, as the bundle states it. */
+
+/** The words of both verifiers. */
+function revocationText({ revoked_at, reason }) {
+  if (revoked_at === null) return "REVOKED, as you state, and the bundle does not";
+  return `REVOKED at ${revoked_at} (${reason ?? "no reason"})`;
+}
+
 /** An entry of a chain whose signature is judged. */
 
 const textHash = (text) => createHash("sha256").update(text).digest("hex");
@@ -1431,6 +1439,18 @@ class BundleKeys {
   /** In the chain that has the revocation, the order of the entries decides, and no clock. */
   #isAfterRevocation(id, { tenant, task, seq }) {
     return tenant === KEY_TENANT && task === null && seq > (this.#revokedIn.get(id) ?? seq);
+  }
+
+  /** Of the keys with valid signatures. */
+  get revocations() {
+    const textOr = (value) => (typeof value === "string" ? value : null);
+    return [...this.used]
+      .filter((id) => this.isRevoked(id))
+      .sort()
+      .map((key_id) => {
+        const { revoked_at, revoked_reason } = this.#keys.get(key_id).record;
+        return { key_id, revoked_at: textOr(revoked_at), reason: textOr(revoked_reason) };
+      });
   }
 
   get all() {
@@ -3127,6 +3147,7 @@ function reportOf(bundle, isCompared) {
     keys_compared: isCompared,
     keys_proved: keys.areProved,
     keys: [...keys.used].sort(),
+    keys_revoked: keys.revocations,
     continues: bundle.continues,
     log_size: log?.size ?? null,
     sealed: bundle.seal.isSealed,
@@ -3214,6 +3235,11 @@ function anchorTexts({ anchors, anchors_omitted_before: before }) {
     : [...texts, `  anchors of fewer than ${before} entries are not in the bundle`];
 }
 
+function keyText(id, { keys_revoked }) {
+  const revocation = keys_revoked.find(({ key_id }) => key_id === id);
+  return `  signed by key ${id}${revocation === undefined ? "" : `, ${revocationText(revocation)}`}`;
+}
+
 function personText(one) {
   const { at, checkpoint_id, version, newest_version, method } = one;
   const { printed_name, meaning, signed_at, zone, subject, issuer } = one;
@@ -3235,7 +3261,7 @@ function bundleReportText(path, report) {
     `  ${COMPLETE[report.complete ?? "nothing"]}`,
     `  ${accessText(report)}`,
     ...anchorTexts(report),
-    ...report.keys.map((id) => `  signed by key ${id}`),
+    ...report.keys.map((id) => keyText(id, report)),
     ...report.electronic_signatures.map(personText),
     ...(report.keys_compared
       ? []

@@ -1159,6 +1159,17 @@ class Keys:
         """A thief may have it: what it signed proves nothing about the time."""
         return key_id in self.known_revoked or (key_id in self.all and self.all[key_id]["revoked_at"] is not None)
 
+    def revocations(self):
+        """Of the keys with valid signatures."""
+        found = []
+        for key_id in sorted(self.used):
+            if self.is_revoked(key_id):
+                record = self.all[key_id]["record"]
+                revoked_at, reason = record.get("revoked_at"), record.get("revoked_reason")
+                reason = reason if isinstance(reason, str) else None
+                found.append({"key_id": key_id, "revoked_at": revoked_at, "reason": reason})
+        return found
+
     def judge_envelope(self, envelope):
         """The id of the key, the problem, and the statement if the signature is that of the key."""
         if not isinstance(envelope, dict) or not isinstance(envelope.get("signatures"), list):
@@ -2551,6 +2562,7 @@ class Bundle:
             "keys_compared": self.trusted is not None,
             "keys_proved": self.keys.are_proved,
             "keys": sorted(self.keys.used),
+            "keys_revoked": self.keys.revocations(),
             "continues": self.continues,
             "log_size": None if self.log is None else self.log["size"],
             "sealed": self.is_sealed,
@@ -2606,6 +2618,12 @@ def text_of(value):
     return "unknown" if value is None else value
 
 
+def revocation_text(one):
+    if one["revoked_at"] is None:
+        return "REVOKED, as you state, and the bundle does not"
+    return "REVOKED at %s (%s)" % (one["revoked_at"], "no reason" if one["reason"] is None else one["reason"])
+
+
 def report_text(path, report):
     def known(name):
         return text_of(report[name])
@@ -2625,7 +2643,8 @@ def report_text(path, report):
     else:
         lines.append("  " + ACCESS_NONE)
     lines += anchor_texts(report["anchors"], report["anchors_omitted_before"])
-    lines += ["  signed by key " + key_id for key_id in report["keys"]]
+    revocations = {one["key_id"]: ", " + revocation_text(one) for one in report["keys_revoked"]}
+    lines += ["  signed by key " + key_id + revocations.get(key_id, "") for key_id in report["keys"]]
     for one in report["electronic_signatures"]:
         by = "  signed by {printed_name} ({subject} of {issuer}), {meaning}, {signed_at} ({zone})".format(**one)
         by += ", with a passkey" if one["method"] == "webauthn" else ""

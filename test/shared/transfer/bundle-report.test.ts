@@ -33,6 +33,18 @@ const line = (changes: object = {}): ExportLineOf<"audit"> => ({
   ...{ kind: "audit", seq: 8, entry: canonicalText(facts), esignature, ...changes },
 });
 
+test("the page names the keys, and those that are revoked with time and reason", () => {
+  const [key, stolen] = ["1".repeat(64), "2".repeat(64)];
+  const page = reportStart({
+    ...{ tenant, fleet: null, exported_at: facts.at, by: "human=ada", tool: "x", keys: [key, stolen] },
+    ...{ logSize: null, anchors: [], counts: {}, files: [] },
+    revoked: [{ key_id: stolen, revoked_at: "2026-11-26T13:00:00.000Z", reason: "compromised" }],
+  });
+  expect(page).toContain(`<td>${key}</td>`);
+  expect(page).toContain(`<td>${stolen}, REVOKED at 2026-11-26T13:00:00.000Z (compromised)</td>`);
+  expect(page).toContain(`--key ${key} --key ${stolen} --revoked ${stolen}`);
+});
+
 test("a signature that verifies is shown with name, meaning and time, as text", () => {
   const text = reportPart(line());
   expect(text).toContain("<b>Electronic signature</b> of Ada &lt;b&gt;Lovelace&lt;/b&gt; (ada of");
@@ -82,7 +94,14 @@ test("the page of a task has times, an owner, numbers with nouns, and the comman
   expect(reportPart(end as unknown as ExportLineOf<"task_end">)).toContain("1 entry, 1 version, 0 handoffs.");
   const start = reportStart({
     ...{ tenant: "default", fleet: null, exported_at: "2026-11-26T13:00:00.000Z", by: "ada", tool: "1" },
-    ...{ keys: [], logSize: 1, anchors: [], files: [], counts: { access_statements: 2, key_changes: 3 } },
+    ...{
+      keys: [],
+      revoked: [],
+      logSize: 1,
+      anchors: [],
+      files: [],
+      counts: { access_statements: 2, key_changes: 3 },
+    },
   });
   expect(start).toContain("<th>Changes of the signing keys</th><td>3</td>");
   expect(start).not.toMatch(/access_statements|key_changes/);

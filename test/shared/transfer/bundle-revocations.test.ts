@@ -1,12 +1,20 @@
 /** The revocation of a key in a bundle: removed, moved in time, or of another key, and what a thief of the key signs around it. Both verifiers agree. */
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { canonicalText } from "../../../shared/integrity/canonical.ts";
 import type { SigningKey } from "../../../shared/integrity/dsse.ts";
+import { bundleReportText } from "../../../shared/transfer/bundle/offline/verify-program.ts";
 import { envelope, sha256 } from "../../harness/evidence/forgery.ts";
-import { EXPORTED_AT, judgeSmallBundle, writeSmallBundle } from "../../harness/evidence/small-bundle.ts";
+import {
+  EXPORTED_AT,
+  hasPython,
+  judgeSmallBundle,
+  writeSmallBundle,
+} from "../../harness/evidence/small-bundle.ts";
 import { newKey } from "../../harness/records/signed.ts";
 
 const TENANT = "default";
@@ -22,6 +30,14 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "fleet-revocations-"));
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const bundle = () => join(folder, "bundle.tar");
+const programOf = (name: string) =>
+  fileURLToPath(new URL(`../../../shared/transfer/bundle/${name}`, import.meta.url));
+const PROGRAMS = [
+  { name: "verify.mjs", command: process.execPath },
+  ...(hasPython ? [{ name: "verify.py", command: "python3" }] : []),
+];
 
 interface KeyRecord {
   readonly key_id: string;
@@ -100,7 +116,7 @@ interface Attempt {
 }
 
 function judged({ keys = [OWN, STOLEN], changes = HONEST, entries = [], known = [] }: Attempt) {
-  const path = join(folder, "bundle.tar");
+  const path = bundle();
   const task = entries.length === 0 ? {} : taskOf(entries);
   writeSmallBundle(path, { tenant: TENANT, keys, changes, ...task });
   return judgeSmallBundle(path, null, known);
@@ -110,6 +126,30 @@ const codesOf = (attempt: Attempt) => judged(attempt).codes;
 test("a revocation as the fleet states it has no findings", () => {
   expect(codesOf({})).toEqual([]);
   expect(codesOf({ known: [stolen.id] })).toEqual([]);
+});
+
+test("the report and the texts of both verifiers say when and why a key was revoked", () => {
+  const said = (attempt: Attempt) => {
+    const report = judged({ ...attempt, entries: [{ by: stolen, at: after(-60) }] });
+    const text = bundleReportText(bundle(), report);
+    const args = [bundle(), ...(attempt.known ?? []).flatMap((id) => ["--revoked", id])];
+    for (const { name, command } of PROGRAMS) {
+      const { stdout } = spawnSync(command, [programOf(name), ...args], { encoding: "utf8" });
+      expect(stdout, name).toBe(text);
+    }
+    return { revoked: report.keys_revoked, text };
+  };
+  const stated = said({});
+  expect(stated.text).toContain(`signed by key ${stolen.id}, REVOKED at ${REVOKED_AT} (compromised)\n`);
+  expect(stated.text).toContain(`signed by key ${own.id}\n`);
+  expect(stated.revoked).toEqual([{ key_id: stolen.id, revoked_at: REVOKED_AT, reason: "compromised" }]);
+  const removed = { keys: [OWN, recordOf(stolen)], changes: HONEST.slice(0, 2), known: [stolen.id] };
+  const known = said(removed);
+  expect(known.text).toContain(
+    `signed by key ${stolen.id}, REVOKED, as you state, and the bundle does not\n`,
+  );
+  expect(known.revoked).toEqual([{ key_id: stolen.id, revoked_at: null, reason: null }]);
+  expect(said({ ...removed, known: [] }).revoked).toEqual([]);
 });
 
 test("a revocation is removed, which an auditor finds that knows of it", () => {

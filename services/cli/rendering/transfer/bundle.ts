@@ -1,5 +1,6 @@
 // The verification of a bundle of evidence, for auditors and operators.
 
+import { revocationText } from "../../../../shared/transfer/bundle/offline/bundle-keys.ts";
 import type { BundleReport } from "../../../../shared/transfer/bundle/offline/bundle-verifier.ts";
 import { hasOtherFormat } from "../../../../shared/transfer/bundle/offline/verify-program.ts";
 import { shortKeyId } from "../keys/signing-keys.ts";
@@ -59,6 +60,9 @@ export function renderBundle(path: string, report: BundleReport, view: View): st
   const { counts, findings, keys, keys_compared, sealed, log_size, continues } = report;
   const { tenant, fleet, exported_at } = report;
   const of = (name: string): number => counts[name] ?? 0;
+  const revoked = report.keys_revoked.map(
+    (one) => `key ${shortKeyId(one.key_id)}, ${plain(revocationText(one))}`,
+  );
   const found = findings.map(({ code, at }) => `${code} at ${plain(at)}`);
   return [
     report.ok
@@ -79,6 +83,7 @@ export function renderBundle(path: string, report: BundleReport, view: View): st
       `${counted(of("signed"), "entry", "entries")} by ${keys.map(shortKeyId).join(", ") || "no key"}`,
       view,
     ),
+    ...bulletList("Signed by revoked keys", revoked, view),
     field(
       "In the log",
       `${of("included")} of ${counted(of("entries"), "entry", "entries")}; the log has ${log_size ?? 0}`,

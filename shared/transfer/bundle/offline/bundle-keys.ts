@@ -54,6 +54,20 @@ export function bundleKeyOf(record: ExactJson): BundleKey | null {
   return { key_id, public_key, purpose, ...times, record };
 }
 
+/** The revocation of a key that has valid signatures, as the bundle states it. */
+export interface BundleRevocation {
+  readonly key_id: string;
+  /** null: the auditor alone knows of it. */
+  readonly revoked_at: string | null;
+  readonly reason: string | null;
+}
+
+/** The words of both verifiers. */
+export function revocationText({ revoked_at, reason }: BundleRevocation): string {
+  if (revoked_at === null) return "REVOKED, as you state, and the bundle does not";
+  return `REVOKED at ${revoked_at} (${reason ?? "no reason"})`;
+}
+
 interface JudgedEnvelope {
   readonly keyId: string | null;
   readonly problem: string | null;
@@ -106,6 +120,18 @@ export class BundleKeys {
   /** In the chain that has the revocation, the order of the entries decides, and no clock. */
   #isAfterRevocation(id: string, { tenant, task, seq }: ChainEntry): boolean {
     return tenant === KEY_TENANT && task === null && seq > (this.#revokedIn.get(id) ?? seq);
+  }
+
+  /** Of the keys with valid signatures. */
+  get revocations(): readonly BundleRevocation[] {
+    const textOr = (value: ExactJson | undefined) => (typeof value === "string" ? value : null);
+    return [...this.used]
+      .filter((id) => this.isRevoked(id))
+      .sort()
+      .map((key_id) => {
+        const { revoked_at, revoked_reason } = this.#keys.get(key_id)!.record;
+        return { key_id, revoked_at: textOr(revoked_at), reason: textOr(revoked_reason) };
+      });
   }
 
   get all(): readonly BundleKey[] {

@@ -13,7 +13,7 @@ import {
 import { BundleAnchors, type NewestAnchor } from "./bundle-anchors.ts";
 import { BundleEntries } from "./bundle-entries.ts";
 import { BundleEsignatures, type ProvedEsignature } from "./bundle-esignatures.ts";
-import { BundleKeys, KEY_TENANT, keysIn } from "./bundle-keys.ts";
+import { BundleKeys, type BundleRevocation, KEY_TENANT, keysIn } from "./bundle-keys.ts";
 import { BundleLines } from "./bundle-lines.ts";
 import { continuationProblem, logKeys, openLog } from "./bundle-log.ts";
 import { isManifest, isOfOtherFormat } from "./bundle-manifest.ts";
@@ -49,6 +49,8 @@ export interface BundleReport {
   readonly keys_proved: boolean;
   /** The ids of the keys with valid signatures. */
   readonly keys: readonly string[];
+  /** Those of them that are revoked, in the bundle or by the auditor. */
+  readonly keys_revoked: readonly BundleRevocation[];
   /** Whether the log continues the kept checkpoint. null: none was given. */
   readonly continues: boolean | null;
   readonly log_size: number | null;
@@ -314,6 +316,7 @@ function reportOf(bundle: OpenBundle, isCompared: boolean): BundleReport {
     keys_compared: isCompared,
     keys_proved: keys.areProved,
     keys: [...keys.used].sort(),
+    keys_revoked: keys.revocations,
     continues: bundle.continues,
     log_size: log?.size ?? null,
     sealed: bundle.seal.isSealed,

@@ -1,6 +1,7 @@
 /** The command line of the verifier. */
 import { readFileSync } from "node:fs";
 import { hasCertificates } from "../../../integrity/timestamp/certificates.ts";
+import { revocationText } from "./bundle-keys.ts";
 import { BUNDLE_FORMAT } from "./bundle-manifest.ts";
 import { type BundleReport, type BundleTrust, verifyBundle } from "./bundle-verifier.ts";
 import { type ExactJson, exactText } from "./exact-json.ts";
@@ -85,6 +86,11 @@ function anchorTexts({ anchors, anchors_omitted_before: before }: BundleReport):
     : [...texts, `  anchors of fewer than ${before} entries are not in the bundle`];
 }
 
+function keyText(id: string, { keys_revoked }: BundleReport): string {
+  const revocation = keys_revoked.find(({ key_id }) => key_id === id);
+  return `  signed by key ${id}${revocation === undefined ? "" : `, ${revocationText(revocation)}`}`;
+}
+
 function personText(one: BundleReport["electronic_signatures"][number]): string {
   const { at, checkpoint_id, version, newest_version, method } = one;
   const { printed_name, meaning, signed_at, zone, subject, issuer } = one;
@@ -106,7 +112,7 @@ export function bundleReportText(path: string, report: BundleReport): string {
     `  ${COMPLETE[report.complete ?? "nothing"]}`,
     `  ${accessText(report)}`,
     ...anchorTexts(report),
-    ...report.keys.map((id) => `  signed by key ${id}`),
+    ...report.keys.map((id) => keyText(id, report)),
     ...report.electronic_signatures.map(personText),
     ...(report.keys_compared
       ? []

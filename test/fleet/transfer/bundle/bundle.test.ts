@@ -145,6 +145,18 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     expect(page).not.toMatch(/<script|<b>of<\/b>/i);
   });
 
+  test("names the time and the reason of a revocation wherever it names the key", async () => {
+    const bundle = at("all.tar");
+    const [revocation, ...others] = JSON.parse(verify(bundle, "--json").out).keys_revoked;
+    expect(others).toEqual([]);
+    expect(revocation).toMatchObject({ key_id: fleet.keys[1], reason: "compromised" });
+    const revoked = `REVOKED at ${revocation.revoked_at} (compromised)`;
+    expect(verify(bundle).out).toContain(`signed by key ${fleet.keys[1]}, ${revoked}\n`);
+    expect((await callCli(["export", "verify", bundle], NOWHERE)).out).toContain(revoked);
+    const page = readFileSync(at("unpacked/report.html"), "utf8");
+    expect(page).toContain(`${fleet.keys[1]}, ${revoked}<`);
+  });
+
   test.skipIf(!hasPython)("names a command on its page that prints the content of a checkpoint", () => {
     const lines = readFileSync(at("unpacked/export.jsonl"), "utf8").trimEnd().split("\n").map(objectIn);
     const { metadata } = lines.find(({ kind }) => kind === "checkpoint")!.checkpoint as Content;

@@ -32,6 +32,7 @@ import {
   reportStart,
 } from "../../../../../shared/transfer/bundle/bundle-report.ts";
 import { isMemberName, memberLines } from "../../../../../shared/transfer/bundle/offline/archive.ts";
+import type { BundleRevocation } from "../../../../../shared/transfer/bundle/offline/bundle-keys.ts";
 import type { NamedKeys } from "../../../../../shared/transfer/encryption/encrypted-export.ts";
 import { syncFolderOf } from "../../../../../shared/transfer/encryption/encrypted-writer.ts";
 import { placeOnce } from "../../../../../shared/transfer/encryption/place-once.ts";
@@ -44,7 +45,7 @@ import { ExportSink, nameTaken, requireFreeName } from "../export-file.ts";
 import { writeAccessLog } from "./bundle-access.ts";
 import { recordedAnchors, writeAnchorFile } from "./bundle-anchors.ts";
 import { judgeBundle, keptText, showReport, unwritableBundle } from "./bundle-check.ts";
-import { keyChanges } from "./bundle-keyset.ts";
+import { keyChanges, revocationsIn } from "./bundle-keyset.ts";
 import { awaitLog, type BundledLog, writeProofs } from "./bundle-proofs.ts";
 
 export interface BundleExtent {
@@ -147,7 +148,8 @@ async function writeArchive(session: Session, file: FileHandle, contents: Conten
     anchors,
   };
   const logged = { logSize: log?.size ?? null, anchors: anchored.anchors };
-  await writeReport(writer, file, { header, summary, counts, ...logged });
+  const revoked = revocationsIn(keyset.list, summary.signing_keys);
+  await writeReport(writer, file, { header, summary, counts, revoked, ...logged });
   for (const { name, bytes } of verifierFiles()) await writer.add(name, bytes);
   const { fleet, tenant, exported_at, tool, scope } = header;
   const of = { fleet, tenant, exported_at, tool, scope, mtime: writer.mtime };
@@ -234,18 +236,19 @@ interface ReportParts extends WrittenExport {
   readonly counts: Readonly<Record<string, number>>;
   readonly logSize: number | null;
   readonly anchors: readonly AuditAnchor[];
+  readonly revoked: readonly BundleRevocation[];
 }
 
 async function writeReport(
   writer: ArchiveWriter,
   file: FileHandle,
-  { header, summary, counts, logSize, anchors }: ReportParts,
+  { header, summary, counts, logSize, anchors, revoked }: ReportParts,
 ): Promise<void> {
   const { tenant, fleet, exported_at, by, tool } = header;
   const member = writer.member("export.jsonl");
   const files = [...writer.listed];
   const facts = { tenant, fleet, exported_at, by, tool, keys: summary.signing_keys };
-  const of = { ...facts, logSize, anchors, counts, files };
+  const of = { ...facts, revoked, logSize, anchors, counts, files };
   const lines = function* (): Generator<ExportLine> {
     for (const line of memberLines(file.fd, member)) yield parseJsonText(String(line)) as ExportLine;
   };

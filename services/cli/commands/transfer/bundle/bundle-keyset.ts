@@ -7,6 +7,7 @@ import type { SigningKeyList } from "../../../../../shared/protocol/signing-keys
 import type { CallOptions } from "../../../../../shared/sdk/request/request.ts";
 import type { FleetClient } from "../../../../../shared/sdk/sdk.ts";
 import type { KeyChangeEntry } from "../../../../../shared/transfer/bundle/bundle-files.ts";
+import type { BundleRevocation } from "../../../../../shared/transfer/bundle/offline/bundle-keys.ts";
 
 /** Keys change rarely, so a list that changes while it is read is read again. */
 const READS_MAX = 5;
@@ -44,4 +45,11 @@ async function changesIn({ admin }: FleetClient, call: CallOptions): Promise<rea
     if (!more || last === undefined) return found;
     fromSeq = last.seq + 1;
   }
+}
+
+/** Of these keys. */
+export function revocationsIn({ keys }: SigningKeyList, ids: readonly string[]): BundleRevocation[] {
+  return keys.flatMap(({ key_id, revoked_at, revoked_reason: reason }) =>
+    revoked_at !== null && ids.includes(key_id) ? [{ key_id, revoked_at, reason }] : [],
+  );
 }
