@@ -1,6 +1,6 @@
 /**
- * The runner's connection to the fleet, which it uses on behalf of each of its agents. The subject of a command carries the id of the
- * agent, so the runner's bus user must be permitted to publish for the agents that it starts.
+ * The runner's connection to the fleet, which it uses on behalf of each of its agents: it asks and accepts offers under its own name, and sends
+ * heartbeats and reports of exits under theirs.
  */
 import { type Bus, BusError } from "../../shared/bus/bus.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
@@ -59,7 +59,8 @@ function inTraceOf<T>({ traceparent }: AgentRecord, name: string, fn: () => Prom
   return withSpan(name, {}, fn, { parent: keptTrace(traceparent) });
 }
 
-export function openFleetPort(bus: Bus, parts: ConnectionParts): FleetPort {
+/** `own`: the client of the runner itself. */
+export function openFleetPort(bus: Bus, own: FleetClient, parts: ConnectionParts): FleetPort {
   const clientOf = ({ tenant, agent_id }: AgentRecord): FleetClient =>
     clientOn(bus, { ...parts, tenant, agentId: agent_id });
   return {
@@ -68,7 +69,7 @@ export function openFleetPort(bus: Bus, parts: ConnectionParts): FleetPort {
         const { task_id, handoff_id, checkpoint_id, agent_type, offer_digest: digest, command_id } = record;
         const offer = { task_id, handoff_id, agent_type, digest, checkpoint: { id: checkpoint_id } };
         const accepted = await inTraceOf(record, "runner acknowledge", () =>
-          clientOf(record).acknowledgeHandoff(offer, { commandId: command_id }),
+          own.acknowledgeHandoff(offer, { commandId: command_id, newAgentId: record.agent_id }),
         );
         return { fence: accepted.fence };
       } catch (error) {
@@ -77,7 +78,7 @@ export function openFleetPort(bus: Bus, parts: ConnectionParts): FleetPort {
       }
     },
     async owns(record) {
-      const task = await clientOf(record).getTask(record.task_id);
+      const task = await own.getTask(record.task_id);
       return task !== null && task.fence === record.fence && task.owner === record.agent_id;
     },
     startHeartbeat: (record, state) => clientOf(record).startHeartbeat(state),

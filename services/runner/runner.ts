@@ -54,10 +54,11 @@ export async function start(context: RunnerContext): Promise<Stop> {
     logBytes: settings.log_bytes,
     env: process.env,
   };
+  const client = clientOn(bus, { clock, log, tenant, agentId: `runner-${runnerName}` });
   const agents = new Agents({
     ...context,
     journal,
-    fleet: openFleetPort(bus, { clock, log }),
+    fleet: openFleetPort(bus, client, { clock, log }),
     settings,
     launchers,
     tenant,
@@ -69,7 +70,6 @@ export async function start(context: RunnerContext): Promise<Stop> {
   });
   agents.resume();
   const types = new Map(Object.entries(settings.agents).map(([type, { max_agents }]) => [type, max_agents]));
-  const client = clientOn(bus, { clock, log, tenant, agentId: `runner-${runnerName}` });
   const stopOffers = startOffers({ client, agents, types, clock, log, metrics: context.metrics });
   log.info({ runner: runnerName, agent_types: [...types.keys()] }, "runner started");
   return async () => {

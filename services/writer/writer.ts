@@ -4,7 +4,7 @@
  * locks of missions, and removes old checkpoints.
  */
 import { openEsignIssuers } from "../../shared/bus/access/issuers/esign-issuers.ts";
-import { serveEndpoint } from "../../shared/bus/request/endpoint.ts";
+import { type EndpointOptions, serveEndpoint } from "../../shared/bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
@@ -44,27 +44,10 @@ export async function start(context: WriterContext): Promise<Stop> {
   const parts = { ...context, backlog, breaker, parseCommand, repository };
   const recorder = new AccessRecorder(context, policies, repository.accessLogs);
   const refusals = new RefusalLog(recorder, now);
-  const stopServing = await serveEndpoint(
-    {
-      bus,
-      log,
-      metrics,
-      clock,
-      service: "writer",
-      subject: SUBJECTS.everyCommand,
-      queue: QUEUES.writer,
-      latency: metrics.checkpointWriteLatencyMs,
-      total: metrics.commandsTotal,
-      opOf: (subject) => {
-        const op = subject.slice(subject.lastIndexOf(".") + 1);
-        return isCommandOp(op) ? op : "unknown";
-      },
-      decode: decodeBody,
-      encode: encodeBody,
-      onDropped: refusals.dropped,
-    },
-    refusals.watch(createCommandHandler(parts)),
-  );
+  const handle = refusals.watch(createCommandHandler(parts));
+  const serve = (subject: string) =>
+    serveEndpoint({ ...endpointOf(context), subject, onDropped: refusals.dropped }, handle);
+  const served = await Promise.all([serve(SUBJECTS.everyCommand), serve(SUBJECTS.everyAcceptance)]);
   const stopConsuming = startQueueConsumer(parts);
   const stopMonitor = startQueueMonitor(context);
   const stopFillMonitor = startFillMonitor(context);
@@ -78,7 +61,7 @@ export async function start(context: WriterContext): Promise<Stop> {
   const stopMissionSweep = startMissionSweep(context);
   log.info({ instance: context.instance }, "writer started");
   return async () => {
-    await stopServing();
+    await Promise.all(served.map((stop) => stop()));
     await Promise.all(
       [
         recorder.stop,
@@ -97,5 +80,24 @@ export async function start(context: WriterContext): Promise<Stop> {
     );
     await breaker.stop();
     log.info("writer stopped");
+  };
+}
+
+function endpointOf({ bus, log, metrics, clock }: WriterContext): Omit<EndpointOptions, "subject"> {
+  return {
+    bus,
+    log,
+    metrics,
+    clock,
+    service: "writer",
+    queue: QUEUES.writer,
+    latency: metrics.checkpointWriteLatencyMs,
+    total: metrics.commandsTotal,
+    opOf: (subject) => {
+      const op = subject.split(".", 6)[5] ?? "";
+      return isCommandOp(op) ? op : "unknown";
+    },
+    decode: decodeBody,
+    encode: encodeBody,
   };
 }

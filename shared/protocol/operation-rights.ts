@@ -25,8 +25,8 @@ export const RIGHT_NAMES = Object.keys(RIGHTS) as RightName[];
 
 export type RoleOperations = Readonly<Record<ClientRole, readonly string[]>>;
 
-/** Commands under any task, and queries. Runners and orchestrators accept offers for the agents that they start. */
-const OPERATION = /^fleet\.(cmd|query)\.\{tenant\}\.(?:\{name\}|\*)\.(?:\*\.)?(\w+)$/;
+/** Commands under any task, and queries. Runners and orchestrators accept offers for the agents that they start, whose name is the last token. */
+const OPERATION = /^fleet\.(cmd|query)\.\{tenant\}\.\{name\}\.(?:\*\.)?(\w+)(?:\.\*)?$/;
 
 /** Such as `cmd.finalize` and `query.get`. Those that this version gives to each role, in alphabetical order. */
 export function roleOperations(): RoleOperations {

@@ -7,7 +7,7 @@ import { ARTIFACT_BUCKET } from "./object-bucket.ts";
 import { ACTING, commandRoles, queryRoles, WATCHING } from "./operation-roles.ts";
 import { COMMAND_OPS, type CommandOp, QUERY_OPS, QUEUED_OPS, type QueryOp } from "./operations.ts";
 import { CLIENT_ROLES, type Role, SERVICE_ROLES, type ServiceRole } from "./roles.ts";
-import { STREAMS } from "./subjects.ts";
+import { CLIENT_ANSWERS, STREAMS } from "./subjects.ts";
 
 export interface Rights {
   readonly publish: readonly string[];
@@ -49,7 +49,15 @@ const runnerRow = (subject: string, purpose: string): PermissionRow => ({
 
 /** A runner acts for the agents that it starts. Their names are not known when it gets its credentials. */
 const RUNNER_ROWS: readonly PermissionRow[] = [
-  runnerRow("fleet.query.{tenant}.*.task", "asks whether its agents own their tasks"),
+  // The next three are for runners of the previous version only: they ask and accept offers under the names of their agents.
+  runnerRow("fleet.cmd.{tenant}.*.*.acknowledge", "accepts offers for its agents, previous version"),
+  runnerRow("fleet.query.{tenant}.*.task", "asks whether its agents own their tasks, previous version"),
+  {
+    subject: "_INBOX.{tenant}.>",
+    direction: "subscribe",
+    roles: ["runner"],
+    purpose: "answers for its agents, previous version",
+  },
   runnerRow("fleet.heartbeat.{tenant}.*", "heartbeats of its agents"),
   runnerRow("fleet.exit.{tenant}.*.*", "exit reports of its agents"),
   runnerRow("fleet.access.{tenant}.{name}.agent_credentials", "asks for credentials of its agents"),
@@ -69,7 +77,8 @@ const AGENT_REQUEST_ROWS: readonly PermissionRow[] = [
     purpose: "is asked for a checkpoint before a reassignment",
   },
   {
-    subject: "_INBOX.{tenant}.>",
+    // Not `allow_responses` of the server: it permits each subject that a request names for its answer, also that of a command.
+    subject: `_INBOX.{tenant}.*.${CLIENT_ANSWERS}.>`,
     direction: "publish",
     roles: ["runner"],
     purpose: "answers about its agents",
@@ -112,16 +121,10 @@ const CLIENT_ROWS: readonly PermissionRow[] = [
     purpose: "its own exit report",
   },
   {
-    subject: "fleet.cmd.{tenant}.*.*.acknowledge",
+    subject: "fleet.cmd.{tenant}.{name}.*.acknowledge.*",
     direction: "publish",
     roles: ["runner", "orchestrator"],
-    purpose: "accepts offers for the agents that it starts",
-  },
-  {
-    subject: "_INBOX.{tenant}.>",
-    direction: "subscribe",
-    roles: ["runner", "orchestrator"],
-    purpose: "answers for the agents that it starts",
+    purpose: "accepts offers for the agents that it starts, under its own name",
   },
   ...RUNNER_ROWS,
   ...AGENT_REQUEST_ROWS,
@@ -223,6 +226,7 @@ const SERVICE_ROWS: readonly PermissionRow[] = [
     }),
   ),
   service("fleet.cmd.*.*.*.*", "subscribe", ["writer"], "commands"),
+  service("fleet.cmd.*.*.*.acknowledge.*", "subscribe", ["writer"], "offers accepted for agents"),
   service("fleet.query.*.*.*", "subscribe", ["reader"], "queries"),
   service("fleet.heartbeat.*.*", "subscribe", ["watchdog", "reader"], "heartbeats"),
   service(

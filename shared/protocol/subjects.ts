@@ -2,12 +2,14 @@
  * All subjects on the bus: `fleet` first, identifiers last. Names are spelled only here (test/tidy.test.ts),
  * and identifiers are checked before they become tokens, so that no input can address another subject.
  */
-import { invalid } from "./errors.ts";
+import { FleetError, invalid } from "./errors.ts";
 import { isToken } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import type { AgentRequestOp, CommandOp, QueryOp, QueuedOp } from "./operations.ts";
-import { isPrincipal, PRINCIPAL_FORM } from "./principal.ts";
+import { isPrincipal, PRINCIPAL_FORM, parsePrincipal } from "./principal.ts";
 
+/** The inboxes of a caller for the answers of other clients. No client may write where services answer. */
+export const CLIENT_ANSWERS = "clients";
 const INBOX_REST = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 
 function token(name: string, value: string): string {
@@ -29,6 +31,10 @@ export const SUBJECTS = {
   command: (tenant: string, agent: string, task: string, op: CommandOp): string =>
     `fleet.cmd.${token("tenant", tenant)}.${principal("agent_id", agent)}.${token("task_id", task)}.${op}`,
   everyCommand: "fleet.cmd.*.*.*.*",
+  /** A runner or an orchestrator accepts an offer for an agent that it starts. The server's permissions guard the name of the former. */
+  acceptance: (tenant: string, caller: string, task: string, agent: string): string =>
+    `${SUBJECTS.command(tenant, caller, task, "acknowledge")}.${principal("agent_id", agent)}`,
+  everyAcceptance: "fleet.cmd.*.*.*.acknowledge.*",
   /** Fire and forget: a command that the stream has acknowledged is applied once, or becomes a dead letter. */
   queue: (tenant: string, agent: string, task: string, op: QueuedOp): string =>
     `fleet.queue.${token("tenant", tenant)}.${principal("agent_id", agent)}.${token("task_id", task)}.${op}`,
@@ -107,6 +113,8 @@ export const SUBJECTS = {
   /** The inboxes of one caller. Callers of the same name in two tenants have different ones. */
   inboxPrefix: (tenant: string, caller: string): string =>
     `_INBOX.${token("tenant", tenant)}.${principal("caller_id", caller)}`,
+  clientInboxPrefix: (tenant: string, caller: string): string =>
+    `${SUBJECTS.inboxPrefix(tenant, caller)}.${CLIENT_ANSWERS}`,
   /** The inboxes of one instance of a service. No tenant begins with `=`. */
   serviceInboxPrefix: (service: string, instance: string): string =>
     `_INBOX.=${token("service", service)}.${token("instance", instance)}`,
@@ -194,15 +202,26 @@ export interface CommandAddress {
   readonly op: string;
 }
 
-/** Parses `fleet.cmd.<tenant>.<agent>.<task>.<op>`; throws INVALID with the token that is wrong. */
+/**
+ * Parses `fleet.cmd.<tenant>.<agent>.<task>.<op>`, and `….acknowledge.<agent>`, in which the last token names the one that acts. Throws
+ * INVALID with the token that is wrong, and FORBIDDEN if that one is a person: a program may not act as one.
+ */
 export function parseCommandSubject(subject: string): CommandAddress {
-  const [, , tenant = "", agent = "", task = "", op = ""] = subject.split(".");
+  const [, , tenant = "", caller = "", task = "", op = "", started] = subject.split(".");
+  const agent = principal("agent_id", caller);
   return {
     tenant: token("tenant", tenant),
-    agent: principal("agent_id", agent),
+    agent: started === undefined ? agent : startedAgent(started),
     task: token("task_id", task),
     op,
   };
+}
+
+function startedAgent(name: string): string {
+  if (parsePrincipal(principal("agent_id", name))?.kind === "agent") return name;
+  throw new FleetError("FORBIDDEN", "a person accepts an offer with credentials of their own", {
+    fields: [{ path: "agent_id", expected: "the id of an agent", got: name }],
+  });
 }
 
 /** The unchecked tokens of a queued command's subject. */
@@ -242,6 +261,11 @@ export interface QueryAddress extends CallerAddress {
 export function parseQuerySubject(subject: string): QueryAddress {
   const [, , tenant = "", caller = "", op = ""] = subject.split(".");
   return { tenant: token("tenant", tenant), caller: principal("caller_id", caller), op };
+}
+
+/** Whether clients receive such requests, and not the services. Those see the reply subject. */
+export function isForClients(subject: string): boolean {
+  return subject.startsWith("fleet.agent.");
 }
 
 const REQUEST_SUBJECT = /^fleet\.(?:cmd|query|access|agent)\.([^.]+)\.([^.]+)\./;

@@ -6,7 +6,9 @@
  * A lost connection ends every open request at once with `timeout`: it may or may not have been carried out,
  * and a longer wait cannot tell. Without a connection a request fails with `unavailable`: nothing was sent.
  */
+import { randomBytes } from "node:crypto";
 import { createInbox, errors, type Msg, type MsgHdrs, type NatsConnection } from "@nats-io/transport-node";
+import { isForClients } from "../../protocol/subjects.ts";
 import { BusError, type BusErrorKind, type Message, type Outgoing, type RequestOptions } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
 import { inboxPrefixFor } from "./inbox.ts";
@@ -14,6 +16,8 @@ import { ReceivedMessage, statusCode, wireHeaders } from "./message.ts";
 
 /** The maximum delay of a timeout. */
 const SWEEP_MS = 20;
+/** Too many to be guessed. */
+const TOKEN_BYTES = 16;
 
 interface Settle {
   readonly resolve: (message: Message) => void;
@@ -31,7 +35,7 @@ export class Requests {
   readonly #connection: NatsConnection;
   /** The prefix of the inboxes for requests whose subject names no caller. */
   readonly #inboxPrefix: string;
-  /** One inbox for each caller: services answer only to the inbox of the caller that the subject names. */
+  /** One inbox for each caller, because services answer only to the inbox of the caller that the subject names; and one for what it asks other clients. */
   readonly #inboxes = new Map<string, string>();
   readonly #pending = new Map<string, Pending>();
   #counter = 0;
@@ -54,7 +58,7 @@ export class Requests {
     return new Promise<Message>((resolve, reject) => {
       o.signal?.throwIfAborted();
       if (this.#obstacle !== undefined) throw new BusError(this.#obstacle, { subject });
-      const token = (++this.#counter).toString(36);
+      const token = this.#tokenFor(subject);
       const inbox = this.#inboxBelow(inboxPrefixFor(subject, this.#inboxPrefix));
       this.#publish(subject, out.body, inbox + token, wireHeaders(out, o.headers));
       const deadline = performance.now() + o.timeoutMs;
@@ -96,6 +100,12 @@ export class Requests {
     } catch (error) {
       throw busError(error, { subject, size_bytes: body.length });
     }
+  }
+
+  /** A client that answers sees the reply subject: from it, it must not learn that of another request. */
+  #tokenFor(subject: string): string {
+    if (isForClients(subject)) return randomBytes(TOKEN_BYTES).toString("base64url");
+    return (++this.#counter).toString(36);
   }
 
   #inboxBelow(prefix: string): string {

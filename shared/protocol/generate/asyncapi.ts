@@ -17,41 +17,22 @@ import {
   type QueuedOp,
 } from "../operations.ts";
 import { CONTENT_TYPES, QUEUES, STREAMS, SUBJECTS } from "../subjects.ts";
+import { channelAddress } from "./channel-address.ts";
 import { HEADER_SCHEMAS } from "./header-schemas.ts";
 import { SCHEMA_FILES } from "./schemas.ts";
 import { STREAM_FACTS } from "./stream-facts.ts";
 
 type Tree = Record<string, unknown>;
 
-const PARAMETERS: Readonly<Record<string, string>> = {
-  tenant: "The tenant; default unless there are several. 1 to 64 characters of A-Z a-z 0-9 _ -",
-  agent_id:
-    "The agent that sends the message; in commands also a person, as human=<name>. The server's permissions guard this token.",
-  caller_id:
-    "The agent or person that asks; a person as human=<name>. The server's permissions guard this token.",
-  agent_type: "The agent type that the offer is for.",
-  runner_id: "The runner that asks. The server's permissions guard this token.",
-  stream: "The stream from which the refused message came: FLEET_QUEUE.",
-  reason: "The error code in lower case.",
-  severity: "The urgency of the alert: warning or critical.",
-  task_id: "The task that the message is about.",
-};
-
 const ref = (path: string): Tree => ({ $ref: `#/${path}` });
 const refs = (names: readonly string[], path: string): Tree[] => names.map((name) => ref(`${path}/${name}`));
 
-/** Turns `fleet.x.tenant.task_id` into `fleet.x.{tenant}.{task_id}` with a description of each parameter. */
-function address(subject: string): Tree {
-  const tokens = subject.split(".");
-  const parameters = tokens.filter((token) => Object.hasOwn(PARAMETERS, token));
-  return {
-    address: tokens.map((token) => (parameters.includes(token) ? `{${token}}` : token)).join("."),
-    parameters: Object.fromEntries(parameters.map((name) => [name, { description: PARAMETERS[name] }])),
-  };
-}
-
 function channel(subject: string, message: string, more: Tree = {}): Tree {
-  return { ...address(subject), messages: { [message]: ref(`components/messages/${message}`) }, ...more };
+  return {
+    ...channelAddress(subject),
+    messages: { [message]: ref(`components/messages/${message}`) },
+    ...more,
+  };
 }
 
 function replyChannel(messages: readonly string[]): Tree {
@@ -120,6 +101,19 @@ function request(
       [name]: message(name, SCHEMA_FILES[kind](op), CONTENT_TYPES.json, "request_headers"),
       ...Object.fromEntries(named.map(answerMessage)),
     },
+  };
+}
+
+/** A runner or an orchestrator accepts an offer for an agent that it starts. Request and answers are those of `acknowledge`. */
+function acceptance(): { channels: Tree; operations: Tree; messages: Tree } {
+  const [name, request] = ["command.acknowledge.agent", "command.acknowledge"];
+  const answers = [...promises("acknowledge").map((promise) => `answer.${promise}`), "answer.error"];
+  const subject = SUBJECTS.acceptance("tenant", "runner_id", "task_id", "new_agent_id");
+  const operation = requestOperation(name, QUEUES.writer, answers);
+  return {
+    channels: { [name]: channel(subject, request), [`${name}.reply`]: replyChannel(answers) },
+    operations: { [name]: { ...operation, messages: refs([request], `channels/${name}/messages`) } },
+    messages: {},
   };
 }
 
@@ -326,6 +320,7 @@ function promises(op: CommandOp): string[] {
 export function asyncApi(): Tree {
   const parts = [
     ...COMMAND_OPS.map((op) => request("command", op, ...promises(op))),
+    acceptance(),
     ...QUEUED_OPS.map(queueRequest),
     ...QUERY_OPS.map((op) => request("query", op, isAnsweredOp(op) ? op : OFFER_ANSWER)),
     ...EVENT_TYPES.map(event),

@@ -30,8 +30,8 @@ export type HandoffDetails = Camel<HandoffOptions>;
 export interface AcknowledgeOptions extends CallOptions, HeartbeatPromise {
   readonly commandId?: string | undefined;
   /**
-   * The agent that becomes the owner. Default: this one. Orchestrators and runners may name an agent that they start. The bus refuses it
-   * to agents.
+   * The agent that becomes the owner. Default: this one. Orchestrators and runners may name an agent that they start, and no person. The
+   * bus refuses it to the other roles.
    */
   readonly newAgentId?: string | undefined;
 }

@@ -56,7 +56,7 @@ export interface CommandOptions extends CallOptions {
 
 export interface DeliveryOptions extends CommandOptions {
   readonly expectedFence?: number | undefined;
-  /** The agent for which an orchestrator sends the command. Default: the client's own agent. */
+  /** The agent for which an orchestrator or a runner accepts an offer. Default: the client's own agent. */
   readonly onBehalfOf?: string | undefined;
   /** Shortens the members, after the secrets are removed: of a secret that was cut, a part would stay. */
   readonly shorten?: ((body: object) => object) | undefined;
@@ -108,7 +108,11 @@ export class CommandDelivery {
     const { body, redacted } = await this.#withoutSecrets(op, taskId, content, options);
     // An id has one spelling on the wire, because a retry must repeat its bytes.
     const commandId = options.commandId === undefined ? uuidv7() : normalizeCheckpointId(options.commandId);
-    const subject = SUBJECTS.command(tenant, options.onBehalfOf ?? agentId, taskId, op);
+    const { onBehalfOf = agentId } = options;
+    const subject =
+      onBehalfOf === agentId
+        ? SUBJECTS.command(tenant, agentId, taskId, op)
+        : SUBJECTS.acceptance(tenant, agentId, taskId, onBehalfOf);
     const delivery: Delivery<Op> = { op, taskId, commandId, subject, body, options };
     const operation = operationOf(subject);
     try {

@@ -264,6 +264,21 @@ test(
     const thief = await server.client("thief", "default", { role: "agent" });
     expect(await codeOf(thief.acknowledgeHandoff(started.checkpointId, "accomplice"))).toBe("FORBIDDEN");
     expect(await state()).toBe("offered");
+    // Ada's name is for her own credentials.
+    expect(await codeOf(orchestrator.acknowledgeHandoff(started.checkpointId, "human=ada"))).toBe(
+      "FORBIDDEN",
+    );
+    expect(await state()).toBe("offered");
+    const operator = await server.client("human=ada", "default", { role: "operator" });
+    const denied = async () =>
+      (await operator.admin.accessLog.list({ denied: true, actor: "conductor" })).entries;
+    await expect.poll(denied, { timeout: 30_000 }).toContainEqual(
+      expect.objectContaining({
+        op: "cmd.acknowledge",
+        reason: "FORBIDDEN",
+        task_id: "started",
+      }) as unknown,
+    );
     await orchestrator.acknowledgeHandoff(started.checkpointId, "worker-9");
     expect(await orchestrator.getTask("started")).toMatchObject({ owner: "worker-9" });
   },

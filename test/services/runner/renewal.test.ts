@@ -120,19 +120,22 @@ test("a request whose answer would go to another inbox is dropped", async () => 
     inboxPrefix: `_INBOX.default.${RUNNER}`,
     authenticator: credsAuthenticator(Buffer.from(runnerCredentials)),
   });
+  // The holder of the other inbox: a runner may not read it.
+  const other = await nats.connectAs({ role: "agent", tenant: "default", name: "other" });
   try {
     const subject = SUBJECTS.agentCredentials("default", RUNNER);
     const answers: string[] = [];
     const reply = createInbox("_INBOX.default.other");
-    connection.subscribe(reply, { callback: (_, { data }) => void answers.push(data.toString()) });
+    other.subscribe(reply, { callback: (_, { data }) => void answers.push(data.toString()) });
+    await other.flush();
     connection.publish(subject, "{}", { reply });
     // The service takes requests in order. This one, from the caller's own inbox, is answered.
     const own = await connection.request(subject, "{}", { timeout: 20_000 });
     expect(own.json()).toMatchObject({ status: "error", error: { code: "INVALID" } });
-    await connection.flush();
+    await other.flush();
     expect(answers).toEqual([]);
   } finally {
-    await connection.close();
+    await Promise.all([connection.close(), other.close()]);
   }
 });
 

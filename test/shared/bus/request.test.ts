@@ -54,6 +54,32 @@ test("a request reaches a service and gets its answer, with headers in both dire
   await stop();
 });
 
+test("a client that is asked cannot learn the reply subject of another request", async () => {
+  const raw = await connect({ servers: nats.url });
+  const replies: string[] = [];
+  for (const subject of ["fleet.agent.>", "fleet.query.>"])
+    raw.subscribe(subject, {
+      callback: (_, message) => {
+        replies.push(message.reply ?? "none");
+        message.respond("{}");
+      },
+    });
+  await raw.flush();
+  const agents = ["a", "b"].map((agent) => `fleet.agent.default.human=olga.${agent}.restart`);
+  for (const subject of [...agents, "fleet.query.default.human=olga.task"])
+    await caller.request(subject, text("{}"), { timeoutMs: 30_000 });
+  const [first, second, query] = replies.map((reply) => {
+    const at = reply.lastIndexOf(".");
+    return { inbox: reply.slice(0, at), token: reply.slice(at + 1) };
+  });
+  for (const { inbox } of [first!, second!])
+    expect(inbox).toMatch(/^_INBOX\.default\.human=olga\.clients\.\w+$/);
+  expect(query!.inbox).toMatch(/^_INBOX\.default\.human=olga\.\w+$/);
+  expect(second!.token).not.toBe(first!.token);
+  for (const { token } of [first!, second!]) expect(token).toMatch(/^[A-Za-z0-9_-]{20,}$/);
+  await raw.close();
+});
+
 test("a request to a subject without a service fails at once", async () => {
   const started = performance.now();
   expect(await kindOf(caller.request("t.unserved", text("x"), { timeoutMs: 10_000 }))).toBe("no_responders");

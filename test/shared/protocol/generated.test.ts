@@ -62,6 +62,7 @@ describe("AsyncAPI", () => {
       "exit",
       "dead",
       "access.agent_credentials",
+      "command.acknowledge.agent",
     ];
     expect(Object.keys(document.operations).sort()).toEqual(names.sort());
     for (const [name, operation] of Object.entries(document.operations)) {
@@ -85,6 +86,9 @@ describe("AsyncAPI", () => {
     expect(address("query.by_agent")).toBe("fleet.query.{tenant}.{caller_id}.by_agent");
     expect(address("event.AGENT_HANDOFF")).toBe("fleet.event.{tenant}.AGENT_HANDOFF.{task_id}");
     expect(address("queue.create")).toBe("fleet.queue.{tenant}.{agent_id}.{task_id}.create");
+    expect(address("command.acknowledge.agent")).toBe(
+      "fleet.cmd.{tenant}.{runner_id}.{task_id}.acknowledge.{new_agent_id}",
+    );
     expect(address("access.agent_credentials")).toBe("fleet.access.{tenant}.{runner_id}.agent_credentials");
     const filled = String(address("command.link")).replaceAll(/\{\w+\}/g, "x");
     expect(filled).toBe(SUBJECTS.command("x", "x", "x", "link"));

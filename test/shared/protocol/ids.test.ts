@@ -11,7 +11,12 @@ import {
   tokenSchema,
 } from "../../../shared/protocol/ids.ts";
 import { COMMAND_OPS } from "../../../shared/protocol/operations.ts";
-import { parseCommandSubject, parseQuerySubject, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import {
+  answersCaller,
+  parseCommandSubject,
+  parseQuerySubject,
+  SUBJECTS,
+} from "../../../shared/protocol/subjects.ts";
 
 const ID = "01981c5e-7b2a-7cc3-98c4-dc0c0c07398f";
 
@@ -99,6 +104,8 @@ const builders: [name: string, build: (value: string) => string][] = [
   ["tenant of an alert", (value) => SUBJECTS.alert(value, "high", "t")],
   ["severity of an alert", (value) => SUBJECTS.alert("d", value, "t")],
   ["task of an alert", (value) => SUBJECTS.alert("d", "high", value)],
+  ["caller of an accepted offer", (value) => SUBJECTS.acceptance("d", value, "t", "a")],
+  ["agent of an accepted offer", (value) => SUBJECTS.acceptance("d", "a", "t", value)],
   ["tenant of an inbox", (value) => SUBJECTS.inboxPrefix(value, "a")],
   ["caller of an inbox", (value) => SUBJECTS.inboxPrefix("d", value)],
   ["service of an inbox", (value) => SUBJECTS.serviceInboxPrefix(value, "i")],
@@ -124,6 +131,20 @@ describe("subjects", () => {
     );
   });
 
+  test("the subject of an offer that is accepted for an agent names the agent, and never a person", () => {
+    const subject = SUBJECTS.acceptance("default", "runner-box", "task-1", "qa-9");
+    expect(parseCommandSubject(subject)).toEqual({
+      ...{ tenant: "default", agent: "qa-9", task: "task-1", op: "acknowledge" },
+    });
+    expect(subject.split(".")).toHaveLength(SUBJECTS.everyAcceptance.split(".").length);
+    expect(answersCaller(subject, "_INBOX.default.runner-box.x.1")).toBe(true);
+    expect(answersCaller(subject, "_INBOX.default.qa-9.x.1")).toBe(false);
+    for (const person of ["human=ada", "human=runner-box"])
+      expect(() =>
+        parseCommandSubject(SUBJECTS.acceptance("default", "runner-box", "task-1", person)),
+      ).toThrow(expect.objectContaining({ code: "FORBIDDEN" }));
+  });
+
   test("a query's subject is parsed back", () => {
     expect(parseQuerySubject(SUBJECTS.query("default", "agent-1", "by_agent"))).toEqual({
       tenant: "default",
@@ -139,6 +160,8 @@ describe("subjects", () => {
     [`fleet.cmd.${"x".repeat(65)}.a.t.create`],
     ["fleet.cmd.d.ä.t.create"],
     ["fleet.cmd.d.fleet.t.create"],
+    ["fleet.cmd.d.a.t.acknowledge."],
+    ["fleet.cmd.d.a.t.acknowledge.fleet"],
   ])("%s is no command's subject", (subject) => {
     expect(() => parseCommandSubject(subject)).toThrow(expect.objectContaining({ code: "INVALID" }));
   });

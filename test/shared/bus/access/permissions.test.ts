@@ -12,7 +12,7 @@ import {
   SERVICE_ROLES,
 } from "../../../../shared/protocol/roles.ts";
 import { type GuardedNats, serviceGrant, startGuardedNats } from "../../../harness/guarded-nats.ts";
-import { nameOf, probesOf, refusedOf } from "../../../harness/permission-probes.ts";
+import { nameOf, type Probe, probesOf, refusedOf } from "../../../harness/permission-probes.ts";
 
 let nats: GuardedNats;
 beforeAll(async () => {
@@ -53,6 +53,25 @@ describe.each(ROLES)("%s", (role) => {
   });
 });
 
+const refusedTo = async (role: Role, probes: readonly Probe[]) =>
+  [...(await refusedOf(await nats.connectAs(grantOf(role)), probes))].toSorted();
+
+// A runner of the previous version acts under the names of its agents.
+test.each(CLIENT_ROLES.filter((role) => role !== "runner"))(
+  "%s: acts under no other name, and reads and writes no inbox of others",
+  async (role) => {
+    const others = ["other", "human=ada"].flatMap((name): Probe[] => [
+      { direction: "publish", subject: `fleet.cmd.${TENANT}.${name}.t.acknowledge` },
+      { direction: "publish", subject: `fleet.cmd.${TENANT}.${name}.t.acknowledge.worker` },
+      { direction: "publish", subject: `fleet.query.${TENANT}.${name}.task` },
+      { direction: "publish", subject: `_INBOX.${TENANT}.${name}.x.1` },
+      { direction: "subscribe", subject: `_INBOX.${TENANT}.${name}.>` },
+    ]);
+    const all: Probe[] = [...others, { direction: "subscribe", subject: `_INBOX.${TENANT}.>` }];
+    expect(await refusedTo(role, all)).toEqual(all.map(nameOf).toSorted());
+  },
+);
+
 test("the claims give no role a right to answer", async () => {
   const { account } = await serverClaims(nats.keys, {});
   const claims = JSON.parse(Buffer.from(account.jwt.split(".")[1]!, "base64url").toString());
@@ -61,31 +80,47 @@ test("the claims give no role a right to answer", async () => {
   for (const { template } of templates) expect(template).not.toHaveProperty("resp");
 });
 
-/** A request with the answer's subject in `reply`, and the subjects of the commands that its receiver could send then. */
-async function afterRequest(sender: Grant, receiver: Grant, { op, reply }: { op: string; reply: string }) {
+/** A request with `reply`, after which its receiver publishes to `subjects`. Resolves with those that a writer or the sender has received. */
+async function afterRequest(
+  sender: Grant,
+  receiver: Grant,
+  { op, reply, subjects = [reply] }: { op: string; reply: string; subjects?: readonly string[] },
+) {
   const [writer, from, to] = await Promise.all(
     [serviceGrant("writer"), sender, receiver].map((grant) => nats.connectAs(grant)),
   );
   const received: string[] = [];
-  writer!.subscribe("fleet.cmd.*.*.*.*", { callback: (_, { subject }) => void received.push(subject) });
+  const callback = (_: Error | null, { subject }: { subject: string }) => void received.push(subject);
+  writer!.subscribe("fleet.cmd.*.*.*.*", { callback });
+  from!.subscribe(`_INBOX.${TENANT}.${sender.name}.>`, { callback });
   const requests = `fleet.agent.${TENANT}.*.${receiver.role === "runner" ? sender.name : receiver.name}.${op}`;
   const asked = new Promise<string>((resolve) => {
     to!.subscribe(requests, { callback: (_, message) => resolve(message.reply ?? "none") });
   });
-  await Promise.all([writer!.flush(), to!.flush()]);
+  await Promise.all([writer, from, to].map((connection) => connection!.flush()));
   from!.publish(requests.replace("*", sender.name), "{}", { reply });
   expect(await asked).toBe(reply);
-  to!.publish(reply, "{}");
+  for (const subject of subjects) to!.publish(subject, "{}");
   await to!.flush();
-  await writer!.flush();
+  await Promise.all([writer!.flush(), from!.flush()]);
   await Promise.all([writer, from, to].map((connection) => connection!.close()));
   return received;
 }
 
+const as = (role: ClientRole, name: string): Grant => ({ role, tenant: TENANT, name });
+
+test("a runner answers below the inboxes for clients, and not where services answer", async () => {
+  const asked = (reply: string, ...subjects: string[]) =>
+    afterRequest(as("agent", "worker"), as("runner", "runner-box"), { op: "inject", reply, subjects });
+  const inbox = `_INBOX.${TENANT}.worker`;
+  const [answer, forged] = [`${inbox}.clients.x.1`, `${inbox}.x.1`];
+  expect(await asked(answer, forged, answer)).toEqual([answer]);
+  expect(await asked(forged, forged, answer)).toEqual([answer]);
+});
+
 test.each([`fleet.cmd.${TENANT}.human=ada.t.finalize`, "fleet.cmd.other.human=ada.t.take"])(
   "a request gives its receiver no right on the subject of its answer: %s",
   async (reply) => {
-    const as = (role: ClientRole, name: string): Grant => ({ role, tenant: TENANT, name });
     // It asks itself.
     const conductor = as("orchestrator", "conductor");
     expect(await afterRequest(conductor, conductor, { op: "checkpoint", reply })).toEqual([]);
