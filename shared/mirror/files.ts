@@ -13,6 +13,7 @@ import {
   type TrailLines,
 } from "./audit-file.ts";
 import type { MirrorSeal } from "./encryption/mirror-seal.ts";
+import { PlainFolders } from "./encryption/plain-folders.ts";
 import {
   AUDIT_FILE,
   fileName,
@@ -45,6 +46,9 @@ export class MirrorFiles {
   readonly #root: string;
   readonly #part: string;
   readonly #seal: MirrorSeal | undefined;
+  readonly #plain = new PlainFolders();
+  /** As this mirror has set it; null: not yet. */
+  #position: string | null = null;
   #isClean = false;
 
   /** `folder` is the one that operators name; the files are in `checkpoints` below it. `seal` undefined: they are plain. */
@@ -62,7 +66,11 @@ export class MirrorFiles {
   prepare(): string | null {
     makeFolder(this.#root);
     if (!this.#isClean) this.#removeParts();
-    return readPlainFileNow(join(this.#root, POSITION_FILE), POSITION_BYTES_MAX)?.toString("utf8") ?? null;
+    const position =
+      readPlainFileNow(join(this.#root, POSITION_FILE), POSITION_BYTES_MAX)?.toString("utf8") ?? null;
+    // Another mirror, perhaps one without a seal, or a restore wrote here meanwhile.
+    if (position !== this.#position) this.#plain.forget();
+    return position;
   }
 
   /** They are left over from killed writers. */
@@ -113,7 +121,7 @@ export class MirrorFiles {
     for (const id of removed) rmSync(this.#path(place, fileName(id)), { force: true });
     if (latest !== null)
       this.#setLatest(join(this.#folder(place), LATEST_FILE), this.#named(fileName(latest)));
-    if (this.#seal === undefined) return;
+    if (this.#seal === undefined || !this.#plain.mayBeIn(this.#folder(place))) return;
     for (const { id } of checkpoints) rmSync(join(this.#folder(place), fileName(id)), { force: true });
     for (const id of removed) rmSync(join(this.#folder(place), fileName(id)), { force: true });
     if (trail.isLast) this.#sealTrails(place, this.#seal);
@@ -141,8 +149,9 @@ export class MirrorFiles {
   }
 
   setPosition(position: MirrorPosition): void {
-    const content = Buffer.from(`${JSON.stringify(position)}\n`);
-    replaceFile(join(this.#root, POSITION_FILE), content, this.#part);
+    const content = `${JSON.stringify(position)}\n`;
+    replaceFile(join(this.#root, POSITION_FILE), Buffer.from(content), this.#part);
+    this.#position = content;
   }
 
   #lines(place: MirroredTask): TrailLines {

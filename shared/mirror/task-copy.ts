@@ -1,5 +1,6 @@
 /** Copies tasks as they are in the store now: the new entries of their trails, and the current versions of some of their checkpoints. */
 
+import { entryHash } from "../integrity/chain.ts";
 import { readAudit } from "../records/audit/audit.ts";
 import { type CurrentBytes, readCurrentBytes } from "../records/checkpoint/current-bytes.ts";
 import { readTask } from "../records/checkpoint/lookup.ts";
@@ -24,11 +25,21 @@ export interface Copied {
   readonly unsafe: string[];
 }
 
+/** What the copy needs of an audit entry. */
+interface EntryFacts {
+  readonly at: string;
+  /** The hash of the entry before it, hex. */
+  readonly prev: string;
+}
+
 interface Slice {
   /** The entries after the end; null: the end is no entry of this trail. */
   readonly entries: readonly string[] | null;
+  readonly committedMs: readonly number[];
   readonly more: boolean;
 }
+
+const NO_PART_OF_THE_TRAIL: Slice = { entries: null, committedMs: [], more: true };
 
 /** The trail of a task is complete before the first of its files is written. */
 export async function copyTasks(
@@ -56,7 +67,7 @@ export async function copyTasks(
       if (slice.entries === null) await files.setTrailAside(task, end);
       else {
         changes.push(change);
-        committedMs.push(...slice.entries.map(timeOf));
+        committedMs.push(...slice.committedMs);
       }
       if (slice.entries === null || slice.more) again.push(task);
     }
@@ -92,14 +103,18 @@ function contentsOf({ sound }: CurrentBytes): TaskFiles["checkpoints"] {
 }
 
 async function readSlice(reader: Reader, { tenant, task }: MirroredTask, end: TrailEnd): Promise<Slice> {
-  if (end.seq === null) return { entries: null, more: true };
-  const from = Math.max(1, end.seq);
-  const { entries, more } = await readAudit(reader, tenantKeys(tenant), task, from, TRAIL_SLICE);
-  const texts = entries.map(({ entry }) => entry);
-  if (end.seq === 0) return { entries: texts, more };
-  return texts[0] === end.entry ? { entries: texts.slice(1), more } : { entries: null, more: true };
-}
-
-function timeOf(entry: string): number {
-  return Date.parse((JSON.parse(entry) as { at: string }).at);
+  if (end.seq === null) return NO_PART_OF_THE_TRAIL;
+  const keys = tenantKeys(tenant);
+  const { entries, more } = await readAudit(reader, keys, task, end.seq + 1, TRAIL_SLICE);
+  const facts = entries.map(({ entry }) => JSON.parse(entry) as EntryFacts);
+  if (end.entry !== null && end.seq > 0 && facts[0]?.prev !== entryHash(end.entry)) {
+    // Nothing follows the end, or another entry than its successor.
+    const at = await readAudit(reader, keys, task, end.seq, 1);
+    if (at.entries[0]?.entry !== end.entry) return NO_PART_OF_THE_TRAIL;
+  }
+  return {
+    entries: entries.map(({ entry }) => entry),
+    committedMs: facts.map(({ at }) => Date.parse(at)),
+    more,
+  };
 }

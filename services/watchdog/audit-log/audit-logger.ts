@@ -2,7 +2,9 @@
  * Appends audit entries to the Merkle log of their tenant, in one watchdog at a time. The position is in the store, so
  * another watchdog continues it. Polling is enough: entries that come within one interval share a checkpoint.
  */
+
 import { readLogDelay } from "../../../shared/records/audit-log/log-delay.ts";
+import { ChainEnds } from "../../../shared/records/audit-log/log-entries.ts";
 import { type AuditLogging, type LogStep, stepAuditLog } from "../../../shared/records/audit-log/log-job.ts";
 import type { LeaderLease, LeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
 import { LeaseLost, requireLease } from "../../../shared/records/leader/lease.ts";
@@ -60,6 +62,7 @@ function createSteps(context: AuditLoggerContext, leader: LeaderLease, signal: A
   const damage = new DamageLog(context);
   const walk = new ActWalk({ clock, log });
   const behind = new BehindLogs(context, damage);
+  const ends = new ChainEnds();
   /** Holds the lease before each transaction: together they may take longer than the lease lasts. */
   const duties = [
     async (logging: AuditLogging) => reported(context, damage, await stepAuditLog(logging)),
@@ -73,7 +76,7 @@ function createSteps(context: AuditLoggerContext, leader: LeaderLease, signal: A
         const lease = signal.aborted ? null : await leader.hold();
         if (lease === null) return [];
         const guard: AuditLogging["guard"] = (tx) => requireLease(tx, lease);
-        isMore = (await duty({ store, guard, now: () => clock.now() }, lease.fence)) || isMore;
+        isMore = (await duty({ store, guard, now: () => clock.now(), ends }, lease.fence)) || isMore;
       }
     } catch (error) {
       if (!(error instanceof LeaseLost)) throw error;

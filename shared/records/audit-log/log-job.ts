@@ -8,6 +8,7 @@ import { isSameHash } from "../../integrity/merkle/hashes.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { Reader, Store, Tx } from "../../store/store.ts";
 import { readBehindLog, writeBehindLog } from "./log-behind.ts";
+import type { ChainEnds } from "./log-entries.ts";
 import { type GrownLog, growOrFail, leavesIn, writeGrown } from "./log-growth.ts";
 import { type LogPlan, planLog } from "./log-plan.ts";
 import { type LogPosition, readLogPosition, writeLogPosition } from "./log-records.ts";
@@ -20,6 +21,8 @@ export interface AuditLogging {
   /** Runs first in every transaction, and throws when this instance may no longer write. */
   readonly guard: (tx: Tx) => Promise<void>;
   readonly now: () => number;
+  /** What steps before have verified. */
+  readonly ends?: ChainEnds;
 }
 
 export interface LogStep {
@@ -37,11 +40,11 @@ export interface LogStep {
 
 /** Makes one step. null: there was nothing to do. */
 export async function stepAuditLog(logging: AuditLogging): Promise<LogStep | null> {
-  const { store, now } = logging;
+  const { store, now, ends } = logging;
   const options = { label: "plan_log", deadlineMs: LOG_READ_DEADLINE_MS };
   const { position, plan, grown, damaged } = await store.read(options, async (reader) => {
     const position = await readLogPosition(reader);
-    const plan = await planLog(reader, position);
+    const plan = await planLog(reader, position, ends);
     return { position, plan, ...(await growLogs(reader, plan)) };
   });
   const { cursor, done, damagedRows, more } = plan;

@@ -7,7 +7,7 @@ import type { KeyValue, Reader } from "../../store/store.ts";
 import { type DueLog, readDueLogs } from "../audit/log-due.ts";
 import { type FeedEntry, type FeedRow, readFeedRows } from "../outbox/feed.ts";
 import { readBehindLog } from "./log-behind.ts";
-import { type LoggedEntry, readUnlogged, type UnloggedEntries } from "./log-entries.ts";
+import { type ChainEnds, type LoggedEntry, readUnlogged, type UnloggedEntries } from "./log-entries.ts";
 import { isOfOneLog, type LogPosition } from "./log-records.ts";
 
 /** The limits of a step: its transaction writes a row for each entry, and the last tiles of each tenant. */
@@ -33,12 +33,16 @@ export interface LogPlan {
   readonly more: boolean;
 }
 
-export async function planLog(reader: Reader, { cursor }: LogPosition): Promise<LogPlan> {
+export async function planLog(
+  reader: Reader,
+  { cursor }: LogPosition,
+  ends: ChainEnds | undefined,
+): Promise<LogPlan> {
   const due = await readDueLogs(reader, TENANTS_MAX);
   const page = await readFeedRows(reader, cursor, TRANSITIONS_MAX);
   const rows = withFewTenants(page.rows, due);
   const aside = await damagedAmong(reader, [...due, ...rows.flatMap(({ entry }) => entry ?? [])]);
-  const step = new Step(reader, aside);
+  const step = new Step(reader, aside, ends);
   const isAtEnd = !page.more && rows.length === page.rows.length;
   const followed = await step.addTransitions(rows, isAtEnd);
   const done = await step.addActs(due);
@@ -77,14 +81,16 @@ const nameOf = ({ tenant, task }: Pick<FeedEntry, "tenant" | "task">): string =>
 class Step {
   readonly #reader: Reader;
   readonly #aside: ReadonlySet<string>;
+  readonly #ends: ChainEnds | undefined;
   readonly #entries = new Map<string, LoggedEntry[]>();
   readonly failed = new Map<string, FleetError>();
   readonly behind = new Set<string>();
   #bytes = 0;
 
-  constructor(reader: Reader, aside: ReadonlySet<string>) {
+  constructor(reader: Reader, aside: ReadonlySet<string>, ends: ChainEnds | undefined) {
     this.#reader = reader;
     this.#aside = aside;
+    this.#ends = ends;
   }
 
   entriesByTenant(): ReadonlyMap<string, readonly LoggedEntry[]> {
@@ -140,7 +146,7 @@ class Step {
     limit: number,
   ): Promise<UnloggedEntries> {
     try {
-      return await readUnlogged(this.#reader, { tenant, task }, limit);
+      return await readUnlogged(this.#reader, { tenant, task }, limit, this.#ends);
     } catch (error) {
       if (!isOfOneLog(error)) throw error;
       this.failed.set(tenant, error);

@@ -1,6 +1,6 @@
 /** Reads of an encrypted store: rows are decrypted, and others pass. */
 import type { DataKey } from "../../integrity/encryption/encrypted-bytes.ts";
-import type { Bytes, KeyRange, RangePage, Reader } from "../../store/store.ts";
+import type { Bytes, KeyRange, KeyValue, RangePage, Reader } from "../../store/store.ts";
 import { findConversion } from "./encryption-state.ts";
 import type { KeyRing, UnwrappedKeys } from "./keys/key-ring.ts";
 import type { KeyPlace } from "./keys/place.ts";
@@ -29,6 +29,27 @@ interface SealedRow {
   /** null: the row is plain. */
   readonly id: string | null;
   key: DataKey | undefined;
+}
+
+/** Returns the value with this index, decrypted. */
+type Opener = (i: number) => Bytes | undefined;
+
+class SealedKeyValue implements KeyValue {
+  readonly key: Bytes;
+  readonly #i: number;
+  readonly #open: Opener;
+  #value: Bytes | undefined;
+
+  constructor(key: Bytes, i: number, open: Opener) {
+    this.key = key;
+    this.#i = i;
+    this.#open = open;
+  }
+
+  get value(): Bytes {
+    this.#value ??= this.#open(this.#i)!;
+    return this.#value;
+  }
 }
 
 export class EncryptedReader implements Reader {
@@ -68,8 +89,19 @@ export class EncryptedReader implements Reader {
     return this.#openAll(values, places);
   }
 
+  /** Many readers of a range need only its keys, so each value is decrypted when it is asked for. */
   async getRange(range: KeyRange, options: { limit: number; reverse?: boolean }): Promise<RangePage> {
-    return (await this.getPlacedRange(range, options)).page;
+    const { rows, more } = await this.#reader.getRange(range, options);
+    const places = rows.map(({ key }) => this.#encryption.layout(key));
+    if (places.every((at) => at === null)) return { rows, more };
+    const open = await this.#opener(
+      rows.map(({ value }) => value),
+      places,
+    );
+    return {
+      rows: rows.map((row, i) => (places[i] === null ? row : new SealedKeyValue(row.key, i, open))),
+      more,
+    };
   }
 
   /** With the place of each row, so that a transaction need not look it up again. */
@@ -100,6 +132,12 @@ export class EncryptedReader implements Reader {
     values: readonly (Bytes | undefined)[],
     places: readonly (Placed | null)[],
   ): Promise<(Bytes | undefined)[]> {
+    const open = await this.#opener(values, places);
+    return values.map((_, i) => open(i));
+  }
+
+  /** Loads the keys of all values. */
+  async #opener(values: readonly (Bytes | undefined)[], places: readonly (Placed | null)[]): Promise<Opener> {
     const sealed = values.map((value, i) => {
       const at = places[i] ?? null;
       return value === undefined || at === null ? null : sealedRow(value, at);
@@ -115,13 +153,14 @@ export class EncryptedReader implements Reader {
       missing.size === 0 ? null : await this.#encryption.ring.fetch(this.#keyReader, [...missing.values()]);
     const hasPlain = sealed.some((one) => one?.id === null);
     const mayBePlain = hasPlain && !(await this.#isConverted());
-    return sealed.map((one, i) => {
+    return (i) => {
       const value = values[i];
+      const one = sealed[i] ?? null;
       if (one === null || value === undefined) return value;
       if (one.id === null) return mayBePlain ? value : UNREADABLE;
       const key = one.key ?? fetched?.get(one.at.place.id)?.byId.get(one.id);
       return key === undefined ? UNREADABLE : this.#opened(key, value, one);
-    });
+    };
   }
 
   /** The reader of what cannot be decrypted finds a record of no form, thus damaged. */

@@ -100,6 +100,7 @@ export async function planTask(
   const newest = await readNewest(reader, keys, task.task_id, rules);
   budget.rows -= 1 + newest.length;
   if (newest.length === 0 || isHeld(task)) return { auditSeq, removals: [], next: null };
+  const kept = keptByCount(task, rules, newest);
   const mayBeDue = dueFilter(task, rules, newest, context.nowMs);
   const removals: PlannedRemoval[] = [];
   let needs: Needs | null = null;
@@ -111,9 +112,10 @@ export async function planTask(
     for (const { key, value } of rows) {
       const seq = parseSeq(key);
       at = seq + 1;
+      if (kept.has(seq)) continue;
       const entry = decodeOrder(value);
       // The scrub finds the damaged entry.
-      if (entry === null || !mayBeDue(seq, entry)) continue;
+      if (entry === null || !mayBeDue(entry)) continue;
       const [found] = await findMany(reader, keys, task.task_id, [{ seq, entry }]);
       if (found?.sound !== true) continue;
       budget.bytes -= found.bytes;
@@ -132,18 +134,25 @@ export async function planTask(
   }
 }
 
+/** The positions that are kept at any age. */
+function keptByCount(
+  task: TaskRecord,
+  rules: RetentionRules,
+  newest: readonly number[],
+): ReadonlySet<number> {
+  const isCompleted = task.work.kind === "ended" && task.work.as === "completed";
+  return new Set(isCompleted && rules.completed_days !== null ? [] : newest.slice(0, rules.keep));
+}
+
 /** Whether a checkpoint may be due, by its entry in the order and the time in its id, which is before its commit. */
 function dueFilter(
   task: TaskRecord,
   rules: RetentionRules,
   newest: readonly number[],
   nowMs: number,
-): (seq: number, entry: OrderEntry) => boolean {
+): (entry: OrderEntry) => boolean {
   const goesYoung = mayGoYoung(task, rules, { newest });
-  const isCompleted = task.work.kind === "ended" && task.work.as === "completed";
-  const kept = new Set(isCompleted && rules.completed_days !== null ? [] : newest.slice(0, rules.keep));
-  return (seq, { id, retention }) => {
-    if (kept.has(seq)) return false;
+  return ({ id, retention }) => {
     const isWorking = retention === null || retention === DEFAULT_RETENTION;
     const madeMs = idTime(id) - LIMITS.id_ahead_ms_max;
     if (promisedUntil(rules.floor, madeMs) > nowMs) return false;

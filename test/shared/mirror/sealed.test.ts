@@ -137,6 +137,24 @@ test("a mirror that was killed while it replaced plain files is completed", asyn
   expect(await entriesOf(bench.folder)).toHaveLength(2);
 });
 
+test("files that a mirror without a seal wrote meanwhile are replaced", async () => {
+  bench = await openMirrorBench("memory", path, seal);
+  await written();
+  await bench.follow();
+  const sealed = bench.parts;
+  const plain = {
+    ...sealed,
+    files: new MirrorFiles(path),
+    identity: mirrorIdentity(bench.format, undefined),
+  };
+  await { ...bench, parts: plain }.follow();
+  expect(filesWith(path, CANARY)).not.toEqual([]);
+  await written();
+  await bench.follow();
+  expect(filesWith(path, CANARY)).toEqual([]);
+  expect(await entriesOf(bench.folder)).toHaveLength(2);
+});
+
 test("the trail continues behind its sealed end, also after a torn line", async () => {
   bench = await openMirrorBench("memory", path, seal);
   const { checkpoint_id: id } = await written();

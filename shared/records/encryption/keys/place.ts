@@ -12,17 +12,37 @@ export interface KeyPlace {
 export const SYSTEM_PLACE: KeyPlace = { id: "s", tenant: null, task: null };
 
 /** More than these are made again when they are needed. */
-const PLACES_MAX = 20_000;
-const places = new Map<string, KeyPlace>();
+const TASKS_MAX = 20_000;
 
-/** Tenants and tasks are tokens, which have no slash. */
+interface TenantPlaces {
+  readonly own: KeyPlace;
+  readonly tasks: Map<string, KeyPlace>;
+}
+
+const tenants = new Map<string, TenantPlaces>();
+let taskCount = 0;
+
+/** Asked for each row. Tenants and tasks are tokens, which have no slash. */
 export function keyPlaceOf(tenant: string, task: string | null): KeyPlace {
-  const id = task === null ? `t/${tenant}` : `t/${tenant}/${task}`;
-  const known = places.get(id);
+  let places = tenants.get(tenant);
+  if (places === undefined) {
+    places = { own: { id: `t/${tenant}`, tenant, task: null }, tasks: new Map() };
+    tenants.set(tenant, places);
+  }
+  if (task === null) return places.own;
+  const known = places.tasks.get(task);
   if (known !== undefined) return known;
-  if (places.size >= PLACES_MAX) places.clear();
-  const place = { id, tenant, task };
-  places.set(id, place);
+  return newTaskPlace(places, tenant, task);
+}
+
+function newTaskPlace({ tasks }: TenantPlaces, tenant: string, task: string): KeyPlace {
+  if (taskCount >= TASKS_MAX) {
+    for (const { tasks: all } of tenants.values()) all.clear();
+    taskCount = 0;
+  }
+  taskCount += 1;
+  const place = { id: `t/${tenant}/${task}`, tenant, task };
+  tasks.set(task, place);
   return place;
 }
 

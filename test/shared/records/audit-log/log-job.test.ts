@@ -1,9 +1,12 @@
 /** The audit log has each entry of every chain exactly once, in the order of the feed, under a signed root. */
 import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { canonicalText } from "../../../../shared/integrity/canonical.ts";
 import { readLogDelay } from "../../../../shared/records/audit-log/log-delay.ts";
+import { ChainEnds } from "../../../../shared/records/audit-log/log-entries.ts";
 import { stepAuditLog } from "../../../../shared/records/audit-log/log-job.ts";
 import { readPlace } from "../../../../shared/records/audit-log/log-records.ts";
+import { decode, encode } from "../../../../shared/records/kv/codec.ts";
 import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { acquireLease, LeaseLost, requireLease } from "../../../../shared/records/leader/lease.ts";
 import { create, ENGINES, openTestRecords, send } from "../../../harness/records/records.ts";
@@ -116,6 +119,24 @@ describe("in memory", () => {
     const { size, signed } = await logOf(store, "tenant-149");
     // Without a key the log is kept, and not signed.
     expect({ size, signed }).toEqual({ size: 4, signed: null });
+    await close();
+  });
+
+  test("the end of a chain is not read again, and still binds what follows it", async () => {
+    const { store, repository, close } = await openTestRecords("memory");
+    const { audit } = tenantKeys("default");
+    const logging = { store, guard, now, ends: new ChainEnds() };
+    await create(repository);
+    expect(await stepAuditLog(logging)).toMatchObject({ appended: 1 });
+    await create(repository);
+    await store.transact(WRITING, async (tx) => tx.clear(audit("task-1", 1)));
+    expect(await stepAuditLog(logging)).toMatchObject({ appended: 1, unreadable: 0 });
+    await create(repository);
+    await store.transact(WRITING, async (tx) => {
+      const entry = JSON.parse(decode<string>((await tx.get(audit("task-1", 3)))!)) as object;
+      tx.set(audit("task-1", 3), encode(canonicalText({ ...entry, prev: "1".repeat(64) })));
+    });
+    expect(await stepAuditLog(logging)).toMatchObject({ appended: 0, unreadable: 1 });
     await close();
   });
 
