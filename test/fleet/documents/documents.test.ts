@@ -20,7 +20,9 @@ import { makeDeadLetters } from "./dead-letters.ts";
 import { commandsOf, type DocumentedCommand } from "./documented-commands.ts";
 import { runLine, runUntilInterrupted, writePrograms } from "./shell.ts";
 
-const DOCUMENT_MS = 300_000;
+const DOCUMENT_MS = 600_000;
+/** A busy machine takes seconds for what a command waits for, such as an offer, the next signing key or a file of the mirror. */
+const PATIENT = "--timeout 60s";
 
 /** In the order in which a newcomer reads them. */
 const DOCUMENTS = [
@@ -148,6 +150,7 @@ class Terminal {
     const own = {
       FLEET_HOME: fleet.home,
       FLEET_OPS_PORT: "0",
+      FLEET_STOP_TIMEOUT: "60s",
       XDG_STATE_HOME: join(folder, "state"),
       PATH: path,
     };
@@ -158,10 +161,15 @@ class Terminal {
     const command = await this.#filled(documented.command.replace(/^npx /, ""));
     const [, name = "", call = command] = /^([A-Z]+)=\$\((.*)\)$/.exec(command) ?? [];
     const run = documented.isInterrupted ? runUntilInterrupted : runLine;
-    const result = await run(call, this.#place);
-    expect(result.exit, `${command}\n${result.out}${result.err}`).toBe(documented.exit);
-    for (const quoted of documented.prints) expect(`${result.out}${result.err}`, command).toContain(quoted);
-    if (name !== "") this.#variables[name] = result.out.trim();
+    const { exit, out, err } = await run(
+      call.replaceAll(/\bfleet (?=[a-z])/g, `fleet ${PATIENT} `),
+      this.#place,
+    );
+    // In full: the line of a failed assertion cuts long values.
+    const report = `${command}\nended with ${exit}, documented: ${documented.exit}\n--- output\n${out}\n--- errors\n${err}`;
+    expect(exit, report).toBe(documented.exit);
+    for (const quoted of documented.prints) expect(out + err, report).toContain(quoted);
+    if (name !== "") this.#variables[name] = out.trim();
     const [, task] = /^fleet recovery (?:start|run|reset) ([a-z]+)(?!.*--dry-run)/.exec(call) ?? [];
     if (task !== undefined) await offered(task);
   }
@@ -196,7 +204,7 @@ class Terminal {
       const { cwd: _, env } = this.#place;
       const place = { cwd: projectRoot, env: { ...env, FLEET_AGENT_ID: "documented" } };
       const { exit, out, err } = await runLine(`node ${file}`, place);
-      expect(exit, out + err).toBe(0);
+      expect(exit, `the program ended with ${exit}\n${text}\n--- output\n${out}\n--- errors\n${err}`).toBe(0);
       return out;
     } finally {
       rmSync(file);
@@ -235,7 +243,7 @@ async function spoolOfDeletedFleet(): Promise<string> {
   const env = { FLEET_HOME: home, XDG_STATE_HOME: join(folder, "state") };
   const state = "--type qa --phase testing --pending all";
   const { exit, err } = await runLine(`fleet checkpoint -t late ${state}`, { cwd: folder, env });
-  expect(exit, err).toBe(0);
+  expect(exit, `fleet checkpoint -t late ended with ${exit}: ${err}`).toBe(0);
   const { out } = await runLine("fleet spool status --json", { cwd: folder, env });
   const { spools } = JSON.parse(out) as { spools: { home: string; fleet: string }[] };
   rmSync(home, { recursive: true });

@@ -6,6 +6,9 @@ import { join } from "node:path";
 import { callCli } from "../../services/cli/call.ts";
 import { cli, environment, printed, type Result, resultOf } from "../../services/cli/process.ts";
 
+/** More than any command prints. */
+const OUTPUT_BYTES = 64 * 1024 * 1024;
+
 interface Place {
   readonly env: Record<string, string>;
   readonly cwd: string;
@@ -26,8 +29,10 @@ export function runLine(command: string, { env, cwd }: Place): Promise<Result> {
   if (words?.[0] === "fleet" && !words.some((word) => USES_FOLDER.has(word)))
     return callCli(words.slice(1), { env });
   return new Promise((resolve) => {
-    const child = execFile("/bin/bash", ["-c", command], { cwd, env: environment(env) }, (_, out, err) => {
-      resolve({ exit: child.exitCode, out, err });
+    const options = { cwd, env: environment(env), maxBuffer: OUTPUT_BYTES };
+    const child = execFile("/bin/bash", ["-c", command], options, (_, out, err) => {
+      const signal = child.signalCode;
+      resolve({ exit: child.exitCode, out, err: signal === null ? err : `${err}\nended by ${signal}` });
     });
   });
 }

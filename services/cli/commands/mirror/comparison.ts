@@ -26,7 +26,7 @@ export interface MirrorReport {
 
 type OfTask = Pick<MirrorReport, "files" | "findings" | "corrupt">;
 
-/** A lag that is longer than that is a finding too. */
+/** A lag that is longer than that, or than --timeout, is a finding too. */
 const LAG_MS_MAX = 5_000;
 const PAUSE_MS = 200;
 
@@ -64,7 +64,8 @@ async function* tasksOf(session: Session): AsyncGenerator<string> {
 }
 
 async function lastingDifference(session: Session, mirror: MirrorFolder, taskId: string): Promise<OfTask> {
-  for (const end = performance.now() + LAG_MS_MAX; ; await sleep(PAUSE_MS)) {
+  const { deadlineMs = LAG_MS_MAX } = session.deadline;
+  for (const end = performance.now() + deadlineMs; ; await sleep(PAUSE_MS)) {
     const difference = await compareTask(session, mirror, taskId);
     if (difference.findings.length === 0 || performance.now() > end) return difference;
   }

@@ -118,7 +118,7 @@ async function fleetAnswers(session: Session, { url, expected }: Address, home: 
   const env = { ...context.env, FLEET_HOME: home, ...(isRecorded && { FLEET_URL: "" }) };
   const probe = new Session(
     { ...context, env },
-    { ...settings, ...(!isRecorded && { url }), timeout: PROBE_MS },
+    { ...settings, ...(!isRecorded && { url }), timeout: settings.timeout ?? PROBE_MS },
   );
   try {
     const client = await probe.client();
