@@ -1,5 +1,5 @@
 # Writes an event of an agent's program in the form that the helper reads: lines of `name=value`, an empty line, and the payload without
-# the values of variables that are named like secrets. Ends with 1 if hook.mjs has to decide.
+# the values of variables that are named like secrets, and without the passwords of addresses in variables. Ends with 1 if hook.mjs has to decide.
 
 function escaped(text,  out, n, char) {
   if (text !~ /[\\"\001-\037]/) return text
@@ -26,6 +26,41 @@ function add(secret,  at) {
   secrets[at] = secret
 }
 
+# As in hook.mjs.
+function word(value) {
+  return length(value) <= 20 && value ~ /^([A-Za-z]?[a-z]+([-_. ][a-z]+)*|[A-Z]+(_[A-Z]+)*)$/
+}
+
+function addPassword(value) {
+  if (length(value) >= 8 && !plain(value) && !word(value)) add(escaped(value))
+}
+
+# A code that stands for no ASCII character is left to hook.mjs.
+function decoded(text,  out, at) {
+  while ((at = index(text, "%")) > 0) {
+    if (substr(text, at + 1, 2) !~ /^[2-7][0-9A-Fa-f]$/) exit 1
+    out = out substr(text, 1, at - 1) sprintf("%c", 16 * digit(substr(text, at + 1, 1)) + digit(substr(text, at + 2, 1)))
+    text = substr(text, at + 3)
+  }
+  return out text
+}
+
+function digit(char) {
+  return index("0123456789ABCDEF", toupper(char)) - 1
+}
+
+# The passwords of addresses, such as that of a database, as they stand there and decoded.
+function addPasswords(rest,  at, found) {
+  while ((at = index(rest, "://")) > 0) {
+    rest = substr(rest, at + 3)
+    if (!match(rest, "^[^ \t\r\n/:@]*:[^ \t\r\n/@]+@")) continue
+    found = substr(rest, 1, RLENGTH - 1)
+    sub("^[^:]*:", "", found)
+    addPassword(found)
+    if (index(found, "%") > 0) addPassword(decoded(found))
+  }
+}
+
 BEGIN {
   print "vendor=" ENVIRON["VENDOR"]
   print "event=" ENVIRON["EVENT"]
@@ -40,6 +75,7 @@ BEGIN {
     value = ENVIRON[name] ""
     if (name ~ /^FLEET_/ && value !~ /[\n\r]/) print name "=" value
     if ((index(names, "," name ",") > 0 || toupper(name) ~ /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(^|_)(PASS|COOKIES?|CREDS?|SEED|DSN|PAT)(_|$)/) && length(value) >= 8 && !plain(value)) add(escaped(value))
+    if (index(value, "://") > 0) addPasswords(value)
   }
   print ""
 }

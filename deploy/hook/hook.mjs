@@ -39,6 +39,8 @@ const EVENTS_MAX = 5_000;
 const SECRET_NAME =
   /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(?:^|_)(?:PASS|COOKIES?|CREDS?|SEED|DSN|PAT)(?:_|$)/i;
 const SECRET_CHARS_MIN = 8;
+const WORD = /^(?:[A-Za-z]?[a-z]+(?:[-_. ][a-z]+)*|[A-Z]+(?:_[A-Z]+)*)$/;
+const WORD_CHARS_MAX = 20;
 
 export async function runHook([vendor, event, ...options], env = process.env) {
   const folder = folderOf(env);
@@ -105,22 +107,33 @@ function shortened(text) {
   }
 }
 
-/** The values of variables that are named like secrets, wherever the agent repeats them. */
+/** The secrets of variables, wherever the agent repeats them: values that are named like secrets, and passwords in addresses. */
 function withoutKnownSecrets(text, env) {
-  let kept = text;
   const named = (env.FLEET_SECRET_NAMES ?? "").split(",").map((name) => name.trim());
+  const secrets = Object.entries(env).flatMap(([name, value]) => {
+    const isNamed = SECRET_NAME.test(name) || named.includes(name);
+    return [...(isNamed ? [value] : []), ...passwordsOf(value)];
+  });
   // The longest first: a shorter one may be its begin.
-  const variables = Object.entries(env).sort(([, a], [, b]) => b.length - a.length);
-  for (const [name, value] of variables) {
-    if (
-      !(SECRET_NAME.test(name) || named.includes(name)) ||
-      value.length < SECRET_CHARS_MIN ||
-      isPlain(value)
-    )
-      continue;
-    kept = kept.replaceAll(JSON.stringify(value).slice(1, -1), "[redacted]");
-  }
-  return kept;
+  return secrets
+    .filter((secret) => secret.length >= SECRET_CHARS_MIN && !isPlain(secret))
+    .sort((a, b) => b.length - a.length)
+    .reduce((kept, secret) => kept.replaceAll(JSON.stringify(secret).slice(1, -1), "[redacted]"), text);
+}
+
+/** Of addresses such as that of a database, as they stand there and decoded. A word is none: it may be the name of a product. */
+function passwordsOf(value) {
+  const found = value.split("://").slice(1);
+  return found
+    .flatMap((rest) => /^[^ \t\r\n/:@]*:([^ \t\r\n/@]+)@/.exec(rest)?.[1] ?? [])
+    .flatMap((written) => {
+      try {
+        return [written, decodeURIComponent(written)];
+      } catch {
+        return [written];
+      }
+    })
+    .filter((password) => password.length > WORD_CHARS_MAX || !WORD.test(password));
 }
 
 /** A number or a path, which a text without them would not explain. A secret may begin with a digit or a slash. */

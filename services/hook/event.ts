@@ -28,7 +28,7 @@ export interface HookEvent {
   readonly payload: Readonly<Record<string, unknown>>;
   readonly isCheckpointMessage: boolean;
   readonly isContinuation: boolean;
-  /** Why the session began, ended or failed, in the vendor's word. */
+  /** Why the session began, ended or failed, in the vendor's word. Known secrets are still in it. */
   readonly reason: string | undefined;
 }
 
@@ -67,15 +67,10 @@ export function parseHookEvent(text: string, keptAt: number): HookEvent {
   };
 }
 
-/** Mostly one word; a program may report a whole message, with the key that was refused. */
+/** Mostly one word; a program may report a whole message, with the key that was refused. It is cut before it is sent. */
 function reasonOf({ error, reason, source, trigger }: Readonly<Record<string, unknown>>): string | undefined {
   const given = stringOf(error) ?? stringOf(reason) ?? stringOf(source) ?? stringOf(trigger);
-  return (
-    given &&
-    redact(given.slice(0, 20 * TEXT_MAX))
-      .text.slice(0, TEXT_MAX)
-      .toWellFormed()
-  );
+  return given && redact(given.slice(0, 20 * TEXT_MAX)).text;
 }
 
 /** The hook runs after the tool; the model had answered before it ran. */

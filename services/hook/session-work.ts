@@ -14,12 +14,15 @@ import { reportCompaction } from "./compacted-missions.ts";
 import { continuationOf, isNewContext, taskOf } from "./continuation.ts";
 import { type HookEvent, shortHash } from "./event.ts";
 import { agentOf, type FleetConnections, type HookAgent } from "./fleet-connections.ts";
-import { activityOf } from "./payload/activity.ts";
+import { activityOf, cleanText } from "./payload/activity.ts";
 import { shortensContext } from "./payload/compaction.ts";
 import { capturedCheckpoint, saveCommandId } from "./saved-work.ts";
 
 /** A hash, because the name of a machine may have characters that a token may not. */
 const MACHINE = shortHash(hostname());
+
+/** The most that the fleet takes. */
+const REASON_CHARS = 100;
 
 export interface SessionWorkParts {
   readonly connections: FleetConnections;
@@ -89,7 +92,10 @@ export class SessionWork {
     event: HookEvent,
     isContinuedAtPrompt = event.event === "pre_compact" && dropsAnswer(event),
   ): Promise<TurnResult> {
-    const activity = await activityOf(event);
+    const task = client.task(agent.taskId ?? agent.agentId);
+    const withoutSecrets = <T>(content: T) => task.withoutSecrets(content);
+    const activity = await activityOf(event, withoutSecrets);
+    const { reason } = event;
     return client.turnEvent({
       sessionId: event.sessionId,
       event: event.event,
@@ -100,7 +106,7 @@ export class SessionWork {
       machine: MACHINE,
       isCheckpointMessage: event.isCheckpointMessage,
       isContinuation: event.isContinuation,
-      reason: event.reason,
+      reason: reason && (await cleanText(withoutSecrets, reason, REASON_CHARS)),
       isContinuedAtPrompt,
       activity,
     });

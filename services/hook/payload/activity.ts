@@ -1,4 +1,4 @@
-/** What an event says about the work: files, commands, tests, prompts and tokens. Its texts have no secrets and fit the limits. */
+/** What an event says about the work: files, commands, tests, prompts and tokens. Its texts have no secrets that are recognised, and fit the limits. */
 import { isAbsolute, relative } from "node:path";
 import { redactedText } from "../../../shared/integrity/redaction/content.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
@@ -15,39 +15,52 @@ const TESTS =
   /\b(npm (run )?test|npx (vitest|jest)|yarn test|pnpm test|pytest|go test|cargo test|mvn .*test|gradle .*test|make (check|test)|vitest|jest|rspec|phpunit|ctest)\b/;
 const PATCHED = /^\*\*\* (?:Add|Update|Delete) File: (.+)$/gm;
 
-export async function activityOf(event: HookEvent): Promise<Activity | undefined> {
+/** Removes the secrets that the client of the agent knows, such as the lines of FLEET_SECRETS_FILE, as it does in commands. */
+export type WithoutSecrets = <T>(content: T) => Promise<T>;
+
+export async function activityOf(
+  event: HookEvent,
+  withoutSecrets: WithoutSecrets,
+): Promise<Activity | undefined> {
+  const clean = cleaner(withoutSecrets);
   switch (event.event) {
     case "user_prompt_submit":
-      return { prompt: await clean(stringOf(event.payload.prompt) ?? "", LIMITS.session_prompt_chars_max) };
+      return {
+        prompt: await clean.text(stringOf(event.payload.prompt) ?? "", LIMITS.session_prompt_chars_max),
+      };
     case "after_model":
-      return toolActivity(event);
+      return toolActivity(event, clean);
     case "agent_stop":
     case "pre_compact":
     case "agent_error":
     case "session_end":
-      return endActivity(event);
+      return endActivity(event, clean);
     default:
       return undefined;
   }
 }
 
-async function toolActivity(event: HookEvent): Promise<Activity> {
+async function toolActivity(event: HookEvent, clean: Clean): Promise<Activity> {
   const { payload, folder } = event;
   const tool = stringOf(payload.tool_name) ?? "";
   const input = isObject(payload.tool_input) ? payload.tool_input : {};
-  if (SHELL.test(tool)) return shellActivity(input, event);
-  const files = CHANGING.test(tool) && !hasFailed(payload) ? changedFiles(input, folder) : [];
+  if (SHELL.test(tool)) return shellActivity(input, event, clean);
+  const isChange = CHANGING.test(tool) && !hasFailed(payload);
+  const files = isChange ? await clean.paths(changedFiles(input, folder)) : [];
   return { tool_calls: 1, ...(files.length > 0 && { files }) };
 }
 
 async function shellActivity(
   { command: given }: Readonly<Record<string, unknown>>,
   event: HookEvent,
+  clean: Clean,
 ): Promise<Activity> {
   const raw = Array.isArray(given) ? given.map(String).join(" ") : (stringOf(given) ?? "");
-  const patched = raw.includes("apply_patch") ? changedFiles({ input: raw }, event.folder) : [];
+  const patched = raw.includes("apply_patch")
+    ? await clean.paths(changedFiles({ input: raw }, event.folder))
+    : [];
   if (raw === "") return { tool_calls: 1 };
-  const command = await clean(raw.replaceAll(/\s+/g, " "), LIMITS.session_text_chars_max);
+  const command = await clean.text(raw.replaceAll(/\s+/g, " "), LIMITS.session_text_chars_max);
   const passed = await hasPassed(event);
   const isTest = TESTS.test(raw);
   const one = { command, ...(passed !== undefined && { passed }), ...(isTest && { is_test: true }) };
@@ -65,19 +78,35 @@ function changedFiles(input: Readonly<Record<string, unknown>>, folder: string):
     .slice(0, LIMITS.session_files_count_max);
 }
 
-async function endActivity({ payload }: HookEvent): Promise<Activity> {
+async function endActivity({ payload }: HookEvent, clean: Clean): Promise<Activity> {
   const message = stringOf(payload.last_assistant_message) ?? stringOf(payload.prompt_response);
   const usage = await readUsage(stringOf(payload.transcript_path));
   const model = stringOf(payload.model);
   return {
     ...(model !== undefined && { model: model.slice(0, 200).toWellFormed() }),
     ...usage,
-    ...(message !== undefined && { message: await clean(message, LIMITS.session_prompt_chars_max) }),
+    ...(message !== undefined && { message: await clean.text(message, LIMITS.session_prompt_chars_max) }),
   };
 }
 
+interface Clean {
+  text(text: string, chars: number): Promise<string>;
+  paths(paths: string[]): Promise<string[]>;
+}
+
+const cleaner = (withoutSecrets: WithoutSecrets): Clean => ({
+  text: (text, chars) => cleanText(withoutSecrets, text, chars),
+  // What stands for a secret may be longer than the secret.
+  paths: async (paths) =>
+    (await withoutSecrets(paths)).filter(({ length }) => length <= LIMITS.session_text_chars_max),
+});
+
 /** Cut after the secrets are removed, so that no half of one stays. */
-async function clean(text: string, chars: number): Promise<string> {
-  const safe = await redactedText(text.slice(0, 20 * chars));
+export async function cleanText(
+  withoutSecrets: WithoutSecrets,
+  text: string,
+  chars: number,
+): Promise<string> {
+  const safe = await redactedText(await withoutSecrets(text.slice(0, 20 * chars)));
   return safe.slice(0, chars).toWellFormed();
 }

@@ -151,6 +151,28 @@ describe("the kept event", () => {
       { FLEET_SECRET_NAMES: "A, MY_OWN", MY_OWN: "abcdefgh-ijkl" },
       "abcdefgh-ijkl",
     ],
+    [
+      "passwords in addresses",
+      { DATABASE_URL: "postgres://app:delta-Quartz-74@db/x", CACHES: "a redis://:echo-Quartz-75@c:1,b" },
+      "delta-Quartz-74 and echo-Quartz-75, app",
+    ],
+    [
+      "a password in an address with encoded characters",
+      { REDIS_URL: "rediss://u:p%40ss%22Quartz%2F7@h:1/0" },
+      `p%40ss%22Quartz%2F7 and p@ss"Quartz/7`,
+    ],
+    [
+      "a password in an address with an umlaut",
+      { REDIS_URL: "redis://u:gr%C3%B6sse-7-Quartz@h" },
+      "grösse-7-Quartz gr%C3%B6sse-7-Quartz",
+    ],
+    ["a password with a wrong code", { MY_URL: "http://u:ab%zz-Quartz-7@h" }, "ab%zz-Quartz-7"],
+    [
+      "an address whose password is a word",
+      { PG: "postgres://postgres:postgres@h" },
+      "the postgres of postgres",
+    ],
+    ["an address without a password", { A: "https://host:8080/user@elsewhere" }, "8080/user elsewhere"],
     ["a value with marks of JSON", { MY_SECRET: `a"b\\c\td\ne` }, `a"b\\c\td\ne`],
     ["a value that contains its mark", { MY_TOKEN: "redacted" }, "redacted and [redacted]"],
     [
