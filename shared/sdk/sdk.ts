@@ -80,7 +80,7 @@ export type { ReceiveOptions } from "./mission/received-messages.ts";
 export type { AssignmentResult, AssignmentWork, SortieRecovery, Specialist } from "./mission/specialist.ts";
 export type { ReceivedOffer } from "./offers.ts";
 export { KnownKeys } from "./request/known-keys.ts";
-export type { PendingCommands } from "./spool/spool.ts";
+export type { PendingCommands, SpoolCounts } from "./spool/spool.ts";
 export { type Money, type Segment, type Spending, spendingBy, taskSegments } from "./task-cost.ts";
 export { compareWorkspace } from "./workspace/comparison.ts";
 export { takeWorkspace } from "./workspace/snapshot.ts";

@@ -29,7 +29,7 @@ import { type OfferHandler, type OfferOptions, takeOffers } from "../offers.ts";
 import { KnownKeys } from "../request/known-keys.ts";
 import { QuerySender } from "../request/query-sender.ts";
 import type { CallOptions } from "../request/request.ts";
-import type { PendingCommands } from "../spool/spool.ts";
+import type { PendingCommands, SpoolCounts } from "../spool/spool.ts";
 import { type AdminParts, FleetAdmin } from "./admin.ts";
 import { type RequestedCheckpoint, requestCheckpoint } from "./checkpoint-request.ts";
 import { CheckpointTasks } from "./checkpoint-tasks.ts";
@@ -70,6 +70,7 @@ export interface ClientParts extends DeliveryParts {
 
 /** How long `close` sends from the spool: a process with a single command, such as a hook, also sends part of it. */
 const CLOSE_MS = 250;
+const NOTHING_SENT: SpoolCounts = { sent: 0, aside: 0, damaged: 0 };
 const NOTHING_PENDING: PendingCommands = { commands: 0, bytes: 0, oldestAt: null, tasks: [], aside: 0 };
 
 export class FleetClient {
@@ -353,6 +354,11 @@ export class FleetClient {
     signal,
   }: CallOptions = {}): Promise<PendingCommands> {
     return (await this.#parts.spool?.flush(deadlineMs, signal)) ?? NOTHING_PENDING;
+  }
+
+  /** What this client has sent from the spool so far, and set aside there. */
+  get spoolCounts(): SpoolCounts {
+    return this.#parts.spool?.counts ?? NOTHING_SENT;
   }
 
   /** Sends the spool for a moment; commands that are left stay there for the next process of this agent. */

@@ -23,6 +23,16 @@ export interface PendingCommands {
   readonly aside: number;
 }
 
+/** What became of commands through this process. */
+export interface SpoolCounts {
+  /** Commands that the queue has stored. */
+  readonly sent: number;
+  /** Commands that were set aside for an operator. */
+  readonly aside: number;
+  /** Damaged lines that were set aside: the rest of a command, or of a write that was never acknowledged. */
+  readonly damaged: number;
+}
+
 export interface SpoolOptions {
   readonly path: string;
   /** Called before the first command is stored; its failure does not keep the command from being stored. */
@@ -55,20 +65,24 @@ export class Spool {
   #waiters: (() => void)[] = [];
   #running: Promise<void> = Promise.resolve();
   #isNoted = false;
+  readonly #counts = { removed: 0, refused: 0, newer: 0, damaged: 0 };
   /** The last attempt to send failed. */
   #isStuck = false;
 
   constructor(options: SpoolOptions) {
     this.#options = options;
     this.#folder = new SpoolFolder(options.path, options.bytesMax);
-    const { clock, seal, send, onAside } = options;
+    const { clock, seal, send } = options;
     this.#sender = new SpoolSender({
       folder: this.#folder,
       clock,
       seal,
       send,
-      onAside,
-      onRemoved: (command) => this.#removed(command),
+      onAside: (aside, command) => this.#setAside(aside, command),
+      onRemoved: (command) => {
+        this.#counts.removed += 1;
+        this.#removed(command);
+      },
     });
   }
 
@@ -127,6 +141,11 @@ export class Spool {
 
   async pending(): Promise<PendingCommands> {
     return pendingIn(this.#folder);
+  }
+
+  get counts(): SpoolCounts {
+    const { removed, refused, newer, damaged } = this.#counts;
+    return { sent: removed - refused, aside: refused + newer, damaged };
   }
 
   /** Starts sending at once. Called when the bus is available again. */
@@ -195,6 +214,13 @@ export class Spool {
     }
     for (const command of before) this.#removed(command);
     return true;
+  }
+
+  #setAside(aside: Aside, command: SpooledCommand | undefined): void {
+    if (command !== undefined) this.#counts.refused += 1;
+    else if (aside.reason === "newer") this.#counts.newer += 1;
+    else this.#counts.damaged += 1;
+    this.#options.onAside(aside, command);
   }
 
   #removed(command: SpooledCommand): void {

@@ -1,6 +1,6 @@
 // The `fleet` command while parts of the fleet are unavailable: a command that is kept looks different from an applied one.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -93,9 +93,29 @@ test("flush sends the commands of all agents", async () => {
   await fleet("checkpoint --type qa --phase testing --agent b --task flush");
   const sent = await fleet("spool flush --json", { FLEET_URL: nats.url });
   expect(sent).toMatchObject({ exit: 0, err: "" });
-  expect(JSON.parse(sent.out)).toEqual({ sent: 2, remaining: 0, aside: 0, spools: [] });
+  expect(JSON.parse(sent.out)).toEqual({
+    ...{ sent: 2, remaining: 0, aside: 0, damaged: 0 },
+    spools: [],
+  });
   const agents = (await queueMessagesOf(nats.url, "flush")).map(({ subject }) => subject.split(".")[4]);
   expect(agents.sort()).toEqual(["a", "b"]);
+}, 120_000);
+
+test("flush counts the commands that it sends, and a damaged line is no command", async () => {
+  for (const task of ["cut", "cut", "other"])
+    await fleet(`checkpoint --type qa --phase testing --agent c --task ${task}`);
+  const spool = join(spools, "default.c");
+  const [file = ""] = readdirSync(spool).filter((name) => readFileSync(join(spool, name)).includes('"cut"'));
+  appendFileSync(join(spool, file), "\nthe rest of a line");
+  const sent = await fleet("spool flush --json", { FLEET_URL: nats.url });
+  const { spools: left, ...counts } = JSON.parse(sent.out);
+  expect({ exit: sent.exit, ...counts }).toEqual({ exit: 69, sent: 3, remaining: 0, aside: 0, damaged: 1 });
+  expect(left).toMatchObject([{ agent_id: "c", commands: 0, aside: 1, reasons: ["damaged"] }]);
+  expect(await queueMessagesOf(nats.url, "cut")).toHaveLength(2);
+  // Later calls report what they do themselves.
+  await fleet("checkpoint --type qa --phase testing --agent c --task other");
+  const again = await fleet("spool flush --agent c", { FLEET_URL: nats.url });
+  expect(again).toMatchObject({ exit: 0, out: "Sent: 1 command\n" });
 }, 120_000);
 
 test("an invalid command is refused, and a spool that cannot be written is reported", async () => {

@@ -4,6 +4,7 @@
 import { rm } from "node:fs/promises";
 import type { Command } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
+import type { SpoolCounts } from "../../../../shared/sdk/sdk.ts";
 import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -11,7 +12,7 @@ import { UsageError } from "../../runtime/usage.ts";
 
 interface Parts {
   readonly spoolsOf: (session: Session) => Promise<ListedSpool[]>;
-  readonly sendAs: (session: Session, spool: ListedSpool) => Promise<void>;
+  readonly sendAs: (session: Session, spool: ListedSpool) => Promise<SpoolCounts>;
 }
 
 const PREFIX_CHARS = 4;
@@ -94,17 +95,23 @@ async function redirect(session: Session, fleet: string, { spoolsOf, sendAs }: P
   await client.admin.status(session.deadline);
   const { writeNote } = await import("../../../../shared/sdk/spool/places.ts");
   const note = { fleet: client.fleetId ?? null, url: session.url ?? "", home: session.recordedHome };
+  let [sent, aside] = [0, 0];
   for (const spool of spools) {
     writeNote({ path: spool.path, note });
-    await sendAs(session, { ...spool, note });
+    const counts = await sendAs(session, { ...spool, note });
+    sent += counts.sent;
+    aside += counts.aside;
   }
   const left = (await spoolsOf(session)).filter(({ path }) => spools.some((one) => one.path === path));
-  const [sent, remaining] = [total(spools) - total(left), total(left)];
+  const remaining = total(left);
   const { counted } = await import("../../rendering/terminal/text.ts");
-  await session.show({ sent, remaining, fleet: note.fleet }, () =>
-    remaining === 0
-      ? `Sent: ${counted(sent, "command")}`
-      : `Sent: ${counted(sent, "command")}; ${remaining} left, which \`${session.programName} spool flush\` sends`,
+  const fleetName = session.programName;
+  await session.show({ sent, remaining, aside, fleet: note.fleet }, () =>
+    [
+      `Sent: ${counted(sent, "command")}`,
+      ...(remaining > 0 ? [`${remaining} left, which \`${fleetName} spool flush\` sends`] : []),
+      ...(aside > 0 ? [`${aside} set aside; \`${fleetName} spool status\` says why`] : []),
+    ].join("; "),
   );
 }
 

@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { parsePrincipal, principalToken } from "../../../../shared/protocol/principal.ts";
 import { readConfig } from "../../../../shared/runtime/settings/config.ts";
+import type { FleetClient, SpoolCounts } from "../../../../shared/sdk/sdk.ts";
 import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { Session } from "../../runtime/session.ts";
@@ -50,41 +51,51 @@ async function status(session: Session): Promise<void> {
 }
 
 async function flush(session: Session): Promise<void> {
-  const before = await spoolsOf(session);
-  for (const spool of before) if (spool.commands > 0) await sendAs(session, spool);
+  let [sent, aside, damaged] = [0, 0, 0];
+  for (const spool of await spoolsOf(session)) {
+    if (spool.commands === 0) continue;
+    const counts = await sendAs(session, spool);
+    sent += counts.sent;
+    aside += counts.aside;
+    damaged += counts.damaged;
+  }
   const left = await spoolsOf(session);
-  const sum = (spools: readonly ListedSpool[], of: "commands" | "aside") =>
-    spools.reduce((all, spool) => all + spool[of], 0);
-  const remaining = sum(left, "commands");
-  const aside = Math.max(0, sum(left, "aside") - sum(before, "aside"));
-  const sent = Math.max(0, sum(before, "commands") - remaining - aside);
-  if (remaining + aside > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
+  const remaining = left.reduce((sum, { commands }) => sum + commands, 0);
+  if (remaining + aside + damaged > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
   const { counted } = await import("../../rendering/terminal/text.ts");
   const { colors } = session.view;
   const fleet = session.programName;
-  await session.show({ sent, remaining, aside, spools: left.map(data) }, () => {
-    if (remaining + aside === 0) return `${colors.green("Sent:")} ${counted(sent, "command")}`;
+  await session.show({ sent, remaining, aside, damaged, spools: left.map(data) }, () => {
+    if (remaining + aside + damaged === 0) return `${colors.green("Sent:")} ${counted(sent, "command")}`;
+    const asides = [
+      ...(aside > 0 ? [counted(aside, "command")] : []),
+      ...(damaged > 0 ? [counted(damaged, "damaged line")] : []),
+    ];
     const parts = [
       `${counted(sent, "command")} sent`,
       ...(remaining > 0
         ? [`${counted(remaining, "command")} left; check the fleet with \`${fleet} status\``]
         : []),
-      ...(aside > 0 ? [`${counted(aside, "command")} set aside; \`${fleet} spool status\` says why`] : []),
+      ...(asides.length > 0 ? [`${asides.join(" and ")} set aside; \`${fleet} spool status\` says why`] : []),
     ];
     return `${colors.yellow("Incomplete:")} ${parts.join(", ")}`;
   });
 }
 
-/** Each command is sent in its caller's name, because only that caller may send it, and to the fleet that it is for. */
-export async function sendAs(session: Session, spool: ListedSpool): Promise<void> {
+/**
+ * Each command is sent in its caller's name, because only that caller may send it, and to the fleet that it is for. Resolves with what this call has
+ * sent and set aside; another process of the agent may have sent others meanwhile.
+ */
+export async function sendAs(session: Session, spool: ListedSpool): Promise<SpoolCounts> {
   const { fleetEnvironment } = await import("../../runtime/spool-fleet.ts");
   const { agent: _agent, person: _person, ...settings } = session.settings;
   const principal = parsePrincipal(spool.agentId);
   const named = principal?.kind === "human" ? { person: principal.name } : { agent: spool.agentId };
   const env = { ...session.context.env, ...fleetEnvironment(session, spool) };
   const own = new Session({ ...session.context, env }, { ...settings, tenant: spool.tenant, ...named });
+  let client: FleetClient | undefined;
   try {
-    const client = await own.client();
+    client = await own.client();
     await client.flush(own.deadline);
   } catch (error) {
     // The spools of other fleets are sent nevertheless.
@@ -92,6 +103,8 @@ export async function sendAs(session: Session, spool: ListedSpool): Promise<void
   } finally {
     await own.close();
   }
+  // After the end of the connection, which sends for a moment too.
+  return client?.spoolCounts ?? { sent: 0, aside: 0, damaged: 0 };
 }
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
