@@ -63,6 +63,7 @@ export function createArtifactQueries(
     const now = await records.record(tenant, sha256);
     if (now === null) throw noArtifact(sha256);
     if (now.upload !== upload) return readPart(tenant, { sha256, part });
+    soundness.forget(tenant, upload);
     throw new FleetError("CORRUPT", "a part of the artifact is lost or damaged", {
       details: { sha256, part },
     });

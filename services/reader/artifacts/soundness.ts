@@ -23,6 +23,8 @@ export interface StoredArtifact {
 export interface Soundness {
   whole(bytes: ArtifactStore, artifact: StoredArtifact): Promise<boolean>;
   now(bytes: ArtifactStore, artifact: StoredArtifact): Promise<boolean>;
+  /** Damage was found, so that an upload of the same bytes replaces them at once. */
+  forget(tenant: string, upload: string): void;
 }
 
 export function createSoundness(clock: Clock): Soundness {
@@ -30,7 +32,7 @@ export function createSoundness(clock: Clock): Soundness {
 
   function whole(bytes: ArtifactStore, { tenant, sha256, record }: StoredArtifact): Promise<boolean> {
     for (const [key, { endedAt }] of checks) if (clock.monotonic() - endedAt > TRUSTED_MS) checks.delete(key);
-    const key = `${tenant}/${record.upload}`;
+    const key = keyOf(tenant, record.upload);
     const known = checks.get(key);
     if (known !== undefined) return known.result;
     const place = { tenant, upload: record.upload, size: record.size };
@@ -50,6 +52,7 @@ export function createSoundness(clock: Clock): Soundness {
 
   return {
     whole,
+    forget: (tenant, upload) => void checks.delete(keyOf(tenant, upload)),
     async now(bytes, artifact) {
       const waiting = new AbortController();
       const late = clock.sleep(WAIT_MS, waiting.signal).then(() => null);
@@ -62,3 +65,6 @@ export function createSoundness(clock: Clock): Soundness {
     },
   };
 }
+
+/** No tenant has a slash. */
+const keyOf = (tenant: string, upload: string): string => `${tenant}/${upload}`;
