@@ -57,10 +57,12 @@ const accessEndSchema = z.looseObject({
   hash: digestSchema,
 });
 
-/** The manifest of a bundle of evidence, as it leaves the fleet. */
+/** The manifest of a bundle of evidence, as it leaves the fleet, or the first line of an export that begins. */
 const exportRecordQuerySchema = z.looseObject({
   /** SHA-256 of its bytes. */
   manifest: digestSchema,
+  /** The export begins: `manifest` is of its first line, and `tasks` are those that it names (0: all). */
+  phase: z.literal("begin").optional(),
   tasks: z.int().min(0),
   entries: z.int().min(0),
   /** Absent: they are not compared with the store. */

@@ -66,13 +66,16 @@ export class TenantActs {
   }
 
   /**
-   * Records that a bundle of evidence leaves the fleet. The signature is that of the commit with the entry.
+   * Records that an export begins, or that a bundle of evidence leaves the fleet. The signature is that of the commit with the entry.
    * @throws FleetError INVALID: the ends of the tasks, or of the access log, are not those in the store.
    */
   async recordExport(by: TenantCaller, query: QueryParams<"export_record">): Promise<ExportSeal> {
-    const { manifest, tasks, entries } = query;
+    const { manifest, tasks, entries, phase } = query;
     const compared = await this.#compareExport(by.tenant, query);
-    const act = actOf(by, "export", this.#now(), { manifest, tasks, entries, ...compared });
+    const act = actOf(by, "export", this.#now(), {
+      ...{ manifest, tasks, entries, ...compared },
+      ...(phase !== undefined && { phase }),
+    });
     const { value: seq } = await this.#transactions.transact("export_record", async (tx) => {
       const head = await appendTenantAudit(tx, by.tenant, [act]);
       return head!.seq;

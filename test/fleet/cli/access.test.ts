@@ -1,6 +1,17 @@
 // Credentials as their users meet them: a fleet that refuses strangers, files from `fleet access`, and their revocation.
 
-import { appendFileSync, chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { createHash } from "node:crypto";
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -178,6 +189,53 @@ test("the matrix shows the rights of each principal at a time, and refuses a tim
     /No issued credentials gave such a right\.\nNot listed: programs of the fleet's own user, which may do everything/,
   );
 });
+
+test(
+  "an export asks for its right before it reads, and is recorded: a reviewer has none, a custodian has",
+  async () => {
+    const admin = await server.client("agent-1", "exports");
+    await admin.createCheckpoint({ taskId: "kept", checkpoint: input({}) });
+    const credentials = async (name: string, role: string) => {
+      const file = join(elsewhere, `${name}.creds`);
+      await fleet(`access issue --agent ${name} --tenant exports --role ${role} --out ${file}`);
+      return { FLEET_HOME: elsewhere, FLEET_URL: server.url, FLEET_NATS_CREDS: file };
+    };
+    const exportActs = async () => {
+      const { out } = await fleet("audit tenant --tenant exports --json");
+      const { entries } = JSON.parse(out) as { entries: { entry: string }[] };
+      return entries
+        .map(({ entry }) => JSON.parse(entry) as { action: string })
+        .filter(({ action }) => action === "export");
+    };
+    const [quinn, cleo] = [
+      await credentials("quinn-2", "reviewer"),
+      await credentials("cleo-2", "custodian"),
+    ];
+    for (const way of ["--out", "--bundle"]) {
+      const file = join(elsewhere, `quinn${way}`);
+      expect((await fleet(`export --task kept ${way} ${file}`, quinn)).exit).toBe(77);
+      expect(existsSync(file)).toBe(false);
+    }
+    const piped = await fleet("export --all", quinn);
+    expect({ exit: piped.exit, out: piped.out }).toEqual({ exit: 77, out: "" });
+    expect(await exportActs()).toEqual([]);
+
+    const file = join(elsewhere, "kept.jsonl");
+    const done = await fleet(`export --task kept --out ${file} --json`, cleo);
+    expect({ exit: done.exit, err: done.err }).toMatchObject({ exit: 0 });
+    const [first = ""] = readFileSync(file, "utf8").split("\n");
+    expect(await exportActs()).toMatchObject([
+      {
+        actor: { id: "human=cleo-2" },
+        subject: { phase: "begin", tasks: 1, manifest: createHash("sha256").update(first).digest("hex") },
+      },
+    ]);
+    // The reviewer has the file of another, and may not continue it either.
+    writeFileSync(file, `${first}\n`);
+    expect((await fleet(`export --resume --out ${file}`, quinn)).exit).toBe(77);
+  },
+  FLEETS_MS,
+);
 
 test(
   "no line of the register is lost when programs issue credentials at the same time",

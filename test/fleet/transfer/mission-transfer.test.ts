@@ -12,7 +12,6 @@ import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { exportedRecordHash } from "../../../shared/transfer/record-verifier.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
-import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
 import { callerEnvironment, commandsOf, json, linesIn } from "./commands.ts";
 
@@ -243,18 +242,18 @@ describe("fleet export and import of a mission", { timeout: CALLS_MS }, () => {
     expect(none).toEqual(["record_lost", "record_lost", "record_lost"]);
   });
 
-  test("is not for agents, whose messages it would show to each other", async () => {
+  test("is for operators and custodians, and not for agents, whose messages it would show to each other", async () => {
     await work("msn-secret");
-    const plain = { taskId: "plain", checkpoint: input(), ...PATIENT };
-    await dispatch.createCheckpoint(plain);
-    const issued = await from("access", "issue", "--agent", "worker-9", "--out", file("worker-9.creds"));
-    expect(issued).toMatchObject({ exit: 0 });
-    const env = { ...callerEnvironment(source), FLEET_NATS_CREDS: file("worker-9.creds") };
-    const exported = (task: string) =>
-      callCli(["export", "--agent", "worker-9", "--task", task, "--out", file(`${task}.jsonl`)], { env });
-    expect(await exported("plain")).toMatchObject({ exit: 0, err: "" });
-    expect((await exported("msn-secret")).exit).toBe(77);
-    expect(existsSync(file("msn-secret.jsonl"))).toBe(false);
+    const exported = async (name: string, ...role: string[]) => {
+      const issue = ["access", "issue", "--agent", name, ...role, "--out", file(`${name}.creds`)];
+      expect(await from(...issue)).toMatchObject({ exit: 0 });
+      const env = { ...callerEnvironment(source), FLEET_NATS_CREDS: file(`${name}.creds`) };
+      return callCli(["export", "--task", "msn-secret", "--out", file(`${name}.jsonl`)], { env });
+    };
+    expect((await exported("worker-9")).exit).toBe(77);
+    expect(existsSync(file("worker-9.jsonl"))).toBe(false);
+    expect(await exported("cleo", "--role", "custodian")).toMatchObject({ exit: 0, err: "" });
+    expect(linesOf("cleo.jsonl").filter(({ kind }) => kind === "record")).not.toEqual([]);
   });
 
   test("says of a file of an earlier format that it has no records", async () => {

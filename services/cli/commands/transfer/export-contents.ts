@@ -4,6 +4,7 @@ import { FleetError } from "../../../../shared/protocol/errors.ts";
 import {
   EXPORT_FORMAT,
   type ExportLine,
+  type ExportLineOf,
   type ExportScope,
 } from "../../../../shared/protocol/export-lines.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
@@ -58,14 +59,17 @@ async function headed(
         `the file has format ${header.format}, and this program writes format ${EXPORT_FORMAT}`,
         "Remove it, and start again without --resume.",
       );
-    if (header.fleet === fleet && header.tenant === client.tenant) return header.scope;
+    if (header.fleet === fleet && header.tenant === client.tenant) {
+      await recordBegin(session, header);
+      return header.scope;
+    }
     throw new FleetError("CONFLICT", "the file is of another fleet or tenant", {
       details: { file_fleet: header.fleet, file_tenant: header.tenant, fleet, tenant: client.tenant },
     });
   }
   if (scope === null)
     throw new UsageError("the file holds no export", "Remove it, and start again without --resume.");
-  await sink.add({
+  const begun: ExportLineOf<"header"> = {
     kind: "header",
     format: EXPORT_FORMAT,
     fleet,
@@ -75,8 +79,32 @@ async function headed(
     exported_at: new Date(session.context.now()).toISOString(),
     scope,
     artifacts,
-  });
+  };
+  await recordBegin(session, begun);
+  await sink.add(begun);
   return scope;
+}
+
+/**
+ * The right to export is asked before any content is read, also to continue a file: the bus refuses the request of a role without the right. The
+ * entry names the file by its first line. A damaged chain of the tenant takes no entry, and must not keep an operator from saving what can be read.
+ */
+async function recordBegin(session: Session, header: ExportLineOf<"header">): Promise<void> {
+  const { createHash } = await import("node:crypto");
+  const { exportLineText } = await import("../../../../shared/transfer/export-line.ts");
+  const manifest = createHash("sha256").update(exportLineText(header)).digest("hex");
+  const { admin, tenant } = await session.client();
+  const tasks = header.scope.tasks?.length ?? 0;
+  try {
+    await admin.recordExport({ ...session.deadline, manifest, tasks, entries: 0, phase: "begin" });
+  } catch (error) {
+    if (!(error instanceof FleetError) || error.code !== "CORRUPT") throw error;
+    session.warn({
+      code: "EXPORT_UNRECORDED",
+      text: "the audit chain of the tenant is damaged, so it does not record this export",
+      details: { tenant },
+    });
+  }
 }
 
 /** The artifacts that the tasks of the file reference, and that it lacks. */

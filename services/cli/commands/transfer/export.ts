@@ -41,7 +41,7 @@ export function addExport(program: Command, action: ActionFactory): void {
     .command("export")
     .summary("Write whole tasks to a file, or verify such a file.")
     .description(
-      "Write whole tasks as JSON Lines: every version of their checkpoints, the artifacts that these reference, their audit trails and handoffs, and the sorties, locks and messages of missions. The file is in a documented format and can be verified without a fleet.",
+      "Write whole tasks as JSON Lines: every version of their checkpoints, the artifacts that these reference, their audit trails and handoffs, and the sorties, locks and messages of missions. The file is in a documented format and can be verified without a fleet. Only operators and custodians may export (exit 77), and the audit chain of the tenant records it.",
     )
     .option("-t, --task <id...>", "these tasks")
     .addOption(new Option("--all", "all tasks of the tenant").conflicts("task"))
