@@ -2584,7 +2584,7 @@ function judge(signed, facts, known) {
   const here = ["tenant", "task", "checkpoint_id", "version"];
   if (here.some((name) => subject[name] !== facts[name])) return "esign_moved";
   if (known !== undefined && known !== subject.hash) return "esign_content";
-  const { meaning, signed_at, zone } = statement;
+  const { meaning, reason = null, signed_at, zone } = statement;
   const recorded = {
     ...{
       op: "signature_add",
@@ -2600,7 +2600,8 @@ function judge(signed, facts, known) {
   const { method } = proved;
   const shown = {
     ...{ checkpoint_id: subject.checkpoint_id, version: subject.version },
-    ...{ printed_name: signer.printed_name, meaning, signed_at, zone, issuer, subject: person, method },
+    ...{ printed_name: signer.printed_name, meaning, reason, signed_at, zone },
+    ...{ issuer, subject: person, method },
   };
   return { shown: shown, hashed: proved.hashed };
 }
@@ -2613,6 +2614,7 @@ function isPersonStatement(value) {
   return (
     value.v === STATEMENT_VERSION &&
     [...texts, value.meaning, value.zone].every((text) => typeof text === "string") &&
+    (value.reason === undefined || typeof value.reason === "string") &&
     isCountFrom(1, subject.version) &&
     isHexHash(subject.hash) &&
     exactTime(value.signed_at) !== null
@@ -3242,11 +3244,12 @@ function keyText(id, { keys_revoked }) {
 
 function personText(one) {
   const { at, checkpoint_id, version, newest_version, method } = one;
-  const { printed_name, meaning, signed_at, zone, subject, issuer } = one;
+  const { printed_name, meaning, reason, signed_at, zone, subject, issuer } = one;
   const by = `${printed_name} (${subject} of ${issuer}), ${meaning}, ${signed_at} (${zone})`;
   const how = method === "webauthn" ? ", with a passkey" : "";
   const newest = newest_version > version ? `, SUPERSEDED by version ${newest_version}` : "";
-  return `  signed by ${by}${how}: version ${version} of ${checkpoint_id}, entry ${at}${newest}`;
+  const why = reason === null ? "" : `, reason: ${reason}`;
+  return `  signed by ${by}${how}: version ${version} of ${checkpoint_id}, entry ${at}${newest}${why}`;
 }
 
 function bundleReportText(path, report) {
@@ -3287,7 +3290,7 @@ function hasOtherFormat({ findings }) {
 
 /** A bundle must not write to the terminal of the auditor. */
 function printable(text) {
-  return text.replace(/[^\x20-\x7e]/g, "?");
+  return text.replace(/[^\x20-\x7e]/gu, "?");
 }
 
 /** Throws for a file without certificates. */

@@ -2088,6 +2088,7 @@ class Esignatures:
             "version": subject["version"],
             "printed_name": signer["printed_name"],
             "meaning": statement["meaning"],
+            "reason": statement.get("reason"),
             "signed_at": statement["signed_at"],
             "zone": statement["zone"],
             "issuer": issuer,
@@ -2106,6 +2107,7 @@ def is_esign_statement(value):
     texts += [person.get("issuer"), person.get("subject"), signer.get("printed_name")]
     return (
         all(isinstance(text, str) for text in texts + [value.get("meaning"), value.get("zone")])
+        and ("reason" not in value or isinstance(value["reason"], str))
         and is_count(subject.get("version"), 1)
         and is_hash(subject.get("hash"))
         and exact_time(value.get("signed_at")) is not None
@@ -2650,7 +2652,8 @@ def report_text(path, report):
         by += ", with a passkey" if one["method"] == "webauthn" else ""
         line = by + ": version {version} of {checkpoint_id}, entry {at}".format(**one)
         is_newest = one["newest_version"] == one["version"]
-        lines.append(line if is_newest else line + ", SUPERSEDED by version %d" % one["newest_version"])
+        line += "" if is_newest else ", SUPERSEDED by version %d" % one["newest_version"]
+        lines.append(line if one["reason"] is None else line + ", reason: " + one["reason"])
     if not report["keys_compared"]:
         lines.append("  The keys are only those that the bundle states: compare them with --key, else they prove nothing.")
     if not report["keys_proved"]:

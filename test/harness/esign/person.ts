@@ -32,8 +32,13 @@ export async function statementAt(
   };
 }
 
-export async function signAt(provider: IdentityProvider, client: FleetClient, taskId: string): Promise<void> {
-  const statement = await statementAt(provider, client, taskId);
+export async function signAt(
+  provider: IdentityProvider,
+  client: FleetClient,
+  taskId: string,
+  changes: Partial<EsignStatement> = {},
+): Promise<void> {
+  const statement = await statementAt(provider, client, taskId, changes);
   await client.admin.esign.add(statement, await provider.token({ nonce: nonceOfStatement(statement) }));
 }
 

@@ -71,7 +71,7 @@ export async function startEvidenceFleet(): Promise<EvidenceFleet> {
   const oldest = await writeVersions(client, "auth", 4);
   await anchored(client);
   const person = await server.client("human=ada");
-  await signAt(provider, person, "auth");
+  await signAt(provider, person, "auth", { reason: "All 😀 tests pass" });
   // What the person has signed is not the newest version any more.
   const { metadata } = (await client.getLatestCheckpoint("auth"))!;
   await client.updateCheckpoint(metadata.checkpoint_id, { execution_state: { progress_percent: 90 } });

@@ -19,8 +19,9 @@ function personText(one: BundleReport["electronic_signatures"][number]): string 
   const how = one.method === "webauthn" ? ", with a passkey" : "";
   const newest =
     one.newest_version > one.version ? `, which version ${one.newest_version} has superseded` : "";
+  const why = one.reason === null ? "" : `, reason: ${one.reason}`;
   return plain(
-    `${by}, ${one.meaning}, ${one.signed_at} (${one.zone})${how}, version ${one.version} of ${one.checkpoint_id}${newest}`,
+    `${by}, ${one.meaning}, ${one.signed_at} (${one.zone})${how}, version ${one.version} of ${one.checkpoint_id}${newest}${why}`,
   );
 }
 

@@ -34,6 +34,8 @@ export interface ProvedEsignature {
   readonly newest_version: number;
   readonly printed_name: string;
   readonly meaning: string;
+  /** As the person wrote it; null: none. */
+  readonly reason: string | null;
   readonly signed_at: string;
   readonly zone: string;
   readonly issuer: string;
@@ -133,7 +135,7 @@ function judge(
   const here = ["tenant", "task", "checkpoint_id", "version"];
   if (here.some((name) => subject[name] !== facts[name])) return "esign_moved";
   if (known !== undefined && known !== subject.hash) return "esign_content";
-  const { meaning, signed_at, zone } = statement;
+  const { meaning, reason = null, signed_at, zone } = statement;
   const recorded = {
     ...{
       op: "signature_add",
@@ -149,7 +151,8 @@ function judge(
   const { method } = proved;
   const shown = {
     ...{ checkpoint_id: subject.checkpoint_id, version: subject.version },
-    ...{ printed_name: signer.printed_name, meaning, signed_at, zone, issuer, subject: person, method },
+    ...{ printed_name: signer.printed_name, meaning, reason, signed_at, zone },
+    ...{ issuer, subject: person, method },
   };
   return { shown: shown as JudgedEsignatureLine["shown"], hashed: proved.hashed };
 }
@@ -162,6 +165,7 @@ function isPersonStatement(value: ExactObject | null): value is ExactObject {
   return (
     value.v === STATEMENT_VERSION &&
     [...texts, value.meaning, value.zone].every((text) => typeof text === "string") &&
+    (value.reason === undefined || typeof value.reason === "string") &&
     isCountFrom(1, subject.version) &&
     isHexHash(subject.hash) &&
     exactTime(value.signed_at) !== null

@@ -93,11 +93,12 @@ function keyText(id: string, { keys_revoked }: BundleReport): string {
 
 function personText(one: BundleReport["electronic_signatures"][number]): string {
   const { at, checkpoint_id, version, newest_version, method } = one;
-  const { printed_name, meaning, signed_at, zone, subject, issuer } = one;
+  const { printed_name, meaning, reason, signed_at, zone, subject, issuer } = one;
   const by = `${printed_name} (${subject} of ${issuer}), ${meaning}, ${signed_at} (${zone})`;
   const how = method === "webauthn" ? ", with a passkey" : "";
   const newest = newest_version > version ? `, SUPERSEDED by version ${newest_version}` : "";
-  return `  signed by ${by}${how}: version ${version} of ${checkpoint_id}, entry ${at}${newest}`;
+  const why = reason === null ? "" : `, reason: ${reason}`;
+  return `  signed by ${by}${how}: version ${version} of ${checkpoint_id}, entry ${at}${newest}${why}`;
 }
 
 export function bundleReportText(path: string, report: BundleReport): string {
@@ -138,7 +139,7 @@ export function hasOtherFormat({ findings }: BundleReport): boolean {
 
 /** A bundle must not write to the terminal of the auditor. */
 function printable(text: string): string {
-  return text.replace(/[^\x20-\x7e]/g, "?");
+  return text.replace(/[^\x20-\x7e]/gu, "?");
 }
 
 /** Throws for a file without certificates. */

@@ -138,7 +138,7 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     );
     expect(page).toMatch(/version 1.*Superseded by version 2/);
     expect(page.match(/Superseded by/g)).toHaveLength(1);
-    expect(verify(bundle).out.match(/, SUPERSEDED by version 2$/gm)).toHaveLength(1);
+    expect(verify(bundle).out.match(/, SUPERSEDED by version 2\b/g)).toHaveLength(1);
     const shown = await callCli(["export", "verify", bundle], NOWHERE);
     expect(shown.out.match(/, which version 2 has superseded/g)).toHaveLength(1);
     expect(page).toContain(createHash("sha256").update(lines).digest("hex"));
@@ -328,7 +328,10 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     const path = at("auth.tar");
     expect(await fleet.run("export", "--task", "auth", "--bundle", path)).toMatchObject({ exit: 0 });
     const { electronic_signatures: signed } = JSON.parse(verify(path, ...keyArgs(), "--json").out);
-    expect(signed).toMatchObject([{ printed_name: "Ada Lovelace", method: "oidc" }]);
+    expect(signed).toMatchObject([
+      { printed_name: "Ada Lovelace", method: "oidc", reason: "All 😀 tests pass" },
+    ]);
+    expect(verify(path, ...keyArgs()).out).toMatch(/Ada Lovelace .*, reason: All \? tests pass\n/);
     // `billing` is signed too, also with a passkey.
     const { out } = await fleet.run("signatures", "billing", "--json");
     const { signatures } = JSON.parse(out);
