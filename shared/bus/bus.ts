@@ -182,6 +182,9 @@ export interface NewestQuery {
 }
 
 /** Reads a stream without consuming from it, for operators and repairs. Throws BusError. */
+/** `some`: it was not to continue. `denied`: the stream forbids it, which the server never takes back. */
+export type ErasedMessages = "all" | "some" | "denied";
+
 export interface StreamView {
   state(): Promise<StreamState>;
   /** At most `limit` messages from `fromSeq` on without bodies, oldest first. Not for a work queue. */
@@ -196,10 +199,10 @@ export interface StreamView {
   /** False: it was already removed. */
   remove(seq: number): Promise<boolean>;
   /**
-   * Removes all messages under a subject, which may have wildcards, and overwrites their bytes. May be repeated. False: the stream forbids it, which
-   * the server never takes back.
+   * Removes all messages that are under a subject now, which may have wildcards, and overwrites their bytes. May be repeated. Asks before each message
+   * whether it may continue.
    */
-  erase(filter: string): Promise<boolean>;
+  erase(filter: string, mayContinue: () => Promise<boolean>): Promise<ErasedMessages>;
   /**
    * Removes each consumer that has passed messages which are in the stream again, so that they are delivered
    * again. Returns the number of removed consumers.

@@ -210,7 +210,10 @@ export function judgeEntry(
  */
 function isAfterRevocation({ entries }: SigningKeyRecord, { tenant, task, seq }: EntryPlace): boolean {
   if (tenant !== DEFAULT_TENANT || task !== null) return false;
-  const { key_revoke: revokedIn } = (entries ?? {}) as { readonly key_revoke?: unknown };
+  const { key_revoke: last, key_revoke_first: revokedIn = last } = (entries ?? {}) as {
+    readonly key_revoke?: unknown;
+    readonly key_revoke_first?: unknown;
+  };
   return typeof revokedIn === "number" && seq > revokedIn;
 }
 

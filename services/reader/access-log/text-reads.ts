@@ -18,7 +18,9 @@ const ofTasks = (tasks: readonly Task[]) => several(tasks.filter(hasText).map(({
 function ofAlerts(alerts: readonly AlertState[]) {
   const texts = alerts.filter(({ alert, acknowledgement }) => {
     const { details } = (alert.data ?? {}) as { readonly details?: unknown };
-    return typeof details === "string" || Boolean(acknowledgement?.note);
+    // The scrub words its own details.
+    const isText = alert.type !== "SCRUB_FOUND" && typeof details === "string" && details !== "";
+    return isText || Boolean(acknowledgement?.note);
   });
   return several(texts.map(({ alert }) => alert.subject));
 }

@@ -34,7 +34,7 @@ export function startShredding(context: ShreddingContext): Stop {
   const leader = leases.of("shredding");
   const throttle = createBackgroundThrottle(clock);
   const known = new Set<string>();
-  const sweep: ShredSweep = {
+  const sweepUntil = (signal: AbortSignal): ShredSweep => ({
     ...{ store, incarnation: format.incarnation, service: "writer", policies: config.policies },
     now: () => clock.now(),
     // Held before each transaction: a step has many, and may take longer than the lease lasts.
@@ -43,8 +43,10 @@ export function startShredding(context: ShreddingContext): Stop {
       if (lease === null) throw new LeaseLost("shredding");
       await requireLease(tx, lease);
     },
-    eraseMessages: (place) => eraseMessages(context, place),
-  };
+    // It may be one of many messages. A task whose messages are not all erased stays approved, and the next round continues.
+    eraseMessages: (place) =>
+      eraseMessages(context, place, async () => !signal.aborted && (await leader.hold()) !== null),
+  });
   const stop = startTicker({
     name: "shredding",
     everyMs: EVERY_MS,
@@ -53,6 +55,7 @@ export function startShredding(context: ShreddingContext): Stop {
     log,
     run: async (signal) => {
       const round: Round = { kept: [], failed: [] };
+      const sweep = sweepUntil(signal);
       for (let from: Bytes | null = null; !signal.aborted; ) {
         // Another instance counts them.
         if ((await leader.hold()) === null) return setGauges(context, { kept: [], failed: [] });
@@ -76,6 +79,7 @@ export function startShredding(context: ShreddingContext): Stop {
 async function eraseMessages(
   { backgroundBus: bus, log }: Pick<ShreddingContext, "backgroundBus" | "log">,
   { tenant, task }: ShredPlace,
+  mayContinue: () => Promise<boolean>,
 ): Promise<void> {
   const filters = [
     [STREAMS.offers, SUBJECTS.taskOffers(tenant, task)],
@@ -83,7 +87,9 @@ async function eraseMessages(
     [STREAMS.alerts, SUBJECTS.alertsOf({ tenant, task })],
   ] as const;
   for (const [stream, filter] of filters) {
-    if (!(await bus.stream(stream).erase(filter)))
+    const erased = await bus.stream(stream).erase(filter, mayContinue);
+    if (erased === "some") throw new LeaseLost("shredding");
+    if (erased === "denied")
       log.warn(
         { tenant, task, stream },
         "a stream of an earlier version keeps the messages of a shredded task until their time is over",

@@ -2,9 +2,16 @@
  * Reads a stream without consuming from it: its size, its messages, one message; and removes some. For the
  * questions of operators. The services' own work uses consumers.
  */
-import { JetStreamApiCodes, JetStreamApiError, type JsMsg } from "@nats-io/jetstream";
+import { JetStreamApiCodes, JetStreamApiError, type JsMsg, type MsgRequest } from "@nats-io/jetstream";
 import type { MsgHdrs } from "@nats-io/transport-node";
-import { BusError, type StoredBody, type StoredHead, type StreamState, type StreamView } from "../bus.ts";
+import {
+  BusError,
+  type ErasedMessages,
+  type StoredBody,
+  type StoredHead,
+  type StreamState,
+  type StreamView,
+} from "../bus.ts";
 import { busError } from "../bus-errors.ts";
 import type { StreamAccess } from "../consume/consume.ts";
 import { messageHeaders } from "../request/message.ts";
@@ -51,24 +58,35 @@ export function streamView(access: () => Promise<StreamAccess>, stream: string):
           throw error;
         }
       }),
-    erase: (filter) => view((access) => erase(access, stream, filter)),
+    erase: (filter, mayContinue) => view((access) => erase(access, stream, filter, mayContinue)),
   };
 }
 
-/** From the newest to the oldest one, so a message that is stored meanwhile is removed too. */
-async function erase({ manager }: StreamAccess, stream: string, filter: string): Promise<boolean> {
-  for (;;) {
-    const found = await manager.streams.getMessage(stream, { last_by_subj: filter });
-    if (found === null) return true;
+/** Ends with the message that is the last one now, however many are stored meanwhile. */
+async function erase(
+  { manager }: StreamAccess,
+  stream: string,
+  filter: string,
+  mayContinue: () => Promise<boolean>,
+): Promise<ErasedMessages> {
+  const { last_seq: last } = (await manager.streams.info(stream)).state;
+  for (let seq = 1; ; ) {
+    // The server knows this form, and the library passes it on.
+    const next = { seq, next_by_subj: filter } as MsgRequest;
+    const found = await manager.streams.getMessage(stream, next);
+    if (found === null || found.seq > last) return "all";
+    if (!(await mayContinue())) return "some";
     try {
       await manager.streams.deleteMessage(stream, found.seq, true);
     } catch (error) {
+      if (!isMissing(error)) {
+        if (error instanceof JetStreamApiError && (await manager.streams.info(stream)).config.deny_delete)
+          return "denied";
+        throw error;
+      }
       // Another process has removed it.
-      if (isMissing(error)) continue;
-      if (error instanceof JetStreamApiError && (await manager.streams.info(stream)).config.deny_delete)
-        return false;
-      throw error;
     }
+    seq = found.seq + 1;
   }
 }
 

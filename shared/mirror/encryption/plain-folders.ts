@@ -2,7 +2,8 @@
  * Which folders of tasks may have plain files from before the seal. A folder is listed once. After that only sealed files are added to it, as long as no
  * other mirror writes there.
  */
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import { TRAIL_ASIDE } from "../audit-file.ts";
 import { AUDIT_FILE, idOfFile, SEALED_SUFFIX } from "../place.ts";
 
@@ -13,7 +14,8 @@ export class PlainFolders {
   readonly #sealed = new Set<string>();
 
   mayBeIn(folder: string): boolean {
-    if (this.#sealed.has(folder)) return false;
+    // A mirror without a seal that was killed since has begun with the trail.
+    if (this.#sealed.has(folder)) return existsSync(join(folder, AUDIT_FILE));
     if (readdirSync(folder).some(isPlainFile)) return true;
     if (this.#sealed.size >= FOLDERS_MAX) this.#sealed.clear();
     this.#sealed.add(folder);

@@ -14,6 +14,8 @@ export interface StoredSigningKey extends SigningKeyRecord {
     readonly key_rotate?: number;
     readonly key_retire?: number;
     readonly key_revoke?: number;
+    /** Of a key that was revoked again: that of its first revocation. */
+    readonly key_revoke_first?: number;
   };
 }
 

@@ -164,7 +164,12 @@ export async function revokeSigningKey(
   const revoked = { ...record, revoked_at: revokedAt, revoked_reason: reason };
   const subject = keySubject("key_revoke", revoked);
   const seq = await audited(tx, "key_revoke", { actor, nowMs: atMs }, subject);
-  const entries = { ...record.entries, key_revoke: seq };
+  const { key_revoke: before, key_revoke_first: first = before } = record.entries;
+  const entries = {
+    ...record.entries,
+    key_revoke: seq,
+    ...(first !== undefined && { key_revoke_first: first }),
+  };
   write(tx, { ...revoked, entries });
   return { ...revoked, entries };
 }

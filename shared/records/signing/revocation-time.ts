@@ -35,7 +35,11 @@ export async function revocationMs(
   const endedMs = notAfter === null ? nowMs : Date.parse(notAfter) - LIMITS.clock_skew_ms_max;
   const isPossible = endedMs <= nowMs + LIMITS.clock_skew_ms_max;
   const atMs = isPossible ? Math.max(nowMs, endedMs) : nowMs;
-  return { atMs, revokedMs: Math.min(atMs, (await revokedBeforeMs(reader, record)) ?? atMs) };
+  const beforeMs = await revokedBeforeMs(reader, record);
+  if (beforeMs === null) return { atMs, revokedMs: atMs };
+  // The entry of the first revocation did not follow the clock of the holder, if its reason was another one.
+  const wasAhead = notAfter !== null && endedMs <= beforeMs + LIMITS.clock_skew_ms_max;
+  return { atMs, revokedMs: Math.min(atMs, wasAhead ? Math.max(beforeMs, endedMs) : beforeMs) };
 }
 
 /** The time of the entry that has revoked the key before, perhaps with an allowance. null: there is none that can be read. */

@@ -65,11 +65,15 @@ test("a token gives the name, the tenant and the role of its claims, and the bus
 
 test("the holder of many tokens has the share of one client, and leaves room for others", async () => {
   const left = new AbortController();
+  // A response that is garbage ends its stream.
+  const streams: Response[] = [];
   const streamWith = async (jti: string): Promise<number> => {
     const token = await tokenOf({ claims: { login: "minter", role: "observer", jti } });
     const headers = { authorization: `Bearer ${token}`, accept: "text/event-stream" };
     const { signal } = left;
-    return (await fetch(`${fleet.gatewayUrl()}/api/v1/events`, { headers, signal })).status;
+    const stream = await fetch(`${fleet.gatewayUrl()}/api/v1/events`, { headers, signal });
+    streams.push(stream);
+    return stream.status;
   };
   try {
     for (let n = 0; n < 32; n += 1) expect(await streamWith(`token-${n}`)).toBe(200);
@@ -77,6 +81,7 @@ test("the holder of many tokens has the share of one client, and leaves room for
     expect((await fresh.get("/caller")).status).toBe(429);
     const other = await callerWith({ claims: { login: "modest", role: "observer" } });
     expect((await other.get("/caller")).status).toBe(200);
+    expect(streams).toHaveLength(32);
   } finally {
     left.abort();
   }

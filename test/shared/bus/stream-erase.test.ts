@@ -28,6 +28,7 @@ afterAll(async () => {
   await nats?.stop();
 });
 
+const held = async (): Promise<boolean> => true;
 let published = 0;
 async function report(task: string, text: string, agent = "coder-1"): Promise<void> {
   published += 1;
@@ -51,12 +52,12 @@ test("all messages of a task go with their bytes, and those of others stay", asy
   await report("gone", CANARY, "coder-2");
   await expect.poll(() => isOnDisk(CANARY), { timeout: 30_000 }).toBe(true);
   const exits = bus.stream(STREAMS.exits);
-  expect(await exits.erase(SUBJECTS.taskExits("default", "gone"))).toBe(true);
+  expect(await exits.erase(SUBJECTS.taskExits("default", "gone"), held)).toBe("all");
   const left = await exits.read(1, 10);
   expect(left.map(({ subject }) => subject)).toEqual([SUBJECTS.exit("default", "coder-1", "gone-2")]);
   expect([isOnDisk(CANARY), isOnDisk(KEPT)]).toEqual([false, true]);
   // Again, and for a subject without messages.
-  expect(await exits.erase(SUBJECTS.taskExits("default", "gone"))).toBe(true);
+  expect(await exits.erase(SUBJECTS.taskExits("default", "gone"), held)).toBe("all");
   expect(await exits.count(SUBJECTS.everyExit)).toBe(1);
 });
 
@@ -64,8 +65,20 @@ test("two at once both succeed", async () => {
   for (let n = 0; n < 20; n += 1) await report("twice", CANARY);
   const exits = bus.stream(STREAMS.exits);
   const filter = SUBJECTS.taskExits("default", "twice");
-  expect(await Promise.all([exits.erase(filter), exits.erase(filter)])).toEqual([true, true]);
+  expect(await Promise.all([exits.erase(filter, held), exits.erase(filter, held)])).toEqual(["all", "all"]);
   expect(await exits.count(filter)).toBe(0);
+});
+
+test("messages that are stored meanwhile do not prolong it", async () => {
+  for (let n = 0; n < 3; n += 1) await report("busy", CANARY);
+  const exits = bus.stream(STREAMS.exits);
+  const filter = SUBJECTS.taskExits("default", "busy");
+  const meanwhile = () => report("busy", KEPT).then(() => true);
+  expect(await exits.erase(filter, meanwhile)).toBe("all");
+  expect(await exits.count(filter)).toBe(3);
+  expect(isOnDisk(CANARY)).toBe(false);
+  expect(await exits.erase(filter, async () => false)).toBe("some");
+  expect(await exits.count(filter)).toBe(3);
 });
 
 test("a stream that an earlier version made forbids it, and that is no finding that never ends", async () => {
@@ -78,7 +91,7 @@ test("a stream that an earlier version made forbids it, and that is no finding t
     ...{ messageId: "alert-1", timeoutMs: 20_000 },
   });
   const filter = SUBJECTS.alertsOf({ tenant: "default", task: "kept" });
-  expect(await bus.stream(STREAMS.alerts).erase(filter)).toBe(false);
+  expect(await bus.stream(STREAMS.alerts).erase(filter, held)).toBe("denied");
   expect(await bus.stream(STREAMS.alerts).count(filter)).toBe(1);
   expect(await bus.inspectStreams({ repair: true })).toEqual([]);
   await admin.close();

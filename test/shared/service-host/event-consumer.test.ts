@@ -4,7 +4,7 @@ import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
+import { fleetStreams, SETTINGS_VERSION } from "../../../shared/bus/streams/streams.ts";
 import type { EventType } from "../../../shared/protocol/events.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
@@ -88,7 +88,7 @@ test("an older instance gives an event of a newer type back, and keeps the wider
   // As a newer version would have set it.
   const { config } = await durable();
   await manager.consumers.update(STREAMS.events, DURABLE, {
-    metadata: { ...config.metadata, "fleet.settings": "2" },
+    metadata: { ...config.metadata, "fleet.settings": String(SETTINGS_VERSION + 1) },
   });
   const older = await instance("older", ["TASK_TAKEN"]);
   await expect.poll(() => durable().then(({ num_waiting }) => num_waiting), SOON).toBeGreaterThan(1);

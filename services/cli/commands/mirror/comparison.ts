@@ -64,8 +64,8 @@ async function* tasksOf(session: Session): AsyncGenerator<string> {
 }
 
 async function lastingDifference(session: Session, mirror: MirrorFolder, taskId: string): Promise<OfTask> {
-  const { deadlineMs = LAG_MS_MAX } = session.deadline;
-  for (const end = performance.now() + deadlineMs; ; await sleep(PAUSE_MS)) {
+  const { deadlineMs = 0 } = session.deadline;
+  for (const end = performance.now() + Math.max(LAG_MS_MAX, deadlineMs); ; await sleep(PAUSE_MS)) {
     const difference = await compareTask(session, mirror, taskId);
     if (difference.findings.length === 0 || performance.now() > end) return difference;
   }

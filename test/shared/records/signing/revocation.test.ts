@@ -98,6 +98,24 @@ test("a key turns out to be compromised after it was replaced: the allowance end
   expect(await codes()).toEqual([]);
 });
 
+test("a second revocation pardons no entry after the first one", async () => {
+  await revoked({ reason: "replaced" });
+  await act(storeOfThief(records.raw, records.key), timeAfter(0));
+  expect(await codes()).toEqual(["key_revoked"]);
+  nowMs += 3_600 * SECOND_MS;
+  await revoked();
+  expect(await codes()).toEqual(["key_revoked"]);
+});
+
+test("a second revocation still follows the clock of a holder that was ahead", async () => {
+  const retired = { actor: serviceActor("writer"), nowMs: nowMs + 20 * SECOND_MS };
+  await other.transact(WRITING, (tx) => retireSigningKey(tx, records.key.id, retired));
+  await revoked({ reason: "replaced" });
+  const endedAt = timeAfter(20);
+  nowMs += 3_600 * SECOND_MS;
+  expect((await revoked()).value).toMatchObject({ revoked_at: endedAt, revoked_reason: "compromised" });
+});
+
 test.each([
   [20, 20],
   [-20, 0],
