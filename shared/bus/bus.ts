@@ -181,10 +181,10 @@ export interface NewestQuery {
   readonly before?: number | undefined;
 }
 
-/** Reads a stream without consuming from it, for operators and repairs. Throws BusError. */
 /** `some`: it was not to continue. `denied`: the stream forbids it, which the server never takes back. */
 export type ErasedMessages = "all" | "some" | "denied";
 
+/** Reads a stream without consuming from it, for operators and repairs. Throws BusError. */
 export interface StreamView {
   state(): Promise<StreamState>;
   /** At most `limit` messages from `fromSeq` on without bodies, oldest first. Not for a work queue. */

@@ -5,6 +5,7 @@ import { ERROR_TABLE, type ErrorBody, type ErrorCode, FleetError } from "../../.
 import { SIGNING_REFUSALS } from "../../../shared/protocol/signing-refusal.ts";
 import { exitCodes, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
 import { NO_ANSWER, REFUSED_CREDENTIALS } from "../../../shared/sdk/request/request.ts";
+import { capitalized } from "../rendering/terminal/text.ts";
 import { USAGE_EXIT, UsageError } from "./usage.ts";
 
 export interface CallFailure {
@@ -138,13 +139,11 @@ function conflict({ details }: FleetError, call: HintContext): string {
   if (details.recorded_in !== undefined) return otherFleetHint(details, call);
   if (details.setting === "FLEET_ENCRYPTION_KEY")
     return `Encrypt the store first: make a key with \`${call.fleet} keys encryption-key\`, stop all services, set FLEET_ENCRYPTION_KEY for each, and start them.`;
-  if ("file" in details && typeof details.next === "string") return `${capitalised(details.next)}.`;
+  if ("file" in details && typeof details.next === "string") return `${capitalized(details.next)}.`;
   return typeof details.alive_until === "string"
     ? `Let it finish, or take the task from it: \`${call.fleet} recovery start ${taskOf(details, call)} --force\`. Add --dry-run to see the effect first.`
     : `Look at the current state (\`${call.fleet} ${stateOf(details, call)}\`), then decide again.`;
 }
-
-const capitalised = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
 
 /** The recorded fleet is down, or was deleted, while another one has its address. */
 function otherFleetHint({ recorded_in: place }: FleetError["details"], call: HintContext): string {

@@ -49,15 +49,7 @@ export function streamView(access: () => Promise<StreamAccess>, stream: string):
       }),
     newest: (query) => view(async (access) => (await newest(access, stream, query)).map(bodyOf)),
     removeStaleConsumers: () => view((access) => removeStaleConsumers(access, stream)),
-    remove: (seq) =>
-      view(async ({ manager }) => {
-        try {
-          return await manager.streams.deleteMessage(stream, seq, false);
-        } catch (error) {
-          if (isMissing(error)) return false;
-          throw error;
-        }
-      }),
+    remove: (seq) => view(({ manager }) => remove(manager, stream, seq, { isErased: false })),
     erase: (filter, mayContinue) => view((access) => erase(access, stream, filter, mayContinue)),
   };
 }
@@ -71,22 +63,34 @@ async function erase(
 ): Promise<ErasedMessages> {
   const { last_seq: last } = (await manager.streams.info(stream)).state;
   for (let seq = 1; ; ) {
-    // The server knows this form, and the library passes it on.
+    // The server knows this form, and the library passes it on. A direct read could be answered by a copy that lacks the newest messages.
     const next = { seq, next_by_subj: filter } as MsgRequest;
     const found = await manager.streams.getMessage(stream, next);
     if (found === null || found.seq > last) return "all";
     if (!(await mayContinue())) return "some";
     try {
-      await manager.streams.deleteMessage(stream, found.seq, true);
+      await remove(manager, stream, found.seq, { isErased: true });
     } catch (error) {
-      if (!isMissing(error)) {
-        if (error instanceof JetStreamApiError && (await manager.streams.info(stream)).config.deny_delete)
-          return "denied";
-        throw error;
-      }
-      // Another process has removed it.
+      if (error instanceof JetStreamApiError && (await manager.streams.info(stream)).config.deny_delete)
+        return "denied";
+      throw error;
     }
     seq = found.seq + 1;
+  }
+}
+
+/** False: another process has removed it. `isErased`: its bytes are overwritten. */
+async function remove(
+  manager: StreamAccess["manager"],
+  stream: string,
+  seq: number,
+  { isErased }: { readonly isErased: boolean },
+): Promise<boolean> {
+  try {
+    return await manager.streams.deleteMessage(stream, seq, isErased);
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
   }
 }
 

@@ -1,8 +1,8 @@
 /** The messages of a shredded task in the streams of a real fleet, which is killed while it erases them: reports of exits, alerts and offers. */
-import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { filesWith } from "../../harness/encryption/raw-bytes.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { exitReport } from "../../harness/records/exit-reports.ts";
 import { input } from "../../harness/records/records.ts";
@@ -29,20 +29,7 @@ afterAll(() => fleet?.stop());
 const alertsOf = async (taskId: string) => (await olga.admin.listAlerts({ taskId, ...CALL })).alerts;
 
 /** Whether a file of the server has the text. */
-function isOnBus(text: string): boolean {
-  return readdirSync(join(fleet.home, "nats"), { recursive: true, withFileTypes: true })
-    .filter((one) => one.isFile())
-    .some((one) => bytesOf(join(one.parentPath, one.name)).includes(text));
-}
-
-function bytesOf(path: string): Buffer {
-  try {
-    return readFileSync(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return Buffer.alloc(0);
-    throw error;
-  }
-}
+const isOnBus = (text: string): boolean => filesWith(join(fleet.home, "nats"), text).length > 0;
 
 /** A task that was blocked by an exit with details, with an acknowledged alert, and an offer that no agent takes. */
 async function blockedOnce(task: string, text: string): Promise<void> {

@@ -1,9 +1,10 @@
 /** Two persons have a task shredded on a real fleet, which is killed in between: what is gone, what stays and verifies, and the certificate. */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { filesWith } from "../../harness/encryption/raw-bytes.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
@@ -49,23 +50,7 @@ async function written(taskId: string, count = CHECKPOINTS): Promise<void> {
 }
 
 /** The files below a folder that have the canary. */
-function holding(place: string): string[] {
-  if (!existsSync(place)) return [];
-  return readdirSync(place, { recursive: true, withFileTypes: true })
-    .filter((one) => one.isFile())
-    .map((one) => join(one.parentPath, one.name))
-    .filter((path) => bytesOf(path).includes(CANARY));
-}
-
-/** Empty for a file that its server has removed meanwhile. */
-function bytesOf(path: string): Buffer {
-  try {
-    return readFileSync(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return Buffer.alloc(0);
-    throw error;
-  }
-}
+const holding = (place: string): string[] => filesWith(place, CANARY);
 
 const stateOf = async (task: string) => (await olga.getTask(task, CALL))?.shred?.state;
 

@@ -1,6 +1,4 @@
 /** Messages under a subject are erased from a stream: from its answers and from the files of the server. */
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -8,6 +6,7 @@ import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { filesWith } from "../../harness/encryption/raw-bytes.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 
 const MIB = 1024 * 1024;
@@ -37,10 +36,7 @@ async function report(task: string, text: string, agent = "coder-1"): Promise<vo
 }
 
 /** Whether a file of the server has the text. */
-const isOnDisk = (text: string): boolean =>
-  readdirSync(nats.dir, { recursive: true, withFileTypes: true })
-    .filter((one) => one.isFile())
-    .some((one) => readFileSync(join(one.parentPath, one.name)).includes(text));
+const isOnDisk = (text: string): boolean => filesWith(nats.dir, text).length > 0;
 
 test("all messages of a task go with their bytes, and those of others stay", async () => {
   for (const [task, text] of [

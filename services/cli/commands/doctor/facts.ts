@@ -20,6 +20,7 @@ import {
 import { findRecord, trustedHome } from "../../../../shared/sdk/fleet-home.ts";
 import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
 import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
+import { capitalized } from "../../rendering/terminal/text.ts";
 import { callFailureOf } from "../../runtime/failure.ts";
 import type { Session } from "../../runtime/session.ts";
 import { spoolsOf } from "../spool/spool.ts";
@@ -164,13 +165,11 @@ const latestOf = (all: readonly ServiceDiagnosis[]): ServiceDiagnosis[] => [
 
 function obstacleOf(error: unknown, session: Session): Obstacle {
   // Such as a key that other users can read: programs refuse to use it.
-  if (error instanceof StartupError) return { problem: error.message, fix: sentence(error.hint ?? "") };
+  if (error instanceof StartupError) return { problem: error.message, fix: capitalized(error.hint ?? "") };
   if (!(error instanceof FleetError)) throw error;
   const { body, hint } = callFailureOf(error, { url: session.url, fleet: session.programName });
   return { problem: body.message, fix: hint };
 }
-
-const sentence = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 
 /** True if it is true of one of several servers. */
 async function anyOf(urls: string, probe: (url: string) => Promise<Answer>): Promise<Answer> {

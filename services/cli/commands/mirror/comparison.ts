@@ -26,7 +26,7 @@ export interface MirrorReport {
 
 type OfTask = Pick<MirrorReport, "files" | "findings" | "corrupt">;
 
-/** A lag that is longer than that, or than --timeout, is a finding too. */
+/** A lag that is longer than that, and than --timeout, is a finding too. */
 const LAG_MS_MAX = 5_000;
 const PAUSE_MS = 200;
 

@@ -3,7 +3,7 @@
 
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import { tableLines } from "../terminal/table.ts";
-import { plain, short } from "../terminal/text.ts";
+import { capitalized, plain, short } from "../terminal/text.ts";
 import { ago } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -72,8 +72,6 @@ function contextLines(name: string, value: unknown): string[] {
     ? [`  ${title}:`, ...texts.map((text) => `    - ${text}`)]
     : [`  ${title}: ${texts.join(", ") || "None"}`];
 }
-
-const capitalized = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1);
 
 function first(part: Part, ...names: readonly string[]): string {
   const found = names.map((name) => part[name]).find((value) => value !== undefined && value !== null);

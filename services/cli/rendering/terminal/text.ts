@@ -79,3 +79,6 @@ export function bytesText(bytes: number): string {
 export function short(value: unknown): string {
   return plain(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
 }
+
+/** With a capital letter at its beginning. */
+export const capitalized = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);

@@ -116,7 +116,7 @@ async function shredTask(sweep: ShredSweep, place: ShredPlace, step: LeftoverSte
 /** The head of an approved task that nothing keeps; otherwise why not. */
 async function approvedHead(
   tx: Tx,
-  sweep: ShredSweep,
+  sweep: RetentionSweep,
   { tenant, task }: ShredPlace,
 ): Promise<TaskRecord | "gone" | "held"> {
   await sweep.guard(tx);
@@ -125,7 +125,7 @@ async function approvedHead(
   return isHeld(head) ? "held" : head;
 }
 
-async function shredPart(tx: Tx, sweep: ShredSweep, place: ShredPlace): Promise<Outcome> {
+async function shredPart(tx: Tx, sweep: RetentionSweep, place: ShredPlace): Promise<Outcome> {
   const head = await approvedHead(tx, sweep, place);
   if (typeof head === "string") return { removed: 0, state: head };
   const keys = tenantKeys(place.tenant);
@@ -152,7 +152,7 @@ async function shredPart(tx: Tx, sweep: ShredSweep, place: ShredPlace): Promise<
 /** All checkpoints are removed. In an encrypted store the keys of the task are destroyed with this transaction, which writes its record again. */
 async function endPart(
   tx: Tx,
-  sweep: ShredSweep,
+  sweep: RetentionSweep,
   place: ShredPlace,
   facts: RemovedFacts,
 ): Promise<"more" | "ended" | "gone" | "held"> {
@@ -171,7 +171,7 @@ async function endPart(
 }
 
 interface Written {
-  readonly sweep: ShredSweep;
+  readonly sweep: RetentionSweep;
   readonly nowMs: number;
   readonly head: TaskRecord;
 }

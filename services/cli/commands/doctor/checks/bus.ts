@@ -10,7 +10,7 @@ import type { BusDiagnosis } from "../../../../../shared/protocol/diagnosis.ts";
 import { LIMITS } from "../../../../../shared/protocol/limits.ts";
 import { isNearlyFull } from "../../../../../shared/protocol/stream-fill.ts";
 import { FINDING_STEPS } from "../../../rendering/operations/status.ts";
-import { bytesText, count, counted } from "../../../rendering/terminal/text.ts";
+import { bytesText, capitalized, count, counted } from "../../../rendering/terminal/text.ts";
 import { type CheckOutcome, failed, notChecked, orSound, sound, warning } from "../check-outcome.ts";
 import { type BusFacts, type DoctorFacts, isReached } from "../facts.ts";
 
@@ -132,7 +132,7 @@ function checkStreams({ services }: BusFacts): readonly CheckOutcome[] {
     for (const { stream, consumer, kind, detail, repaired, blocks } of diagnosis.findings) {
       const name = consumer === null ? stream : `${consumer} of ${stream}`;
       const found = `${name} is ${kind.replace("_", " ")}: ${detail}${repaired ? "; it was repaired just now" : ""}`;
-      const fix = `${sentence(FINDING_STEPS[kind] ?? "see the log of the services")} Runbook: a stream or consumer is missing, altered, paused, sealed or full.`;
+      const fix = `${capitalized(FINDING_STEPS[kind] ?? "see the log of the services")}. Runbook: a stream or consumer is missing, altered, paused, sealed or full.`;
       byName.set(`${name} ${kind}`, (blocks ? failed : warning)("bus.streams", found, fix));
     }
   }
@@ -143,8 +143,6 @@ function checkStreams({ services }: BusFacts): readonly CheckOutcome[] {
     sound("bus.streams", `${counted(streams.size, "stream")} with the expected settings`),
   );
 }
-
-const sentence = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 
 /** The same stream from several services: the answer with the most current followers is the newest enough. */
 function streamsOf(known: readonly BusDiagnosis[]): BusDiagnosis["streams"] {
