@@ -116,6 +116,8 @@ export const encryptionDiagnosisSchema = z.looseObject({
   converted_rows: z.int().exactOptional(),
   /** The time of the backup from which the store was restored. Absent: it was not. */
   restored_backup_at: z.string().exactOptional(),
+  /** That backup had the rows of the store, and no other bytes of its file. Absent: not known, and it may have had free pages with plain bytes. */
+  restored_rows_only: z.boolean().exactOptional(),
   /** The root key of new bucket keys. */
   root_key: z.string().exactOptional(),
   bucket_keys: z.int().exactOptional(),
@@ -139,12 +141,16 @@ export const encryptionDiagnosisSchema = z.looseObject({
 });
 export type EncryptionDiagnosis = Named<z.infer<typeof encryptionDiagnosisSchema>>;
 
-/** When all rows of a store with plain ones were encrypted. null: its file never had plain rows, or has some still. A backup has no bytes but those of its rows. */
+/**
+ * When all rows of a store with plain ones were encrypted. null: its file never had plain rows, or has some still. The file that a restore wrote has no
+ * bytes of before, if all its rows were encrypted in the backup, and that had nothing else.
+ */
 export function conversionEnd(state: EncryptionDiagnosis): string | null {
   const { began_at: began, completed_at: end = null, converted_rows: rows = 0 } = state;
-  const { restored_backup_at: backup = "" } = state;
+  const { restored_backup_at: backup = "", restored_rows_only: isOfRows = false } = state;
+  if (state.state !== "complete" || end === null) return null;
   const hadPlainRows = rows > 0 || began !== end;
-  return state.state === "complete" && end !== null && hadPlainRows && backup < end ? end : null;
+  return hadPlainRows && !(isOfRows && backup >= end) ? end : null;
 }
 
 export const diagnosisSchema = z.looseObject({

@@ -26,6 +26,7 @@ import {
   type BackupManifest,
   describedFile,
   MANIFEST_FILE,
+  ROWS_COPIED,
   STORE_FOLDER,
   sealedManifest,
   verifiedManifest,
@@ -68,7 +69,7 @@ export async function makeBackup({ home, store }: FleetFolders, folder: string):
     for (const path of files) described.push(await describedFile(part, path));
     const fleet = readJson<{ fleet?: string }>(join(part, IDENTITY_FILE))?.fleet ?? null;
     const { layout, incarnation } = format;
-    const about = { fleet, version: packageVersion(), layout, incarnation };
+    const about = { fleet, version: packageVersion(), layout, incarnation, copied: ROWS_COPIED } as const;
     const manifest = sealedManifest({
       ...{ format: BACKUP_FORMAT, created_at: createdAt, ...about, files: described },
     });

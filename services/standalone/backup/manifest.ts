@@ -16,6 +16,8 @@ export const MANIFEST_FILE = "manifest.json";
 export const BACKUP_FORMAT = 2;
 /** Manifests of this format have no hash of their own; a restore still reads them. */
 const UNSEALED_FORMAT = 1;
+/** The copy has the rows of the store, and no page of its file: so no byte of a row that was removed or replaced before. */
+export const ROWS_COPIED = "rows";
 /** The folder of the store in a backup. */
 export const STORE_FOLDER = "store";
 
@@ -36,6 +38,8 @@ export interface BackupManifest {
   /** Of the store. */
   readonly layout: number;
   readonly incarnation: number;
+  /** Absent: an earlier version copied the pages of the store's file, free ones too. */
+  readonly copied?: typeof ROWS_COPIED;
   readonly files: readonly BackupFile[];
   /** The SHA-256 of the canonical text (RFC 8785) of the members above, and so of all files. Absent in format 1. */
   readonly hash?: string;

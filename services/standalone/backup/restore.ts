@@ -27,7 +27,7 @@ import { requireUsableFolder } from "../folder-check.ts";
 import { IDENTITY_FILE } from "../identity.ts";
 import { lockStore } from "../store-lock.ts";
 import { type FleetFolders, removeLocks } from "./backup.ts";
-import { type BackupManifest, STORE_FOLDER, verifiedManifest } from "./manifest.ts";
+import { type BackupManifest, ROWS_COPIED, STORE_FOLDER, verifiedManifest } from "./manifest.ts";
 import {
   type RestoredBackup,
   type RestoreKeys,
@@ -65,7 +65,7 @@ export async function restoreBackup(
     requireNoStore(store);
     requireSameFleet(home, manifest);
     const data = join(folder, STORE_FOLDER, DATA_FILE);
-    const backup = { backupAt: manifest.created_at, person };
+    const backup = { backupAt: manifest.created_at, isOfRows: manifest.copied === ROWS_COPIED, person };
     const restored = await prepare(store, data, backup, { home, signingKeyFile, encryptionKeys });
     copyMissing(manifest, folder, home);
     moveToPlace(store);

@@ -22,6 +22,8 @@ export interface RestoreKeys extends Pick<SigningOptions, "home" | "signingKeyFi
 export interface RestoredBackup {
   /** The time of the backup, ISO 8601. */
   readonly backupAt: string;
+  /** It has the rows of the store, and no other bytes of its file. Absent: not known. */
+  readonly isOfRows?: boolean;
   /** The principal that restores it. */
   readonly person: string;
 }
@@ -33,7 +35,7 @@ export interface SignedRestore extends RestoredStore {
 
 export async function supersedeSigned(
   store: Store,
-  { backupAt, person }: RestoredBackup,
+  { person, ...backup }: RestoredBackup,
   keys: RestoreKeys,
 ): Promise<SignedRestore> {
   const { known, mustSign } = await store.read(
@@ -45,7 +47,7 @@ export async function supersedeSigned(
       return { known, mustSign: rows.length > 0 || (await areSignaturesRequired(reader)) };
     },
   );
-  const facts = { backupAt, nowMs: Date.now(), actor: principalActor(person) };
+  const facts = { ...backup, nowMs: Date.now(), actor: principalActor(person) };
   const signing_keys = known.filter(isKeyInUse).map(({ key_id }) => key_id);
   if (!mustSign) return { ...(await supersedeAll(store, facts)), signing_keys };
   const log = createLogger({ service: "restore", level: "silent" });

@@ -35,6 +35,8 @@ export interface EncryptionStatus extends BucketCounts {
   readonly converted_rows: number;
   /** ISO 8601: the time of the backup from which the store was restored. Absent: it was not. */
   readonly restored_backup_at?: string;
+  /** That backup had the rows of the store, and no other bytes of its file. Absent: not known. */
+  readonly restored_rows_only?: true;
   /** The root key of new bucket keys. */
   readonly root_key: string;
   readonly rotations_pending: number;
@@ -61,6 +63,7 @@ export async function readEncryptionStatus(
     return {
       ...{ state: state.state, began_at, completed_at, converted_rows: converted },
       ...(restored !== undefined && { restored_backup_at: restored.backup_at }),
+      ...(restored?.rows_only === true && { restored_rows_only: true }),
       root_key: ring.buckets.firstRoot,
       ...buckets,
       rotations_pending: state.rotations - state.rotated,

@@ -33,6 +33,8 @@ export interface StoreRestore {
   readonly at: string;
   /** The time of the backup, before its copy began. */
   readonly backup_at: string;
+  /** The backup had the rows of the store, and no other bytes of its file. Absent: not known, as with a tool of the engine or a backup of an earlier version. */
+  readonly rows_only?: true;
   /** The tenant whose tasks are superseded next, after the named one. Services do not open the store then. null: the restore has ended. */
   readonly next: { readonly tenant: string; readonly after: string | null } | null;
 }

@@ -38,6 +38,8 @@ export interface RestoredStore {
 export interface RestoreFacts {
   /** Of the backup, ISO 8601. */
   readonly backupAt: string;
+  /** The backup has the rows of the store, and no other bytes of its file. Absent: not known. */
+  readonly isOfRows?: boolean;
   readonly nowMs: number;
   readonly actor: AuditActor;
 }
@@ -45,13 +47,14 @@ export interface RestoreFacts {
 /** Throws CONFLICT if the clock is before the backup, because fences of the lost future might be given out again. */
 export async function supersedeAll(
   store: Store,
-  { backupAt, nowMs, actor }: RestoreFacts,
+  { backupAt, isOfRows = false, nowMs, actor }: RestoreFacts,
 ): Promise<RestoredStore> {
   if (!(nowMs >= Date.parse(backupAt)))
     throw new FleetError("CONFLICT", "the clock of this machine is before the time of the backup", {
       details: { now: new Date(nowMs).toISOString(), backup_at: backupAt },
     });
-  const format = await beginRestore(store, { at: new Date(nowMs).toISOString(), backup_at: backupAt });
+  const restore = { at: new Date(nowMs).toISOString(), backup_at: backupAt };
+  const format = await beginRestore(store, { ...restore, ...(isOfRows && { rows_only: true }) });
   const { incarnation } = format;
   const done = { tasks: 0, superseded: 0, damaged: 0 };
   for (let isDone = false; !isDone; ) {

@@ -1,9 +1,10 @@
 // A fleet whose store is encrypted: no content is in its data file, and it works as before; one that has plain rows encrypts them while it works.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { sealedManifest } from "../../../services/standalone/backup/manifest.ts";
 import { newEncryptionKeyFile } from "../../../shared/sdk/encryption/key-file.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { filesWith } from "../../harness/encryption/raw-bytes.ts";
@@ -179,8 +180,26 @@ test("a fleet with a plain store encrypts it while it works, a restored backup o
   expect(await callCli(["backup", backup, "--timeout", "60s"], { env })).toMatchObject({ exit: 0, err: "" });
   expect(filesWith(backup, CANARY)).toEqual([]);
   await first.kill9();
-  rmSync(join(home, "store"), { recursive: true });
-  expect(await callCli(["restore", backup], { env })).toMatchObject({ exit: 0, err: "" });
+  const restore = async (): Promise<void> => {
+    rmSync(join(home, "store"), { recursive: true });
+    expect(await callCli(["restore", backup], { env })).toMatchObject({ exit: 0, err: "" });
+  };
+  // As an earlier version made it, whose copies had free pages: then the notice stays.
+  const manifest = join(backup, "manifest.json");
+  const whole = readFileSync(manifest, "utf8");
+  const { hash: _, copied, ...earlier } = JSON.parse(whole);
+  expect(copied).toBe("rows");
+  writeFileSync(manifest, JSON.stringify(sealedManifest(earlier)));
+  await restore();
+  const doubtful = await start(encrypted());
+  expect(await shownEncryption(doubtful)).toContain("Plain bytes from before");
+  expect(await doctorRow(doubtful)).toMatchObject({
+    state: "ok",
+    found: expect.stringContaining("Plain bytes from before") as string,
+  });
+  await doubtful.kill9();
+  writeFileSync(manifest, whole);
+  await restore();
   const again = await start(encrypted());
   await requireWorking(again, await again.client("writer"));
   expect(storeFiles()).toEqual([]);

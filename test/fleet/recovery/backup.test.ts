@@ -109,7 +109,7 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
     const made = await json("backup", join(folder, "one"));
     isWriting = false;
     await writing;
-    expect(made).toMatchObject({ format: 2, incarnation: 1, fleet: expect.any(String) });
+    expect(made).toMatchObject({ format: 2, copied: "rows", incarnation: 1, fleet: expect.any(String) });
     expect(lstatSync(join(folder, "one")).mode & 0o777).toBe(0o700);
     for (const { path } of made.files) expect(lstatSync(join(folder, "one", path)).mode & 0o777).toBe(0o600);
     expect(readdirSync(folder)).toEqual(["one"]);

@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import type { EncryptionDiagnosis } from "../../../../shared/protocol/diagnosis.ts";
 import { ERROR_TABLE, FleetError } from "../../../../shared/protocol/errors.ts";
 import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
+import type { StoreRows } from "../../rendering/keys/encryption.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 
@@ -38,16 +39,18 @@ async function status(session: Session): Promise<void> {
   await show(session, await stateOf(session, await session.client()));
 }
 
-async function show(session: Session, state: EncryptionDiagnosis): Promise<void> {
+async function show(session: Session, rows: StoreRows): Promise<void> {
   const { renderEncryption } = await import("../../rendering/keys/encryption.ts");
-  await session.show(state, () => renderEncryption(state, session.view));
+  await session.show(rows.state, () => renderEncryption(rows, session.view));
 }
 
 /** Services of one store have the same answer, but for one that has just started to convert. */
-async function stateOf(session: Session, { admin }: FleetClient): Promise<EncryptionDiagnosis> {
+async function stateOf(session: Session, { admin }: FleetClient): Promise<StoreRows> {
   const services = await admin.diagnose(session.deadline);
-  const states = services.flatMap(({ diagnosis }) => diagnosis.encryption ?? []);
-  const found = states.find(({ state }) => state !== "off") ?? states[0];
+  const states = services.flatMap(({ diagnosis: { encryption: state, store } }) =>
+    state === undefined ? [] : [{ state, engine: store.engine }],
+  );
+  const found = states.find(({ state }) => state.state !== "off") ?? states[0];
   if (found !== undefined) return found;
   throw new FleetError("UNAVAILABLE", "no service says whether the store is encrypted", {
     details: { services: services.length, next: "fleet doctor" },
@@ -69,22 +72,22 @@ async function rotate(session: Session, { wait }: { readonly wait: boolean }): P
   const beganAt = performance.now();
   const { deadlineMs = ROTATED_WITHIN_MS } = session.deadline;
   for (;;) {
-    const state = await stateOf(session, client);
+    const rows = await stateOf(session, client);
     const isOver = performance.now() - beganAt > deadlineMs;
-    if (!wait || isRotated(state)) return show(session, state);
-    if (isStuck(state)) return showStuck(session, state);
+    if (!wait || isRotated(rows.state)) return show(session, rows);
+    if (isStuck(rows.state)) return showStuck(session, rows);
     if (isOver) {
       session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
       const text = "the keys are not rotated yet; a watchdog continues, if one runs";
       session.warn({ code: "rotation_open", text, details: { next: "fleet keys encryption" } });
-      return show(session, state);
+      return show(session, rows);
     }
     await sleep(POLL_MS);
   }
 }
 
-async function showStuck(session: Session, state: EncryptionDiagnosis): Promise<void> {
-  const { data_keys_damaged: damaged = 0, tenants_unavailable: unavailable = 0 } = state;
+async function showStuck(session: Session, rows: StoreRows): Promise<void> {
+  const { data_keys_damaged: damaged = 0, tenants_unavailable: unavailable = 0 } = rows.state;
   session.exitCode = ERROR_TABLE[damaged > 0 ? "CORRUPT" : "UNAVAILABLE"].exit;
   const text = "some keys could not be wrapped again, and keep the bucket keys that wrapped them";
   session.warn({
@@ -92,5 +95,5 @@ async function showStuck(session: Session, state: EncryptionDiagnosis): Promise<
     text,
     details: { damaged, unavailable, next: "fleet doctor" },
   });
-  return show(session, state);
+  return show(session, rows);
 }

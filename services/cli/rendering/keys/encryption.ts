@@ -5,13 +5,19 @@ import { count, counted, plain } from "../terminal/text.ts";
 import { ago } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
-export function renderEncryption(state: EncryptionDiagnosis, view: View): string {
+/** Of the services of one store, with the name of its engine. */
+export interface StoreRows {
+  readonly state: EncryptionDiagnosis;
+  readonly engine: string;
+}
+
+export function renderEncryption({ state, engine }: StoreRows, view: View): string {
   if (state.state === "off")
     return "The rows of the store are not encrypted. Set FLEET_ENCRYPTION_KEY for all services to encrypt them.";
   const { root_key, bucket_keys = 0, bucket_keys_of_other_roots: others = 0 } = state;
   return [
     stateText(state, view),
-    ...plainBytesTexts(state, view),
+    ...plainBytesTexts({ state, engine }, view),
     `Root key of new keys: ${plain(root_key ?? "-")}`,
     keysText(state, view),
     others === 0
@@ -66,14 +72,19 @@ function stateText(
   return `${colors.yellow("Rows from before the encryption are being encrypted")}: ${count(converted_rows)} so far.`;
 }
 
-/** The engine keeps replaced pages in its file. */
-function plainBytesTexts(state: EncryptionDiagnosis, { colors }: View): readonly string[] {
+/** Engines keep replaced pages in their files. Those of a cluster belong to its processes, which the fleet does not see. */
+function plainBytesTexts({ state, engine }: StoreRows, { colors }: View): readonly string[] {
   const end = conversionEnd(state);
   if (end === null) return [];
+  const isCluster = engine === "foundationdb";
+  const removal = isCluster
+    ? "Move the data of the cluster to other disks"
+    : "`fleet backup` and `fleet restore` make a file without them";
   return [
     colors.yellow(
-      `Plain bytes from before ${end} may be left in the file of the store, and are in backups from before then. ` +
-        '`fleet backup` and `fleet restore` make a file without them: see "Encryption of a plain store" in UPGRADES.md. Restart services that started before then.',
+      `Plain bytes from before ${end} may be left in the ${isCluster ? "files of the cluster" : "file of the store"}, and are in backups from before then. ` +
+        `${removal}: see "Encryption of a plain store" in UPGRADES.md. Restart services that started before then.` +
+        (isCluster ? " This notice stays, because the fleet does not see the disks of a cluster." : ""),
     ),
   ];
 }

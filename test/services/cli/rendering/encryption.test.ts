@@ -12,9 +12,15 @@ const COMPLETE: EncryptionDiagnosis = {
   oldest_bucket_key_at: "2026-01-24T10:00:00.000Z",
 };
 
+const LMDB = { engine: "lmdb" };
+const shownIn = (engine: string, state: EncryptionDiagnosis) => renderEncryption({ state, engine }, view);
+
 function found(...states: (EncryptionDiagnosis | undefined)[]) {
   const services = states.map((encryption, n) => ({
-    diagnosis: { service: "writer", instance: String(n), ...(encryption !== undefined && { encryption }) },
+    diagnosis: {
+      ...{ service: "writer", instance: String(n), store: LMDB },
+      ...(encryption !== undefined && { encryption }),
+    },
   }));
   const facts = { services, unasked: null } as unknown as BusFacts;
   return checkRows(facts).map(({ state, found: text }) => `${state}: ${text}`);
@@ -55,7 +61,7 @@ test("a converted store is shown with the end of its conversion, and what is lef
   const at = (started: string) => {
     const answered_ms = Date.parse(END) + 3_600_000;
     const diagnosis = {
-      ...{ service: "writer", instance: "0", encryption: CONVERTED, answered_ms },
+      ...{ service: "writer", instance: "0", store: LMDB, encryption: CONVERTED, answered_ms },
       uptime_ms: answered_ms - Date.parse(started),
     };
     const [first, ...more] = checkRows({ services: [{ diagnosis }], unasked: null } as unknown as BusFacts);
@@ -71,20 +77,45 @@ test("a converted store is shown with the end of its conversion, and what is lef
     state: "ok",
     found: expect.stringContaining(`Plain bytes from before ${END} may be left in the file`) as string,
   });
-  const shown = renderEncryption(CONVERTED, view);
+  const shown = shownIn("lmdb", CONVERTED);
   expect(shown).toContain(`Plain bytes from before ${END} may be left in the file`);
   expect(shown).toContain("`fleet backup` and `fleet restore` make a file without them");
-  expect(renderEncryption(COMPLETE, view)).not.toContain("Plain bytes");
-  const restoredFrom = (restored_backup_at: string) =>
-    renderEncryption({ ...CONVERTED, restored_backup_at }, view);
-  expect(restoredFrom("2026-01-24T10:59:59.999Z")).toContain("Plain bytes");
-  expect(restoredFrom(END)).not.toContain("Plain bytes");
+  expect(shownIn("lmdb", COMPLETE)).not.toContain("Plain bytes");
+  const restoredFrom = (restored_backup_at: string, restored_rows_only?: boolean) =>
+    shownIn("lmdb", {
+      ...{ ...CONVERTED, restored_backup_at },
+      ...(restored_rows_only !== undefined && { restored_rows_only }),
+    });
+  expect(restoredFrom("2026-01-24T10:59:59.999Z", true)).toContain("Plain bytes");
+  expect(restoredFrom(END, true)).not.toContain("Plain bytes");
+  // Of an earlier version, or by a tool of the engine: it may have free pages.
+  expect(restoredFrom(END)).toContain("Plain bytes");
+  expect(restoredFrom(END, false)).toContain("Plain bytes");
+});
+
+test("on FoundationDB, the notice after a conversion names no command that refuses there", () => {
+  const shown = shownIn("foundationdb", CONVERTED);
+  expect(shown).toContain(`Plain bytes from before ${END} may be left in the files of the cluster`);
+  expect(shown).toContain('Move the data of the cluster to other disks: see "Encryption of a plain store"');
+  expect(shown).not.toMatch(/fleet (backup|restore)/);
+  const diagnosis = {
+    ...{ service: "writer", instance: "0", store: { engine: "foundationdb" }, encryption: CONVERTED },
+    ...{ answered_ms: Date.parse(END) + 2, uptime_ms: 1 },
+  };
+  const [row] = checkRows({ services: [{ diagnosis }], unasked: null } as unknown as BusFacts);
+  expect(row).toMatchObject({
+    state: "ok",
+    found: expect.stringContaining("may be left in the files of the cluster") as string,
+  });
 });
 
 test("a team that requires encryption gets failures for plain rows and for unknown ones", () => {
   const required = (...states: (EncryptionDiagnosis | undefined)[]) => {
     const services = states.map((encryption) => ({
-      diagnosis: { service: "writer", instance: "0", ...(encryption !== undefined && { encryption }) },
+      diagnosis: {
+        ...{ service: "writer", instance: "0", store: LMDB },
+        ...(encryption !== undefined && { encryption }),
+      },
     }));
     return checkRows({ services, unasked: null } as unknown as BusFacts, true)[0];
   };
@@ -97,7 +128,7 @@ test("a team that requires encryption gets failures for plain rows and for unkno
 });
 
 test("`fleet keys encryption` shows whether an old root key is still needed", () => {
-  const shown = (state: EncryptionDiagnosis) => renderEncryption(state, view);
+  const shown = (state: EncryptionDiagnosis) => shownIn("lmdb", state);
   expect(shown({ state: "off" })).toContain("are not encrypted");
   expect(shown(COMPLETE)).toContain("no other root key is needed");
   expect(shown({ ...COMPLETE, bucket_keys_of_other_roots: 2 })).toContain(

@@ -11,7 +11,9 @@ const SET_KEY = "Stop all services, set FLEET_ENCRYPTION_KEY for each, and start
 /** `isRequired`: rows that are plain, or of which no service answers, are a failure. */
 export function checkRows({ services, unasked }: BusFacts, isRequired = false): readonly CheckOutcome[] {
   const states = services.flatMap(({ diagnosis }) =>
-    diagnosis.encryption === undefined ? [] : [{ name: connectionName(diagnosis), ...diagnosis.encryption }],
+    diagnosis.encryption === undefined
+      ? []
+      : [{ name: connectionName(diagnosis), engine: diagnosis.store.engine, ...diagnosis.encryption }],
   );
   if (states.length === 0) {
     const problem = unasked?.problem ?? "no service says whether the store is encrypted";
@@ -36,12 +38,13 @@ export function checkRows({ services, unasked }: BusFacts, isRequired = false): 
   );
 }
 
-function encryptedText(state: EncryptionDiagnosis): string {
+function encryptedText(state: EncryptionDiagnosis & { readonly engine: string }): string {
   const end = conversionEnd(state);
+  const files = state.engine === "foundationdb" ? "files of the cluster" : "file of the store";
   const before =
     end === null
       ? ""
-      : `. Plain bytes from before ${end} may be left in the file of the store, and are in earlier backups: "Encryption of a plain store" in UPGRADES.md removes them`;
+      : `. Plain bytes from before ${end} may be left in the ${files}, and are in earlier backups: "Encryption of a plain store" in UPGRADES.md removes them`;
   return `all rows with content are encrypted; root key ${state.root_key ?? "unknown"}${before}`;
 }
 
