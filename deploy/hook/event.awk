@@ -49,15 +49,25 @@ function digit(char) {
   return index("0123456789ABCDEF", toupper(char)) - 1
 }
 
-# The passwords of addresses, such as that of a database, as they stand there and decoded.
-function addPasswords(rest,  at, found) {
+function addSpellings(written) {
+  addPassword(written)
+  if (index(written, "%") > 0) addPassword(decoded(written))
+}
+
+# The passwords of addresses, such as that of a database, as they stand there and decoded. As in hook.mjs.
+function addPasswords(rest,  at, found, left) {
   while ((at = index(rest, "://")) > 0) {
     rest = substr(rest, at + 3)
-    if (!match(rest, "^[^ \t\r\n/:@]*:[^ \t\r\n/@]+@")) continue
+    if (!match(rest, "^[^ \t\r\n/:]*:[^ \t\r\n/@]*@")) continue
     found = substr(rest, 1, RLENGTH - 1)
+    rest = substr(rest, RLENGTH + 1)
     sub("^[^:]*:", "", found)
-    addPassword(found)
-    if (index(found, "%") > 0) addPassword(decoded(found))
+    addSpellings(found)
+    for (left = 15; left > 0 && match(rest, "^[^ \t\r\n/?#@]*@"); left--) {
+      found = found "@" substr(rest, 1, RLENGTH - 1)
+      rest = substr(rest, RLENGTH + 1)
+      addSpellings(found)
+    }
   }
 }
 

@@ -41,6 +41,9 @@ const SECRET_NAME =
 const SECRET_CHARS_MIN = 8;
 const WORD = /^(?:[A-Za-z]?[a-z]+(?:[-_. ][a-z]+)*|[A-Z]+(?:_[A-Z]+)*)$/;
 const WORD_CHARS_MAX = 20;
+/** From the `:` behind the user to the last `@` before the path. Equal in secret-settings.ts and, in other words, in event.awk. */
+const ADDRESS_PASSWORD = /^[^ \t\r\n/:]*:([^ \t\r\n/@]*(?:@[^ \t\r\n/?#@]*)*)@/;
+const ADDRESS_PARTS_MAX = 16;
 
 export async function runHook([vendor, event, ...options], env = process.env) {
   const folder = folderOf(env);
@@ -125,7 +128,7 @@ function withoutKnownSecrets(text, env) {
 function passwordsOf(value) {
   const found = value.split("://").slice(1);
   return found
-    .flatMap((rest) => /^[^ \t\r\n/:@]*:([^ \t\r\n/@]+)@/.exec(rest)?.[1] ?? [])
+    .flatMap((rest) => begins(ADDRESS_PASSWORD.exec(rest)?.[1] ?? ""))
     .flatMap((written) => {
       try {
         return [written, decodeURIComponent(written)];
@@ -134,6 +137,12 @@ function passwordsOf(value) {
       }
     })
     .filter((password) => password.length > WORD_CHARS_MAX || !WORD.test(password));
+}
+
+/** What ends before each `@`: one more begins the host, or stands in the password, or in the next address of a list. */
+function begins(text) {
+  const parts = text.split("@").slice(0, ADDRESS_PARTS_MAX);
+  return parts.map((_, i) => parts.slice(0, i + 1).join("@"));
 }
 
 /** A number or a path, which a text without them would not explain. A secret may begin with a digit or a slash. */

@@ -69,10 +69,18 @@ const SHAPES: readonly Shape[] = [
     pattern:
       /(?<keep>\bbearer[^\S\n]+|\bauthorization["']?[^\S\n]{0,4}[:=][^\S\n]{0,4}["']?(?:basic|token|apikey)[^\S\n]+)(?=[\w.~+/=-]{0,400}\d)[\w.~+/-]{16,}={0,2}/gi,
   },
-  // The user name stays, because it identifies the account.
+  // The user name stays, because it identifies the account. The password ends at the last `@` before the path, because people write one with `@` as it is, but
+  // not behind a quotation mark: there another text begins.
   {
     name: "password",
-    pattern: /(?<keep>\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]{0,80}:)(?!\d{1,5}[?#])[^\s/@]{1,400}(?=@)/gi,
+    pattern:
+      /(?<keep>\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]{0,80}:)(?!\d{1,5}[?#])[^\s/@]{1,400}(?:@[^\s/?#"'`<>]{0,400})?(?=@)/gi,
+  },
+  // The user is a mail address.
+  {
+    name: "password",
+    pattern:
+      /(?<keep>\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]{1,80}@[^\s/:@]{1,80}:)[^\s/?#"'`<>]{1,400}(?=@)/gi,
   },
   {
     name: "password",

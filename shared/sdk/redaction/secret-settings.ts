@@ -77,10 +77,23 @@ function isNamedSecret(name: string, value: string): boolean {
   return SECRET_NAME.test(name) || (KEY_NAME.test(name) && KEY_VALUE.test(value));
 }
 
+/**
+ * From the `:` behind the user to the last `@` before the path: people write passwords with `@` as they are. Equal in hook.mjs and, in other words,
+ * in event.awk.
+ */
+const ADDRESS_PASSWORD = /\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:]*:(?<password>[^\s/@]*(?:@[^\s/?#@]*)*)@/gi;
+const ADDRESS_PARTS_MAX = 16;
+
 /** The passwords of addresses, such as that of a database, as they stand there and decoded. */
 function passwordsOf(value: string): string[] {
-  const found = value.matchAll(/\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]*:([^\s/@]+)@/gi);
-  return [...found].flatMap(([, written = ""]) => spellingsOf(written));
+  const found = value.matchAll(ADDRESS_PASSWORD);
+  return [...found].flatMap(({ groups }) => begins(groups?.password ?? "")).flatMap(spellingsOf);
+}
+
+/** What ends before each `@`: one more begins the host, or stands in the password, or in the next address of a list. */
+function begins(text: string): string[] {
+  const parts = text.split("@").slice(0, ADDRESS_PARTS_MAX);
+  return parts.map((_, i) => parts.slice(0, i + 1).join("@"));
 }
 
 function spellingsOf(written: string): string[] {

@@ -11,6 +11,7 @@ import { parseHookEvent } from "../../../services/hook/event.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
+import { ADDRESS_CASES } from "../../shared/sdk/redaction/address-passwords.ts";
 import { openHooks, type TestHooks } from "./hook-process.ts";
 import { payloadsOf, type VendorPayloads } from "./payloads.ts";
 
@@ -202,6 +203,18 @@ describe("the kept event", () => {
     for (const { words } of SHELLS) {
       const byShell = await keptBy([...words, join(HOOK, "fleet.sh")], payload, env);
       expect(byShell).toEqual(byNode);
+    }
+  });
+
+  test.each(ADDRESS_CASES)("has no password of an address with $name", async ({ value, passwords }) => {
+    const command = (words: readonly string[]) => ({
+      session_id: "s-1",
+      tool_input: { command: `x ${words.join(" and ")} y` },
+    });
+    const payload = JSON.stringify(command(passwords));
+    for (const words of [NODE, ...SHELLS.map((shell) => [...shell.words, join(HOOK, "fleet.sh")])]) {
+      const { payload: kept } = await keptBy(words, payload, { DATABASE_URL: value });
+      expect(kept).toEqual(command(passwords.map(() => "[redacted]")));
     }
   });
 });

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { hasHidden } from "../../../shared/protocol/hidden-text.ts";
 import { redact, redactedData } from "../../../shared/protocol/redaction.ts";
+import { ADDRESS_CASES } from "../sdk/redaction/address-passwords.ts";
 import { anySecret, SECRET_PART, SECRETS } from "./secrets.ts";
 
 describe("removed", () => {
@@ -23,6 +24,19 @@ describe("removed", () => {
       "DB_PASSWORD=[redacted: password] next",
     );
   });
+
+  test.each(ADDRESS_CASES)(
+    "a password in an address with $name, and nothing around",
+    ({ value, passwords }) => {
+      const { text } = redact(`(${value}) after`);
+      // An address without a path may continue: there more may be removed.
+      const kept = passwords.reduce(
+        (rest, password) => rest.replace(password, "[redacted: password]"),
+        value,
+      );
+      expect(text).toBe(`(${kept}) after`);
+    },
+  );
 
   test("all of several secrets, in any text", () => {
     const noise = fc
@@ -195,6 +209,8 @@ test("takes linear time, even in text that nearly matches", () => {
     "-----BEGIN PRIVATE KEY-----\n",
     "password",
     "a://b:",
+    "aa://b:c@d",
+    "aa://b@c:d",
     "eyJaaaaaaaa.",
     "token = ",
     "bearer ",

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { ConfigError, readConfig } from "../../../../shared/runtime/settings/config.ts";
 import { knownSecrets, redactionFields } from "../../../../shared/sdk/redaction/secret-settings.ts";
+import { ADDRESS_CASES } from "./address-passwords.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "fleet-secrets-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -73,6 +74,19 @@ test.each([
 test("the passwords of all addresses of a variable", () => {
   const servers = "nats://a:Qz7Vk9-1@one:4222,nats://b:Qz7Vk9-2@two:4222";
   expect(known({ SERVERS: servers })).toEqual(["Qz7Vk9-1", "Qz7Vk9-2"]);
+});
+
+test.each(ADDRESS_CASES)("the password of an address with $name", ({ value, passwords }) => {
+  expect(known({ DATABASE_URL: value })).toEqual(expect.arrayContaining([...passwords]));
+});
+
+test("in a list of hosts, the first password and all up to the last", () => {
+  const [first, all] = ["delta-Qz7-1", "delta-Qz7-1@one:5672,b:delta-Qz7-2"];
+  expect(known({ SERVERS: `amqp://a:${all}@two:5672` })).toEqual([first, all]);
+});
+
+test("of a value with many at signs, few beginnings", () => {
+  expect(known({ DATABASE_URL: `x-y://a:${"delta@Qz7".repeat(1_000)}@h` }).length).toBeLessThanOrEqual(16);
 });
 
 test("the password of an address, also decoded", () => {
