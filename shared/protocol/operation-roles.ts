@@ -1,9 +1,11 @@
 /** The roles that may send each operation. */
-import { type CommandOp, MISSION_QUERY_OPS, type QueryOp, SIGNER_OPS } from "./operations.ts";
+import { type CommandOp, MISSION_QUERY_OPS, type QueryOp } from "./operations.ts";
 import { CLIENT_ROLES, type ClientRole, ROLES_OF_PEOPLE } from "./roles.ts";
 
 export const ACTING = ["agent", "orchestrator", "operator"] as const;
 export const WATCHING = ["orchestrator", ...ROLES_OF_PEOPLE] as const;
+/** Without the token of a person a signature is refused, and no agent is a person. */
+const SIGNING: readonly ClientRole[] = ["operator", "reviewer"];
 /** They decide what is kept and what is removed. */
 const KEEPING: readonly ClientRole[] = ["operator", "custodian"];
 
@@ -69,7 +71,7 @@ const AUDITED_OPS: readonly QueryOp[] = [
   "holds",
   "shreds",
   "shred_certificate",
-  ...SIGNER_OPS,
+  "signers",
 ];
 
 /** What the custodian of the records does besides reading. */
@@ -82,14 +84,15 @@ const KEEPING_OPS: readonly string[] = ["prunable", "export_record"];
  */
 export function commandRoles(op: CommandOp): readonly ClientRole[] {
   if (op === "remove" || op === "retain" || op === "hold" || op.startsWith("shred_")) return KEEPING;
-  // Without the token of a person it accepts nothing, and no agent is a person.
-  if (op === "signature_add") return ["operator", "reviewer"];
+  if (op === "signature_add") return SIGNING;
   if (op === "finalize") return [...ACTING, "reviewer"];
   if (IMPORT_OPS.includes(op)) return ["operator"];
   return op === "recover" ? RECOVER_ROLES : ACTING;
 }
 
 export function queryRoles(op: QueryOp): readonly ClientRole[] {
+  // What a person signs begins with it, so a person without the right is refused before a login.
+  if (op === "signing_request") return SIGNING;
   if (op === "turn_event" || UPLOAD_OPS.includes(op)) return ACTING;
   // Those that may subscribe to them.
   if (op === "events") return ["agent", ...WATCHING];

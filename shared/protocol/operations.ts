@@ -95,12 +95,6 @@ export const ESIGN_QUERY_OPS = [
   "passkey_revoke",
 ] as const;
 
-/** Those for people who sign, and for auditors. */
-export const SIGNER_OPS = [
-  "signing_request",
-  "signers",
-] as const satisfies readonly (typeof ESIGN_QUERY_OPS)[number][];
-
 /** Queries by which clients take offers. */
 export const OFFER_OPS = ["offer_next", "offer_settle"] as const;
 

@@ -118,6 +118,27 @@ test("each role may do exactly what the matrix says of it", { timeout: CALLS_MS 
   }
 });
 
+test("a person without the right to sign is refused before any login", { timeout: CALLS_MS }, async () => {
+  const task = "before-login";
+  await fleet.written(task);
+  for (const { role, client, credentials, id } of holders) {
+    const request = client.admin.esign.request({ taskId: task, ...CALL });
+    if (EXPECTED[role].includes("sign")) {
+      expect(await request, role).toMatchObject({ subject: { task } });
+      continue;
+    }
+    await expect(request, role).rejects.toMatchObject({ code: "FORBIDDEN" });
+    if (!isRoleOfPerson(role)) continue;
+    const env = { ...elsewhere(), FLEET_NATS_CREDS: credentials };
+    for (const proof of ["login", "passkey"]) {
+      const { exit, out, err } = await cli(`sign ${task} --meaning review --with ${proof} --json`, env);
+      expect({ exit, out }, err).toEqual({ exit: 77, out: "" });
+      // No address to log in at.
+      expect(err, id).not.toContain("http");
+    }
+  }
+});
+
 test("an export is recorded, and one without the right leaves no file and is in the access log", {
   timeout: CALLS_MS,
 }, async () => {

@@ -25,7 +25,7 @@ export function addSign(program: Command, action: ActionFactory): void {
     .command("sign")
     .summary("Sign a checkpoint electronically, as a person.")
     .description(
-      "Sign one version of a checkpoint as a person (21 CFR Part 11). Prints an address for your browser. With a login, you log in there twice: to say who you are, and to sign exactly what is shown. With a passkey or a security key, you log in only when you enrol it, which the first signature does. No agent, operator or API key can do this for you: under the name of an agent (--agent, FLEET_AGENT_ID) it is refused before any login.",
+      "Sign one version of a checkpoint as a person (21 CFR Part 11). Prints an address for your browser. With a login, you log in there twice: to say who you are, and to sign exactly what is shown. With a passkey or a security key, you log in only when you enrol it, which the first signature does. No agent, operator or API key can do this for you: under the name of an agent (--agent, FLEET_AGENT_ID) it is refused before any login. So is a person without the right to sign (exit 77).",
     )
     .argument("<task>", "the task")
     .argument("[checkpoint]", "the checkpoint (else the newest one)", checkpointId)
