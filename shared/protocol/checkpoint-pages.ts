@@ -1,5 +1,6 @@
 /** The results of queries that answer checkpoints. */
 import type { Checkpoint } from "./checkpoint.ts";
+import type { SignaturesBeside } from "./esign.ts";
 import type { RemovedCheckpoint } from "./retention.ts";
 
 /** A corrupt checkpoint. It is named, but never returned. */
@@ -10,7 +11,7 @@ export interface CorruptCheckpoint {
   readonly reason: string;
 }
 
-export interface LatestResult {
+export interface LatestResult extends SignaturesBeside {
   readonly checkpoint: Checkpoint | null;
   /** Newer checkpoints that were skipped because they are corrupt. Empty if the newest is sound. */
   readonly passed_over: readonly CorruptCheckpoint[];
@@ -20,7 +21,8 @@ export interface LatestResult {
   readonly restored?: readonly CorruptCheckpoint[];
 }
 
-export interface CheckpointPage {
+/** The signatures beside it: in a history. */
+export interface CheckpointPage extends SignaturesBeside {
   readonly checkpoints: readonly Checkpoint[];
   /** Corrupt checkpoints that belong on this page. */
   readonly corrupt: readonly CorruptCheckpoint[];

@@ -4,6 +4,7 @@
  * neither an agent nor an operator of the fleet can make one.
  */
 import { z } from "zod";
+import { ERROR_CODES } from "./errors.ts";
 import { ESIGN_METHODS, esignProofSchema, sentProofSchema } from "./esign-proof.ts";
 import {
   namedSignerSchema,
@@ -110,6 +111,38 @@ export const esignBlockSchema = z.looseObject({
   audit_seq: z.int(),
 });
 export type EsignBlock = z.infer<typeof esignBlockSchema>;
+
+/** Beside checkpoints in an answer: the signatures of all their versions, in the order of their audit entries. They are no part of what is hashed. */
+export const besideCheckpoints = {
+  /** Absent: there are none. */
+  electronic_signatures: z.array(esignBlockSchema).exactOptional(),
+  /** The number of older ones that are left out. Absent: none. */
+  electronic_signatures_left_out: z.int().min(1).exactOptional(),
+  /** The code of the error: they could not be read, so there may be some. */
+  electronic_signatures_unread: z.enum(ERROR_CODES).exactOptional(),
+};
+const besideSchema = z.object(besideCheckpoints);
+export type SignaturesBeside = Readonly<z.infer<typeof besideSchema>>;
+
+/** What a display adds to a checkpoint: there, the signatures of other versions than the shown one are apart, because their persons have not signed what is shown. */
+export const displayedSignaturesSchema = besideSchema.extend({
+  other_versions_signatures: z.array(esignBlockSchema).exactOptional(),
+});
+export type DisplayedSignatures = Readonly<z.infer<typeof displayedSignaturesSchema>>;
+
+/** No record has members of these names: an agent cannot write what would look like a signature. */
+export const SIGNATURE_MEMBERS: readonly string[] = Object.keys(displayedSignaturesSchema.shape);
+
+/** The record alone: the same object if it has no member of a display. */
+export function withoutSignatures<T extends object>(checkpoint: T): T {
+  if (!SIGNATURE_MEMBERS.some((name) => Object.hasOwn(checkpoint, name))) return checkpoint;
+  const own = Object.entries(checkpoint).filter(([name]) => !SIGNATURE_MEMBERS.includes(name));
+  return Object.fromEntries(own) as T;
+}
+
+/** What a display shows, without all that verifies the signatures. */
+export const shownBlocks = (signatures: readonly EsignBlock[]): EsignBlock[] =>
+  signatures.map(({ signed: _, entry: __, passkey_acts: ___, ...block }) => block);
 
 /** `payload`: the canonical statement, in base64. It needs no fence, because it changes nothing of the task's work. */
 export const signatureAddCommandSchema = z.looseObject({

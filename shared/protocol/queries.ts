@@ -18,7 +18,7 @@ import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from 
 import type { CheckpointPage, CorruptCheckpoint, LatestResult, SearchResult } from "./checkpoint-pages.ts";
 import type { Diagnosis } from "./diagnosis.ts";
 import type { EncryptionRotation } from "./encryption.ts";
-import { ESIGN_QUERY_SCHEMAS, type EsignQueryResults } from "./esign.ts";
+import { ESIGN_QUERY_SCHEMAS, type EsignQueryResults, type SignaturesBeside } from "./esign.ts";
 import { type EventsPage, eventsQuerySchema } from "./event-queries.ts";
 import type { DiskStatus, StreamFinding } from "./fleet-health.ts";
 import type { Handoff } from "./handoff-record.ts";
@@ -69,7 +69,7 @@ export const getQuerySchema = z.looseObject({
   checkpoint_id: checkpointIdSchema,
   /** An earlier version. Absent: the current one. */
   version: z.int().min(1).optional(),
-  /** As it was hashed: a version of an older schema is not migrated, so its hash can be recomputed. */
+  /** As it was hashed: a version of an older schema is not migrated, so its hash can be recomputed. Without the signatures of people. */
   as_stored: z.boolean().default(false),
   /** With the verified signature of its commit as `compliance.signature`, which takes several times as long. */
   signature: z.boolean().default(false),
@@ -274,7 +274,10 @@ export interface QueryResults
     AuditLogQueryResults,
     AccessLogQueryResults,
     EsignQueryResults {
-  get: { readonly checkpoint: Checkpoint; readonly restored?: readonly CorruptCheckpoint[] };
+  get: {
+    readonly checkpoint: Checkpoint;
+    readonly restored?: readonly CorruptCheckpoint[];
+  } & SignaturesBeside;
   latest: LatestResult;
   history: CheckpointPage;
   by_agent: SearchResult;

@@ -16,6 +16,7 @@ export type {
   TriggerReason,
 } from "../protocol/checkpoint.ts";
 export { FleetError } from "../protocol/errors.ts";
+export { type DisplayedSignatures, shownBlocks } from "../protocol/esign.ts";
 export type { FleetEvent } from "../protocol/events.ts";
 export type { Handoff } from "../protocol/handoff-record.ts";
 export type { Mission, RecoveryContext, Sortie } from "../protocol/mission.ts";
@@ -56,7 +57,7 @@ export { type AcceptedHandoff, TaskHandle } from "./client/task.ts";
 export type { SignatureReport, TrailReport } from "./client/trail-verifier.ts";
 export type { FleetWarning } from "./client/warnings.ts";
 export type { Fallback } from "./delivery/command-delivery.ts";
-export { shownBlocks, withSignatures } from "./esign/display.ts";
+export { type DisplayedCheckpoint, withSignatures } from "./esign/display.ts";
 export {
   type CheckpointSignatures,
   type EsignAdmin,

@@ -2,12 +2,14 @@
 import { uuidv7 } from "uuidv7";
 import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
 import { FleetError, invalid } from "../../../shared/protocol/errors.ts";
+import { type SignaturesBeside, withoutSignatures } from "../../../shared/protocol/esign.ts";
 import { parseJsonText } from "../../../shared/protocol/json.ts";
 import { recoverCheckpointSchema, recoveryChoices } from "../../../shared/protocol/rest/bodies.ts";
 import { missionMembers } from "../../../shared/protocol/rest/mission-checkpoint.ts";
 import { isVersioned, type RestAct, type RestRoute } from "../../../shared/protocol/rest/route.ts";
 import { SigningRefused } from "../../../shared/protocol/signing-refusal.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
+import { withAnswered } from "../../../shared/sdk/esign/display.ts";
 import type { Members } from "../http/body.ts";
 import {
   isKnown,
@@ -19,7 +21,7 @@ import {
 } from "../http/entity-tag.ts";
 import type { ActAnswer, ActContext } from "./act-context.ts";
 import { uploadArtifact } from "./artifact-upload.ts";
-import type { FleetAnswer } from "./fleet-requests.ts";
+import type { FleetAnswer, ReadResult } from "./fleet-requests.ts";
 import {
   createMissionCheckpoint,
   listMissionCheckpoints,
@@ -77,20 +79,25 @@ async function query(
   const members = { ...body, ...url };
   if (changes) return { status: 200, body: await fleet.ask(op, members, { changes }) };
   const read = await fleet.read(op, members, unwrap);
-  if (unwrap === undefined) return { status: 200, json: read };
+  if (unwrap === undefined) return { status: 200, json: read.json };
   const { etag, json } =
-    unwrap === "checkpoint" ? checkpointRead(read, url) : { etag: tagOf(read), json: read };
+    unwrap === "checkpoint" ? checkpointRead(read, url) : { etag: tagOf(read.json), json: read.json };
   if (isKnown(headers.get("if-none-match"), etag)) return { status: 304, headers: { etag } };
   return { status: 200, json, headers: { etag } };
 }
 
-/** A checkpoint of a mission has the members of seed 002 too, except in the form in which it is stored and hashed. */
-function checkpointRead(json: Uint8Array, { as_stored: isStored }: Members) {
+/**
+ * A checkpoint has the electronic signatures of its versions beside its own members, and that of a mission has the members of seed 002 too, except in the
+ * form in which it is stored and hashed.
+ */
+function checkpointRead({ json, beside }: ReadResult, { as_stored: isStored }: Members) {
   const checkpoint = parseJsonText(Buffer.from(json).toString()) as Checkpoint;
-  const etag = tagOfCheckpoint(checkpoint, json);
-  const mission = isStored === true ? undefined : missionMembers(checkpoint);
-  if (mission === undefined) return { etag, json };
-  return { etag, json: Buffer.from(JSON.stringify({ ...checkpoint, ...mission })) };
+  if (isStored === true) return { etag: tagOfCheckpoint(withoutSignatures(checkpoint), json), json };
+  const displayed = withAnswered(checkpoint, beside as SignaturesBeside);
+  const etag = tagOfCheckpoint(displayed, json);
+  const mission = missionMembers(checkpoint);
+  if (mission === undefined && displayed === checkpoint) return { etag, json };
+  return { etag, json: Buffer.from(JSON.stringify({ ...displayed, ...mission })) };
 }
 
 async function command(what: ActOf<"command">, context: ActContext): Promise<ActAnswer> {

@@ -19,6 +19,12 @@ export interface FleetAnswer {
   readonly [member: string]: unknown;
 }
 
+export interface ReadResult {
+  readonly json: Uint8Array;
+  /** The other members of the result, if one was asked for. */
+  readonly beside: Members;
+}
+
 /** The HTTP request that is carried out, for the access log. */
 export interface StatedRequest {
   readonly id: string;
@@ -72,15 +78,17 @@ export class FleetRequests {
     return (answer as unknown as { readonly result: QueryResults[Op] }).result;
   }
 
-  /** The result of a query, or its only member `member`, as JSON: the bytes of the service, unless they have another form. */
-  async read(op: AnsweredOp, members: Members, member?: string): Promise<Uint8Array> {
+  /** The result of a query, or its member `member`, as JSON: the bytes of the service, unless they have another form. */
+  async read(op: AnsweredOp, members: Members, member?: string): Promise<ReadResult> {
     const { tenant, name } = this.caller;
     const peek = resultReader(member);
     const options = { changes: false, signal: this.#signal, peek };
     const answer = await this.#send(SUBJECTS.query(tenant, name, op), members, options);
-    if (answer instanceof Uint8Array) return answer;
+    if (answer instanceof Uint8Array) return { json: answer, beside: {} };
     const { result } = answer as unknown as { readonly result: Members };
-    return Buffer.from(JSON.stringify(member === undefined ? result : result[member]));
+    if (member === undefined) return { json: Buffer.from(JSON.stringify(result)), beside: {} };
+    const { [member]: record, ...beside } = result;
+    return { json: Buffer.from(JSON.stringify(record)), beside };
   }
 
   /** The answer `committed` or `queued`. */

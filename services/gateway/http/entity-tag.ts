@@ -1,10 +1,12 @@
 /** Entity tags: the version of a checkpoint with the beginning of its hash, and a hash of any other record. */
 import { hash } from "node:crypto";
 import { FleetError } from "../../../shared/protocol/errors.ts";
+import { SIGNATURE_MEMBERS } from "../../../shared/protocol/esign.ts";
 import { HttpError } from "./problem.ts";
 
 const HASH_CHARS = 16;
-const VERSION = /^"(\d{1,15})-[0-9a-f]{16}"$/;
+const SIGNATURES_CHARS = 8;
+const VERSION = /^"(\d{1,15})-[0-9a-f]{16}(?:-[0-9a-f]{8})?"$/;
 
 interface Versioned {
   readonly version: number;
@@ -14,16 +16,23 @@ interface Versioned {
 export const versionTag = ({ version, hash: whole }: Versioned): string =>
   `"${version}-${whole.slice(0, HASH_CHARS)}"`;
 
-interface StoredCheckpoint {
+interface ReadCheckpoint {
   readonly metadata?: { readonly version?: unknown };
   readonly compliance?: { readonly hash?: unknown };
 }
 
-/** The tag that its writer got. A checkpoint in the form of an earlier version may lack the members, and has that of any record. */
-export function tagOfCheckpoint({ metadata, compliance }: StoredCheckpoint, json: Uint8Array): string {
-  return typeof metadata?.version === "number" && typeof compliance?.hash === "string"
-    ? versionTag({ version: metadata.version, hash: compliance.hash })
-    : tagOf(json);
+/**
+ * The tag that its writer got, with a part for the signatures of people beside it, which come while the version stays. A checkpoint in the form of an earlier
+ * version may lack the members, and has that of any record.
+ */
+export function tagOfCheckpoint(checkpoint: ReadCheckpoint, json: Uint8Array): string {
+  const { metadata, compliance } = checkpoint;
+  if (typeof metadata?.version !== "number" || typeof compliance?.hash !== "string") return tagOf(json);
+  const tag = versionTag({ version: metadata.version, hash: compliance.hash });
+  const signatures = Object.entries(checkpoint).filter(([name]) => SIGNATURE_MEMBERS.includes(name));
+  if (signatures.length === 0) return tag;
+  const digest = hash("sha256", JSON.stringify(signatures), "hex").slice(0, SIGNATURES_CHARS);
+  return `${tag.slice(0, -1)}-${digest}"`;
 }
 
 /** `json`: the record as it is sent. */

@@ -1,5 +1,6 @@
 /** The HTTP API of the gateway as an OpenAPI 3.1 document, from the table of its operations and the schemas of the protocol. */
 import { z } from "zod";
+import { displayedSignaturesSchema } from "../esign.ts";
 import { LIMITS } from "../limits.ts";
 import type { CommandOp } from "../operations.ts";
 import {
@@ -273,6 +274,8 @@ const ANSWER_KIND: Readonly<Partial<Record<CommandOp, string>>> = {
   mission_resume: "resumption",
 };
 
+const SIGNED = plain(z.toJSONSchema(z.looseObject(displayedSignaturesSchema.shape), { io: "output" }));
+
 const BYTES = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
 
 function responses(route: RestRoute, schemas: Schemas): Record<string, JsonSchema> {
@@ -281,7 +284,8 @@ function responses(route: RestRoute, schemas: Schemas): Record<string, JsonSchem
     case "query": {
       const result = membersOf(bare(schemas, SCHEMA_FILES.answer(act.op))).properties.result as JsonSchema;
       if (act.unwrap === undefined) return { 200: answer("The result.", result) };
-      const record = membersOf(result).properties[act.unwrap] as JsonSchema;
+      const alone = membersOf(result).properties[act.unwrap] as JsonSchema;
+      const record = act.unwrap === "checkpoint" ? { allOf: [alone, SIGNED] } : alone;
       return { 200: answer("The record.", record, true), 304: { description: "It has this version still." } };
     }
     case "command": {

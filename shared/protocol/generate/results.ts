@@ -11,7 +11,7 @@ import { checkpointSchema } from "../checkpoint.ts";
 import { diagnosisSchema } from "../diagnosis.ts";
 import { encryptionRotationSchema } from "../encryption.ts";
 import { ERROR_CODES } from "../errors.ts";
-import { ESIGN_RESULT_SCHEMAS } from "../esign.ts";
+import { besideCheckpoints, ESIGN_RESULT_SCHEMAS } from "../esign.ts";
 import { eventPageSchema } from "../event-queries.ts";
 import { streamFindingSchema } from "../fleet-health.ts";
 import { handoffSchema } from "../handoff-record.ts";
@@ -58,7 +58,10 @@ const pageSchema = z.looseObject({
   cursor: z.string().exactOptional(),
 });
 
-const historySchema = pageSchema.extend({ removed: z.array(removedSchema).exactOptional() });
+const historySchema = pageSchema.extend({
+  removed: z.array(removedSchema).exactOptional(),
+  ...besideCheckpoints,
+});
 
 const searchSchema = pageSchema.extend({ indexed_through: z.string(), rebuilding: z.boolean() });
 
@@ -174,12 +177,17 @@ const scrubFindingSchema = z.looseObject({
 
 /** Complete by compilation. The output of each schema is the type that the protocol defines for the query. */
 export const RESULT_SCHEMAS = {
-  get: z.looseObject({ checkpoint: checkpointSchema, restored: z.array(corruptSchema).exactOptional() }),
+  get: z.looseObject({
+    checkpoint: checkpointSchema,
+    restored: z.array(corruptSchema).exactOptional(),
+    ...besideCheckpoints,
+  }),
   latest: z.looseObject({
     checkpoint: checkpointSchema.nullable(),
     passed_over: z.array(corruptSchema),
     removed: removedSchema.exactOptional(),
     restored: z.array(corruptSchema).exactOptional(),
+    ...besideCheckpoints,
   }),
   history: historySchema,
   by_agent: searchSchema,

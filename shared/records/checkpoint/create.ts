@@ -8,6 +8,7 @@ import type { Decision } from "../../lifecycle/decision.ts";
 import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import type { CreateCommand } from "../../protocol/commands.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
+import { withoutSignatures } from "../../protocol/esign.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { migrate, requireSupported } from "../../protocol/migrations.ts";
@@ -279,7 +280,8 @@ function composed(
   begun: Pick<Begun, "head">,
   { retention, floor, ...links }: Links & { readonly retention: string; readonly floor: string },
 ): UnsealedCheckpoint {
-  const checkpoint = migrate(command.checkpoint);
+  // A checkpoint that was read and is written again may have the signatures of the old one beside it.
+  const checkpoint = withoutSignatures(migrate(command.checkpoint));
   const { tenant, task, agent } = context.actor;
   const committedAt = new Date(context.nowMs).toISOString();
   return {

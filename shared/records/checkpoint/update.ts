@@ -3,6 +3,7 @@ import { mergePatch, namedFields, patchedFields } from "../../integrity/merge.ts
 import { unsealedCheckpointSchema } from "../../protocol/checkpoint.ts";
 import type { UpdateCommand } from "../../protocol/commands.ts";
 import { type FieldProblem, FleetError } from "../../protocol/errors.ts";
+import { SIGNATURE_MEMBERS } from "../../protocol/esign.ts";
 import { requireSupported } from "../../protocol/migrations.ts";
 import { validate } from "../../protocol/validation.ts";
 import type { Tx } from "../../store/store.ts";
@@ -36,6 +37,7 @@ const WRITER_FIELDS: Readonly<Record<string, string>> = {
   "compliance.salt": "no change: the writer makes it",
   "compliance.retain_until": "no change: finalize sets it",
   "compliance.retention_floor": "no change: the settings of the tenant set it",
+  ...Object.fromEntries(SIGNATURE_MEMBERS.map((name) => [name, "no change: people sign"])),
 };
 
 function requireWritable(fields: readonly string[]): void {

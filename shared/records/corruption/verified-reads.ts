@@ -13,6 +13,7 @@ import {
   readHistory,
   requireSound,
 } from "../checkpoint/lookup.ts";
+import { signaturesBeside } from "../esign/beside.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import { withSignature } from "../signing/checkpoint-signature.ts";
 import type { Findings } from "./report-corrupt.ts";
@@ -28,7 +29,10 @@ export class VerifiedReads {
     this.#findings = findings;
   }
 
-  /** Throws NOT_FOUND when there is none, and CORRUPT, after the quarantine, when its bytes do not verify. */
+  /**
+   * Throws NOT_FOUND when there is none, and CORRUPT, after the quarantine, when its bytes do not verify. As it is stored, it has no signatures of
+   * people beside it.
+   */
   async find(
     tenant: string,
     id: string,
@@ -40,9 +44,12 @@ export class VerifiedReads {
       () =>
         this.#transactions.read("get", async (reader) => {
           const hit = await findVersion(reader, tenant, id, version);
-          if (!signature || hit === null || !hit.found.sound) return hit;
-          const signed = await withSignature(reader, tenant, hit.found[form]);
-          return { ...hit, found: { ...hit.found, [form]: signed } };
+          if (hit === null || !hit.found.sound) return hit && { ...hit, beside: {} };
+          const { task, found } = hit;
+          const beside = asStored ? {} : await signaturesBeside(reader, { tenant, task }, [found.checkpoint]);
+          if (!signature) return { task, found, beside };
+          const signed = await withSignature(reader, tenant, found[form]);
+          return { task, found: { ...found, [form]: signed }, beside };
         }),
       (hit) =>
         hit === null || hit.found.sound || hit.found.corrupt === undefined
@@ -54,18 +61,23 @@ export class VerifiedReads {
         details: { checkpoint_id: id, ...(version !== undefined && { version }) },
       });
     }
-    const { found, task } = hit;
+    const { found, task, beside } = hit;
     if (!found.sound && found.corrupt !== undefined)
       throw new FleetError("CORRUPT", "the stored checkpoint does not verify", {
         details: { ...found.corrupt, task_id: task },
       });
-    return { checkpoint: requireSound(found)[form], ...(restored.length > 0 && { restored }) };
+    return { checkpoint: requireSound(found)[form], ...(restored.length > 0 && { restored }), ...beside };
   }
 
   /** Falls back over corrupt checkpoints and names them; throws CORRUPT when no sound one can be reached. */
   async latest(tenant: string, task: string): Promise<QueryResults["latest"]> {
     const { value, restored } = await this.#findings.reread(
-      () => this.#transactions.read("latest", (reader) => foundLatest(reader, tenant, task)),
+      () =>
+        this.#transactions.read("latest", async (reader) => {
+          const result = await foundLatest(reader, tenant, task);
+          if (result instanceof FleetError || result.checkpoint === null) return result;
+          return { ...result, ...(await signaturesBeside(reader, { tenant, task }, [result.checkpoint])) };
+        }),
       (result) => ({ tenant, task, corrupt: corruptInLatest(result) }),
     );
     if (value instanceof FleetError) throw value;
@@ -74,7 +86,12 @@ export class VerifiedReads {
 
   async history(tenant: string, query: QueryParams<"history">): Promise<CheckpointPage> {
     const { value } = await this.#findings.reread(
-      () => this.#transactions.read("history", (reader) => readHistory(reader, tenant, query)),
+      () =>
+        this.#transactions.read("history", async (reader) => {
+          const page = await readHistory(reader, tenant, query);
+          const of = { tenant, task: query.task_id };
+          return { ...page, ...(await signaturesBeside(reader, of, page.checkpoints)) };
+        }),
       ({ corrupt }) => ({ tenant, task: query.task_id, corrupt }),
     );
     return value;

@@ -23,12 +23,28 @@ export async function listEsignatures(
     (one) => one.seq >= from_seq && (version === undefined || one.version === version),
   );
   const page = wanted.slice(0, limit);
+  const signatures = await readListed(reader, { tenant, task }, page);
+  const next = wanted[limit];
+  return { signatures, ...(next !== undefined && { next_seq: next.seq }) };
+}
+
+/** The hash of a version that is known. undefined: it is not compared. */
+type KnownHash = (of: EsignedVersion) => string | undefined;
+
+/** Judges each. */
+export async function readListed(
+  reader: Reader,
+  { tenant, task }: { readonly tenant: string; readonly task: string },
+  page: readonly EsignedVersion[],
+  hashOf: KnownHash = () => undefined,
+): Promise<ListedEsignature[]> {
+  const keys = tenantKeys(tenant);
   const [values, entries] = await Promise.all([
     reader.getMany(page.map(({ seq }) => keys.esignature(task, seq))),
     reader.getMany(page.map(({ seq }) => keys.audit(task, seq))),
   ]);
   const newest = await newestVersions(reader, keys, task, new Set(page.map((one) => one.checkpoint_id)));
-  const signatures = await Promise.all(
+  return Promise.all(
     page.map(async (one, i) => {
       const signed = decodeEsignature(values[i])?.signed ?? null;
       const entry = readEntry(entries[i]);
@@ -36,13 +52,11 @@ export async function listEsignatures(
       const acts = isByPasskey ? await readPasskeyActs(reader, tenant, entry?.facts?.passkey_seq) : null;
       const newestVersion = newest.get(one.checkpoint_id);
       return {
-        ...listed({ tenant, task }, one, { signed, entry, acts }),
+        ...listed({ tenant, task, hash: hashOf(one) }, one, { signed, entry, acts }),
         ...(newestVersion !== undefined && { newest_version: newestVersion }),
       };
     }),
   );
-  const next = wanted[limit];
-  return { signatures, ...(next !== undefined && { next_seq: next.seq }) };
 }
 
 /** Of the checkpoints whose rows can be read. */
@@ -71,7 +85,7 @@ interface StoredParts {
 }
 
 function listed(
-  of: { readonly tenant: string; readonly task: string },
+  of: { readonly tenant: string; readonly task: string; readonly hash: string | undefined },
   at: EsignedVersion,
   { signed, entry, acts }: StoredParts,
 ): ListedEsignature {

@@ -4,7 +4,7 @@
  */
 import { hash } from "node:crypto";
 import { encodeBody } from "../../integrity/wire.ts";
-import type { Checkpoint, FinalStatus } from "../../protocol/checkpoint.ts";
+import type { FinalStatus } from "../../protocol/checkpoint.ts";
 import type { CheckpointPage, LatestResult, SearchResult } from "../../protocol/checkpoint-pages.ts";
 import { invalid } from "../../protocol/errors.ts";
 import type { FleetEvent } from "../../protocol/events.ts";
@@ -22,6 +22,7 @@ import type { Stop } from "../../runtime/process/service.ts";
 import { Artifacts } from "../artifacts/artifacts.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import { CommandDelivery, type CommandOptions, type DeliveryParts } from "../delivery/command-delivery.ts";
+import { type DisplayedCheckpoint, withAnswered } from "../esign/display.ts";
 import { HeartbeatSender, type HeartbeatState } from "../heartbeat.ts";
 import { MissionHandle } from "../mission/mission.ts";
 import { MissionDirectory } from "../mission/mission-directory.ts";
@@ -40,9 +41,9 @@ import type {
   AuditOptions,
   CancelHandoffOptions,
   ChangeOptions,
-  CheckpointVersion,
   CreateCheckpointParams,
   FinalizeOptions,
+  GetOptions,
   HandoffsOptions,
   HistoryOptions,
   InitiateHandoffOptions,
@@ -262,13 +263,14 @@ export class FleetClient {
     await connection.bus.publishDurable(SUBJECTS.exit(tenant, agent_id, task_id), { body }, options);
   }
 
-  /** null if there never was one. Throws CORRUPT if its bytes do not match its hash, NOT_FOUND if retention has removed it. */
-  async getCheckpoint(id: string, options: CallOptions & CheckpointVersion = {}): Promise<Checkpoint | null> {
+  /** With the signatures of people, unless `asStored`. null: there never was one. Throws CORRUPT for another hash, NOT_FOUND if retention has removed it. */
+  async getCheckpoint(id: string, options: GetOptions = {}): Promise<DisplayedCheckpoint | null> {
     const found = await this.#parts.queries.find("get", { ...options, checkpointId: id });
-    return warnOfRestored(this.#parts.onWarning, found)?.checkpoint ?? null;
+    warnOfRestored(this.#parts.onWarning, found);
+    return found && (options.asStored === true ? found.checkpoint : withAnswered(found.checkpoint, found));
   }
 
-  getLatestCheckpoint(taskId: string, options: CallOptions = {}): Promise<Checkpoint | null> {
+  getLatestCheckpoint(taskId: string, options: CallOptions = {}): Promise<DisplayedCheckpoint | null> {
     return this.task(taskId).resume(options);
   }
 

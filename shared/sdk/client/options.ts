@@ -13,10 +13,10 @@ interface HeartbeatPromise {
 }
 
 /**
- * `version`: an earlier one. `asStored`: without the migration of an older schema, so that its hash can be recomputed. `signature`: with the
- * verified signature of its commit.
+ * `version`: an earlier one. `asStored`: the record alone, without the migration of an older schema, so that its hash can be recomputed. `signature`: with
+ * the verified signature of its commit.
  */
-export type CheckpointVersion = Pick<Camel<QueryInput<"get">>, "version" | "asStored" | "signature">;
+export type GetOptions = CallOptions & Pick<Camel<QueryInput<"get">>, "version" | "asStored" | "signature">;
 
 export interface TakeOptions extends CallOptions, HeartbeatPromise {
   readonly commandId?: string | undefined;

@@ -2,7 +2,7 @@
 import { handoverSummary } from "../../prompts/handover-summary.ts";
 import type { AcknowledgedAnswer } from "../../protocol/answers.ts";
 import type { ArtifactReference } from "../../protocol/artifacts.ts";
-import type { Checkpoint, CheckpointInput, FinalStatus } from "../../protocol/checkpoint.ts";
+import type { CheckpointInput, FinalStatus } from "../../protocol/checkpoint.ts";
 import type { CheckpointPage, LatestResult } from "../../protocol/checkpoint-pages.ts";
 import { invalid } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
@@ -15,6 +15,7 @@ import {
 } from "../artifacts/artifacts.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import type { CommandDelivery, CommandOptions, DeliveryOptions } from "../delivery/command-delivery.ts";
+import { type DisplayedCheckpoint, withAnswered } from "../esign/display.ts";
 import type { RedactionMode } from "../redaction/secret-settings.ts";
 import type { QuerySender } from "../request/query-sender.ts";
 import type { CallOptions } from "../request/request.ts";
@@ -144,9 +145,13 @@ export class TaskHandle {
     return this.#write("link", { parent_id, child_id }, options, child_id);
   }
 
-  /** Where to continue: the newest sound checkpoint; null for a new task. Newer corrupt ones are reported through `onWarning`. */
-  async resume(options: CallOptions = {}): Promise<Checkpoint | null> {
-    return (await this.latest(options)).checkpoint;
+  /**
+   * Where to continue: the newest sound checkpoint, with the electronic signatures of its versions; null for a new task. Newer corrupt ones are reported
+   * through `onWarning`.
+   */
+  async resume(options: CallOptions = {}): Promise<DisplayedCheckpoint | null> {
+    const { checkpoint, ...beside } = await this.latest(options);
+    return checkpoint && withAnswered(checkpoint, beside);
   }
 
   /** Like {@link resume}, with the checkpoints that were passed over. */

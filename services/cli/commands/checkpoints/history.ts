@@ -39,7 +39,7 @@ async function history(session: Session, task: string, { order, limit, cursor }:
   const page = await client.getCheckpointHistory(task, { order, limit, cursor, ...session.deadline });
   const { renderHistory } = await import("../../rendering/checkpoints/history.ts");
   const next = nextPage(session, page.cursor);
-  const { shownBlocks } = await import("../../../../shared/sdk/esign/display.ts");
+  const { shownBlocks } = await import("../../../../shared/protocol/esign.ts");
   const { signaturesOf } = await import("../esign/shown-signatures.ts");
   const signatures = await signaturesOf(session, page.checkpoints);
   const electronic_signatures = shownBlocks(signatures);

@@ -10,7 +10,7 @@ export async function showCheckpoints(
 ): Promise<void> {
   const { renderCheckpointTable } = await import("../../rendering/checkpoints/checkpoint-table.ts");
   const { checkpoints } = page;
-  const { shownBlocks } = await import("../../../../shared/sdk/esign/display.ts");
+  const { shownBlocks } = await import("../../../../shared/protocol/esign.ts");
   const { signaturesOf } = await import("../esign/shown-signatures.ts");
   const signatures = await signaturesOf(session, checkpoints);
   const electronic_signatures = shownBlocks(signatures);

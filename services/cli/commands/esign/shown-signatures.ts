@@ -1,7 +1,6 @@
 // The electronic signatures beside what a command shows. A failure to read them is never silent, also of a fleet of an older version, which does not know the query.
 
-import type { EsignBlock, ListedEsignature } from "../../../../shared/protocol/esign.ts";
-import { shownBlocks } from "../../../../shared/sdk/esign/display.ts";
+import { type EsignBlock, type ListedEsignature, shownBlocks } from "../../../../shared/protocol/esign.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import type { Session } from "../../runtime/session.ts";
 

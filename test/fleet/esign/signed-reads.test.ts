@@ -1,0 +1,122 @@
+/** A checkpoint that people have signed, as HTTP and the SDK answer it: with its signatures, and as the record that is hashed. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { hashOf } from "../../../shared/integrity/seal.ts";
+import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
+import { type EsignFleet, startEsignFleet } from "../../harness/esign/esign-fleet.ts";
+import { ownRestClient, type RestClient } from "../../harness/rest-client.ts";
+
+const CALLS_MS = 200_000;
+let fleet: EsignFleet;
+let rest: RestClient;
+beforeAll(async () => {
+  fleet = await startEsignFleet();
+  rest = ownRestClient(fleet.server);
+}, CALLS_MS);
+afterAll(() => fleet?.stop());
+
+const tagOf = ({ headers }: { readonly headers: Headers }): string => headers.get("etag") ?? "";
+const ADA = { state: "valid", printed_name: "Ada Lovelace", meaning: "approval", zone: "Europe/London" };
+
+async function read(path: string, headers?: Record<string, string>) {
+  const answer = await rest.get(path, headers);
+  expect(answer, path).toMatchObject({ status: 200 });
+  return answer;
+}
+
+test("HTTP answers a checkpoint with the signatures of all its versions, and as stored the record alone", {
+  timeout: CALLS_MS,
+}, async () => {
+  const id = await fleet.written("http");
+  const unsigned = await read(`/checkpoints/${id}`);
+  expect(unsigned.body).not.toHaveProperty("electronic_signatures");
+  await fleet.signedBy(await fleet.newCaller(), "http");
+
+  // The client that has the version does not have its signature.
+  const signed = await read(`/checkpoints/${id}`, { "if-none-match": tagOf(unsigned) });
+  const own = { ...ADA, checkpoint_id: id, version: 1, newest_version: 1, audit_seq: expect.any(Number) };
+  const { electronic_signatures: blocks, ...record } = signed.body;
+  expect(blocks).toMatchObject([own]);
+  expect(blocks).not.toMatchObject([{ signed: expect.anything() as unknown }]);
+  expect(record).toEqual(unsigned.body);
+  const known = await rest.get(`/checkpoints/${id}`, { "if-none-match": tagOf(signed) });
+  expect(known).toMatchObject({ status: 304, body: undefined });
+
+  const stored = await read(`/checkpoints/${id}?as_stored=true`);
+  expect(stored.body).toEqual(unsigned.body);
+  expect(hashOf(stored.body as Checkpoint)).toBe((stored.body as Checkpoint).compliance.hash);
+  expect(tagOf(stored)).toBe(tagOf(unsigned));
+
+  // The tag names the version as before.
+  const patch = (tag: string) =>
+    rest.send("PATCH", `/checkpoints/${id}`, {
+      headers: { "content-type": "application/merge-patch+json", "if-match": tag },
+      body: JSON.stringify({ execution_state: { current_focus: "the parser" } }),
+    });
+  expect(await patch(tagOf(signed))).toMatchObject({ status: 200, body: { version: 2 } });
+  expect((await patch(tagOf(signed))).status).toBe(412);
+  const changed = await read(`/checkpoints/${id}`);
+  expect(changed.body).toMatchObject({
+    metadata: { version: 2 },
+    other_versions_signatures: [{ ...own, newest_version: 2 }],
+  });
+  expect(changed.body).not.toHaveProperty("electronic_signatures");
+  const first = await read(`/checkpoints/${id}?version=1`);
+  expect(first.body).toMatchObject({ electronic_signatures: [{ ...own, newest_version: 2 }] });
+  for (const path of ["/tasks/http/checkpoints/latest", "/tasks/http/checkpoints"])
+    expect((await read(path)).body, path).toMatchObject({
+      electronic_signatures: [{ ...own, newest_version: 2 }],
+    });
+});
+
+test("a checkpoint of a mission has its signatures beside the members of the seed", {
+  timeout: CALLS_MS,
+}, async () => {
+  expect(await rest.post("/missions/msn-http/start", { title: "Sign it" })).toMatchObject({ status: 200 });
+  const made = await rest.post("/checkpoints", { mission_id: "msn-http", trigger: "manual" });
+  expect(made, JSON.stringify(made.body)).toMatchObject({ status: 201 });
+  const { id } = made.body.checkpoint as { id: string };
+  await fleet.signedBy(await fleet.newCaller(), "msn-http");
+  expect((await read(`/checkpoints/${id}`)).body).toMatchObject({
+    ...{ id, mission_id: "msn-http" },
+    electronic_signatures: [ADA],
+  });
+});
+
+test("the SDK answers a checkpoint with its signatures, and as stored the record alone", {
+  timeout: CALLS_MS,
+}, async () => {
+  const id = await fleet.written("sdk");
+  const { writer } = fleet;
+  expect(await writer.getCheckpoint(id)).not.toHaveProperty("electronic_signatures");
+  await fleet.signedBy(await fleet.newCaller(), "sdk");
+  for (const found of [await writer.getCheckpoint(id), await writer.getLatestCheckpoint("sdk")])
+    expect(found).toMatchObject({ electronic_signatures: [{ ...ADA, version: 1 }] });
+  expect(await writer.latest("sdk")).toMatchObject({ electronic_signatures: [ADA] });
+  expect(await writer.getCheckpointHistory("sdk")).toMatchObject({ electronic_signatures: [ADA] });
+  const stored = await writer.getCheckpoint(id, { asStored: true });
+  expect(stored).not.toHaveProperty("electronic_signatures");
+  expect(hashOf(stored!)).toBe(stored!.compliance.hash);
+});
+
+test("an agent writes nothing that looks like a signature of a person", { timeout: CALLS_MS }, async () => {
+  await fleet.written("copied");
+  await fleet.signedBy(await fleet.newCaller(), "copied");
+  const signed = (await fleet.writer.getLatestCheckpoint("copied"))!;
+  // A checkpoint that was read is written again, with the signature of the old one.
+  const other_versions_signatures = signed.electronic_signatures;
+  const { checkpointId } = await fleet.writer.createCheckpoint({
+    taskId: "copied",
+    checkpoint: { ...signed, other_versions_signatures, metadata: { agent_type: "implementation" } },
+  });
+  const stored = await expect
+    .poll(() => fleet.writer.getCheckpoint(String(checkpointId), { asStored: true }), { timeout: 30_000 })
+    .not.toBeNull()
+    .then(() => fleet.writer.getCheckpoint(String(checkpointId), { asStored: true }));
+  expect(stored).toMatchObject({ execution_state: signed.execution_state });
+  for (const name of ["electronic_signatures", "other_versions_signatures"]) {
+    expect(stored).not.toHaveProperty(name);
+    await expect(
+      fleet.writer.updateCheckpoint(String(checkpointId), { [name]: signed.electronic_signatures }),
+    ).rejects.toMatchObject({ code: "INVALID", fields: [{ path: `patch.${name}` }] });
+  }
+});
