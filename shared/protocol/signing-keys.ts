@@ -17,8 +17,14 @@ export const EXPOSED_KEY_MODE = 0o027;
 export const KEY_STATES = ["active", "retired", "revoked"] as const;
 export type KeyState = (typeof KEY_STATES)[number];
 
+/** From the strongest to the weakest. */
 export const REVOCATION_REASONS = ["compromised", "lost", "replaced"] as const;
 export type RevocationReason = (typeof REVOCATION_REASONS)[number];
+
+/** A second revocation may find a key worse than the first one did, and never better: signatures that were rejected stay rejected. */
+export function strongerReason(one: RevocationReason, other: RevocationReason | null): RevocationReason {
+  return REVOCATION_REASONS.find((reason) => reason === one || reason === other)!;
+}
 
 /**
  * Whether others may have the key: its revocation counts from its own entry on, without an allowance for the clocks of services. A key that was replaced

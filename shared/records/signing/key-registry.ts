@@ -6,7 +6,13 @@ import type { SigningKey } from "../../integrity/dsse.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import { countsAtOnce, KEY_PURPOSE, REQUIRED, type RevocationReason } from "../../protocol/signing-keys.ts";
+import {
+  countsAtOnce,
+  KEY_PURPOSE,
+  REQUIRED,
+  type RevocationReason,
+  strongerReason,
+} from "../../protocol/signing-keys.ts";
 import type { TenantAct } from "../../protocol/tenant-audit.ts";
 import type { Reader, Tx } from "../../store/store.ts";
 import type { AuditActor } from "../audit/audit.ts";
@@ -148,8 +154,9 @@ export interface Revocation {
 }
 
 /**
- * Revokes a key at once for services, and for verifications from `since` on, or from the time that {@link revocationMs} says. An earlier time may replace a
- * later one, never the reverse.
+ * Revokes a key at once for services, and for verifications from `since` on, or from the time that {@link revocationMs} says. A later revocation may state an
+ * earlier time, a stronger reason, or both, each as its own entry. What would be weaker stays as it is, so no signature becomes valid again. Returns the
+ * record as it stands then, without a new entry if nothing changes.
  */
 export async function revokeSigningKey(
   tx: Tx,
@@ -159,9 +166,15 @@ export async function revokeSigningKey(
   const record = await requireKey(tx, keyId);
   requireOther(tx, record);
   const { atMs, revokedMs } = await revocationMs(tx, record, { reason, nowMs });
-  const revokedAt = since ?? new Date(revokedMs).toISOString();
-  if (record.revoked_at !== null && Date.parse(record.revoked_at) <= Date.parse(revokedAt)) return record;
-  const revoked = { ...record, revoked_at: revokedAt, revoked_reason: reason };
+  const wantedAt = since ?? new Date(revokedMs).toISOString();
+  const { revoked_at: knownAt, revoked_reason: knownReason } = record;
+  const isEarlier = knownAt === null || Date.parse(wantedAt) < Date.parse(knownAt);
+  const revoked = {
+    ...record,
+    revoked_at: isEarlier ? wantedAt : knownAt,
+    revoked_reason: strongerReason(reason, knownReason),
+  };
+  if (!isEarlier && revoked.revoked_reason === knownReason) return record;
   const subject = keySubject("key_revoke", revoked);
   const seq = await audited(tx, "key_revoke", { actor, nowMs: atMs }, subject);
   const { key_revoke: before, key_revoke_first: first = before } = record.entries;

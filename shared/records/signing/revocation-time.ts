@@ -42,10 +42,11 @@ export async function revocationMs(
   return { atMs, revokedMs: Math.min(atMs, wasAhead ? Math.max(beforeMs, endedMs) : beforeMs) };
 }
 
-/** The time of the entry that has revoked the key before, perhaps with an allowance. null: there is none that can be read. */
+/** The time of the entry that has revoked the key first, perhaps with an allowance. null: there is none that can be read. */
 async function revokedBeforeMs(reader: Reader, { entries }: StoredSigningKey): Promise<number | null> {
-  if (entries.key_revoke === undefined) return null;
-  const value = await reader.get(tenantKeys(DEFAULT_TENANT).tenantAudit(entries.key_revoke));
+  const { key_revoke: last, key_revoke_first: first = last } = entries;
+  if (first === undefined) return null;
+  const value = await reader.get(tenantKeys(DEFAULT_TENANT).tenantAudit(first));
   const atMs = Date.parse(String(readEntry(value)?.facts?.at));
   return Number.isNaN(atMs) ? null : atMs;
 }

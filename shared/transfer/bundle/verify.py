@@ -1111,6 +1111,8 @@ BATCH_TYPE = "application/vnd.fleet.batch.v1"
 CLOCK_SKEW_MS = 30_000
 # Others may have a key that was revoked so.
 EXPOSED_REASONS = ("compromised", "lost")
+# From the weakest to the strongest.
+REVOCATION_RANKS = ("replaced", "lost", "compromised")
 LOG_DELAY_MS = 600_000
 # More than any fleet has had.
 KEYS_MAX = 5_000
@@ -1318,6 +1320,10 @@ def keys_in(keyset, tenant, known_revoked, findings):
     return keys
 
 
+def revocation_rank(reason):
+    return REVOCATION_RANKS.index(reason) if isinstance(reason, str) and reason in REVOCATION_RANKS else -1
+
+
 def judge_changes(changes, keys, findings):
     stated, last, before = {}, 0, None
     for change in changes:
@@ -1335,13 +1341,14 @@ def judge_changes(changes, keys, findings):
         facts = stated.setdefault(subject["key_id"], {})
         if entry["facts"]["action"] == "key_revoke" and "revoked_at" in facts:
             earlier, later = exact_time(facts["revoked_at"]), exact_time(subject.get("revoked_at"))
-            if earlier is None or later is None or later > earlier:
+            is_weaker = revocation_rank(subject.get("reason")) < revocation_rank(facts.get("revoked_reason"))
+            if earlier is None or later is None or later > earlier or is_weaker:
                 findings.add(("keyset.json/%d" % last, "keyset"))
                 continue
         for name, member in CHANGES[entry["facts"]["action"]].items():
             facts[name] = subject.get(member)
         if entry["facts"]["action"] == "key_revoke":
-            # The first entry counts: a later one can only name an earlier time.
+            # The first entry counts: a later one can only name an earlier time or a stronger reason.
             keys.revoked_in.setdefault(subject["key_id"], last)
     for key_id in set(stated) | set(keys.all):
         facts = stated.get(key_id, {})

@@ -131,6 +131,34 @@ test("a key without a running holder is named, and the others are replaced", {
   expect(await states()).toMatchObject({ [gone.id]: "revoked" });
 });
 
+test("a key that was replaced is found stolen later, and what would weaken that is named", {
+  timeout: CALLS_MS,
+}, async () => {
+  const before = keyInFile();
+  await json("keys", "rotate", before);
+  await keyAfter(before);
+  const revoke = async (...args: string[]) => {
+    const { exit, out, err } = await fleet("keys", "revoke", before, ...args, "--json");
+    expect(exit, err).toBe(0);
+    const { revoked_at: at, revoked_reason: reason } = JSON.parse(out).keys.find(
+      ({ key_id }: { key_id: string }) => key_id === before,
+    );
+    return { at, reason, warning: err === "" ? null : JSON.parse(err).warning.code };
+  };
+  const first = await revoke("--reason", "replaced", "--since", "2026-01-04T10:00Z");
+  expect(first).toMatchObject({ reason: "replaced", warning: null });
+  const { at } = first;
+  expect(await revoke("--reason", "compromised")).toEqual({ at, reason: "compromised", warning: null });
+  const unchanged = { at, reason: "compromised", warning: "key_unchanged" };
+  expect(await revoke("--reason", "compromised")).toEqual(unchanged);
+  expect(await revoke("--reason", "lost", "--since", "2026-01-05")).toEqual(unchanged);
+  const earlier = await revoke("--reason", "replaced", "--since", "2026-01-03T10:00:00.000Z");
+  const kept = { at: "2026-01-03T10:00:00.000Z", reason: "compromised", warning: "key_reason_kept" };
+  expect(earlier).toEqual(kept);
+  expect((await fleet("keys", "list")).out).toContain("(compromised)");
+  expect((await fleet("keys", "revoke", before)).err).toContain("nothing changed");
+});
+
 /** The fleet with readers of an older version: their pages lack signatures. `isOlder`: of a page. */
 function withOlderReaders(isOlder: (fromSeq: number, call: number) => boolean): FleetClient {
   let calls = 0;

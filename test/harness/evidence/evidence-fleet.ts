@@ -21,7 +21,7 @@ export interface EvidenceFleet {
   readonly server: TestFleet;
   readonly client: FleetClient;
   readonly authority: TimestampAuthority;
-  /** The ids of the keys that signed, in their order. The second one is revoked. */
+  /** The ids of the keys that signed, in their order. The second one is revoked, as replaced and then as compromised. */
   readonly keys: readonly string[];
   /** Its private key, as a thief has it. */
   readonly revokedPem: string;
@@ -80,8 +80,9 @@ export async function startEvidenceFleet(): Promise<EvidenceFleet> {
   await writeVersions(client, "auth", 1);
   await writeVersions(client, "billing", 2);
   const revokedPem = pemInFile();
-  await ok("keys", "revoke", second, "--reason", "compromised");
+  await ok("keys", "revoke", second, "--reason", "replaced");
   const third = await keyAfter(second);
+  await ok("keys", "revoke", second, "--reason", "compromised");
   await writeVersions(client, "billing", 1);
   await signAt(provider, person, "billing");
   const authenticator = new SoftwareAuthenticator();

@@ -183,6 +183,48 @@ test("a thief states a later revocation of the key, or another reason", () => {
   }
 });
 
+test.each([
+  ["replaced", "lost"],
+  ["replaced", "compromised"],
+  ["lost", "compromised"],
+])("a key is revoked as %s, and again as %s", (first, second) => {
+  const changes = [
+    ...HONEST.slice(0, 2),
+    revocation(5, stolen, { reason: first }),
+    revocation(6, stolen, { reason: second, revoked_at: REVOKED_AT, at: after(60) }),
+  ];
+  const keys = [OWN, { ...STOLEN, revoked_reason: second }];
+  expect(codesOf({ keys, changes })).toEqual([]);
+  // The first entry ends what the key may change. The stronger reason ends the allowance for clocks.
+  const forged = addition(7, newKey(), stolen, after(-60));
+  expect(codesOf({ keys, changes: [...changes, forged] })).toEqual(["key_revoked keyset.json/7"]);
+  const entries = [
+    { by: own, at: after(10) },
+    { by: stolen, at: after(-10) },
+  ];
+  expect(codesOf({ keys, changes, entries })).toEqual(["key_revoked auth/2"]);
+  // The record must have what the second one states.
+  const older = [OWN, { ...STOLEN, revoked_reason: first }];
+  expect(codesOf({ keys: older, changes })).toEqual([`key_unproved key:${stolen.id}`]);
+});
+
+test.each([
+  ["compromised", "lost"],
+  ["compromised", "replaced"],
+  ["lost", "replaced"],
+  ["lost", "a word that no fleet knows"],
+])("a revocation as %s is weakened to %s, also with a key of the fleet", (first, second) => {
+  const changes = [
+    ...HONEST.slice(0, 2),
+    revocation(5, stolen, { reason: first }),
+    revocation(6, stolen, { reason: second, revoked_at: after(-60) }),
+  ];
+  const keys = [OWN, { ...STOLEN, revoked_at: after(-60), revoked_reason: second }];
+  expect(codesOf({ keys, changes })).toEqual(
+    ["keyset keyset.json/6", `key_unproved key:${stolen.id}`].sort(byPlace),
+  );
+});
+
 test("a revocation is turned into one of another key", () => {
   const keys = [{ ...OWN, revoked_at: REVOKED_AT, revoked_reason: "compromised" }, recordOf(stolen)];
   const { signature } = HONEST[2]!;

@@ -58,7 +58,7 @@ export function addKeys(program: Command, action: ActionFactory): void {
     .argument("<key>", "the beginning of its id")
     .summary("Revoke a signing key.")
     .description(
-      "Revoke a signing key after its holder has gone over to the next one. Signatures since that time are rejected by every verification; of a key that was replaced as planned, 30 s later, so that what services with a fast clock have just committed stays valid.",
+      "Revoke a signing key after its holder has gone over to the next one. Signatures since that time are rejected by every verification; of a key that was replaced as planned, 30 s later, so that what services with a fast clock have just committed stays valid. A second revocation may name an earlier time or a stronger reason (replaced, lost, compromised), and weakens nothing.",
     )
     .addOption(new Option("--reason <reason>", "why").choices([...REVOCATION_REASONS]).default("compromised"))
     .option(
@@ -70,6 +70,7 @@ export function addKeys(program: Command, action: ActionFactory): void {
     "The file of a key was copied two days ago": `${fleet} keys revoke 3f9a2c --since 2d`,
     "A key of a machine that is gone": `${fleet} keys revoke 3f9a2c --reason lost`,
     "A key that others cannot have": `${fleet} keys revoke 3f9a2c --reason replaced`,
+    "The same key is found stolen later": `${fleet} keys revoke 3f9a2c --reason compromised`,
   }));
   addEncryption(group, action);
   addEncryptionKey(group, action);
@@ -137,9 +138,38 @@ async function revoke(session: Session, start: string, { reason, since }: Revoke
       "Give a time such as 2h, 2026-01-04 or 2026-01-04T10:00Z.",
     );
   const client = await session.client();
-  const { key_id: keyId } = await namedKey(session, client, start);
-  await client.admin.revokeKey({ ...session.deadline, keyId, reason, since: at });
+  const before = await namedKey(session, client, start);
+  const { key_id: keyId } = before;
+  const after = await client.admin.revokeKey({ ...session.deadline, keyId, reason, since: at });
+  warnOfEarlier(session, { before, after, reason });
   await showKeys(session, await keysOf(session, client));
+}
+
+/** A second revocation cannot weaken the first one. */
+function warnOfEarlier(
+  session: Session,
+  {
+    before,
+    after,
+    reason,
+  }: {
+    readonly before: SigningKeyRecord;
+    readonly after: SigningKeyRecord;
+    readonly reason: RevocationReason;
+  },
+): void {
+  const { key_id, revoked_at, revoked_reason } = after;
+  const details = { key_id, revoked_at, revoked_reason };
+  if (before.revoked_at === revoked_at && before.revoked_reason === revoked_reason) {
+    const text =
+      "nothing changed: the key was revoked before, from this time on or an earlier one, and for this reason or a stronger one";
+    session.warn({ code: "key_unchanged", text, details });
+  } else if (revoked_reason !== reason)
+    session.warn({
+      code: "key_reason_kept",
+      text: "the key was revoked before for a stronger reason, which stays",
+      details,
+    });
 }
 
 async function namedKey(session: Session, client: FleetClient, start: string): Promise<SigningKeyRecord> {

@@ -23,6 +23,8 @@ export const KEY_TENANT = "default";
 const CLOCK_SKEW_MS = 30_000;
 /** Others may have a key that was revoked so. */
 const EXPOSED_REASONS: readonly (ExactJson | undefined)[] = ["compromised", "lost"];
+/** From the weakest to the strongest. */
+const REVOCATION_RANKS: readonly (ExactJson | undefined)[] = ["replaced", "lost", "compromised"];
 /** More than any fleet has had. */
 const KEYS_MAX = 5_000;
 const SPKI_START = "302a300506032b6570032100";
@@ -112,7 +114,7 @@ export class BundleKeys {
     return this.#knownRevoked.has(id) || this.#keys.get(id)?.revoked_at != null;
   }
 
-  /** The first entry counts: a later one can only name an earlier time. */
+  /** The first entry counts: a later one can only name an earlier time or a stronger reason. */
   noteRevocation(id: string, seq: number): void {
     if (!this.#revokedIn.has(id)) this.#revokedIn.set(id, seq);
   }
@@ -326,7 +328,7 @@ function changeAt(
   return { tenant: home, task: null, seq, hash: textHash(text), facts, before, end };
 }
 
-/** False: it moves a revocation to a later time, which no fleet does. */
+/** False: it moves a revocation to a later time, or to a weaker reason, which no fleet does. */
 function noteChange(stated: Map<string, Stated>, facts: ExactObject): boolean {
   const subject = objectIn(facts, "subject");
   const id = String(subject.key_id);
@@ -334,6 +336,10 @@ function noteChange(stated: Map<string, Stated>, facts: ExactObject): boolean {
   if (facts.action === "key_revoke" && known.revoked_at !== undefined) {
     const [earlier, later] = [exactTime(known.revoked_at), exactTime(subject.revoked_at)];
     if (earlier === null || later === null || later > earlier) return false;
+    const [rank, knownRank] = [subject.reason, known.revoked_reason].map((reason) =>
+      REVOCATION_RANKS.indexOf(reason),
+    );
+    if (rank! < knownRank!) return false;
   }
   if (facts.action === "key_add") known.replaces = subject.replaces ?? null;
   for (const [member, name] of STATED_BY[String(facts.action)] ?? []) known[member] = subject[name] ?? null;

@@ -123,7 +123,7 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
       pending: 0,
       removed: 2,
       keys: 3,
-      key_changes: 8,
+      key_changes: 9,
     });
     expect(report.counts.included).toBe(report.counts.entries);
     expect(report.counts.signed).toBe(report.counts.entries);

@@ -55,7 +55,7 @@ const revoked = (changes: Partial<Revocation> = {}) =>
 
 async function acts(
   tenant = "default",
-): Promise<readonly { readonly at: string; readonly action: string }[]> {
+): Promise<readonly { readonly at: string; readonly action: string; readonly subject: object }[]> {
   const page = await records.repository.tenantActs.page(tenant, {
     from_seq: 1,
     limit: 50,
@@ -96,6 +96,69 @@ test("a key turns out to be compromised after it was replaced: the allowance end
   const { value } = await revoked();
   expect(value).toMatchObject({ revoked_at: replacedAt, revoked_reason: "compromised" });
   expect(await codes()).toEqual([]);
+});
+
+test("a key was replaced since an earlier time, and is found stolen later", async () => {
+  const since = timeAfter(-60);
+  await revoked({ reason: "replaced", since });
+  nowMs += 3_600 * SECOND_MS;
+  const { value } = await revoked();
+  const stated = { key_id: records.key.id, revoked_at: since };
+  expect(value).toMatchObject({ ...stated, revoked_reason: "compromised" });
+  const changes = (await acts()).filter(({ action }) => action === "key_revoke");
+  expect(changes.map(({ subject }) => subject)).toEqual([
+    { ...stated, reason: "replaced" },
+    { ...stated, reason: "compromised" },
+  ]);
+  // Both entries are before the entry that a thief appends, and the first one decides.
+  expect(value.entries.key_revoke_first).toBe(value.entries.key_revoke! - 1);
+  const { signingKeys } = repositoryOn(other, records, now);
+  expect((await signingKeys.list()).keys).toContainEqual(expect.objectContaining(stated));
+});
+
+test.each([
+  ["compromised", "compromised"],
+  ["compromised", "lost"],
+  ["compromised", "replaced"],
+  ["lost", "lost"],
+  ["lost", "replaced"],
+  ["replaced", "replaced"],
+] as const)("after a revocation as %s, one as %s changes nothing", async (first, second) => {
+  const { value: known } = await revoked({ reason: first, since: timeAfter(-60) });
+  const before = await acts();
+  nowMs += 3_600 * SECOND_MS;
+  for (const since of [undefined, timeAfter(-3_660), timeAfter(-3_600)])
+    expect((await revoked({ reason: second, since })).value).toEqual(known);
+  expect(await acts()).toEqual(before);
+});
+
+test("the earlier time of a second revocation counts, and the stronger reason of both", async () => {
+  await revoked({ reason: "replaced", since: timeAfter(-60) });
+  const steps = [
+    { reason: "lost", since: timeAfter(-30), becomes: [timeAfter(-60), "lost"] },
+    { reason: "replaced", since: timeAfter(-90), becomes: [timeAfter(-90), "lost"] },
+    { reason: "compromised", since: timeAfter(-120), becomes: [timeAfter(-120), "compromised"] },
+  ] as const;
+  for (const { reason, since, becomes } of steps) {
+    const { revoked_at, revoked_reason } = (await revoked({ reason, since })).value;
+    expect([revoked_at, revoked_reason]).toEqual(becomes);
+  }
+});
+
+test("a weaker reason with an earlier time gives a thief no allowance back", async () => {
+  await create(records.repository);
+  nowMs += 2 * SECOND_MS;
+  await revoked();
+  nowMs += 20 * SECOND_MS;
+  await create(repositoryOn(other, records, now));
+  nowMs -= 21 * SECOND_MS;
+  await create(repositoryOn(storeOfThief(records.raw, records.key), records, now));
+  nowMs += 60 * SECOND_MS;
+  expect(await codes()).toEqual(["key_revoked"]);
+  // The time that the thief has stated. Within the allowance, its entry would follow no later one.
+  const { value } = await revoked({ reason: "replaced", since: timeAfter(-60) });
+  expect(value).toMatchObject({ revoked_at: timeAfter(-60), revoked_reason: "compromised" });
+  expect(await codes()).toEqual(["key_revoked"]);
 });
 
 test("a second revocation pardons no entry after the first one", async () => {
