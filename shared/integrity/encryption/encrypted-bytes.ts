@@ -11,7 +11,9 @@ export const DATA_KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const ASSOCIATED_FROM = MARKER.length + DATA_KEY_ID_BYTES;
-const HEADER_BYTES = MARKER.length + DATA_KEY_ID_BYTES + NONCE_BYTES;
+/** Where the nonce begins, which is random. */
+export const NONCE_AT = MARKER.length + DATA_KEY_ID_BYTES;
+const HEADER_BYTES = NONCE_AT + NONCE_BYTES;
 /** By how much encrypted bytes are longer than the plain ones. */
 export const ENCRYPTED_BYTES_MORE = HEADER_BYTES + TAG_BYTES;
 const CIPHER = "aes-256-gcm";
@@ -47,7 +49,7 @@ export function encryptBytes(key: DataKey, plain: Uint8Array, address: Uint8Arra
   const encrypted = Buffer.allocUnsafe(plain.length + ENCRYPTED_BYTES_MORE);
   encrypted.set(MARKER);
   encrypted.set(key.id, MARKER.length);
-  encrypted.set(nonce, HEADER_BYTES - NONCE_BYTES);
+  encrypted.set(nonce, NONCE_AT);
   encrypted.set(body, HEADER_BYTES);
   encrypted.set(cipher.getAuthTag(), encrypted.length - TAG_BYTES);
   return encrypted;
@@ -63,7 +65,7 @@ export function encryptedWith(bytes: Uint8Array): Uint8Array | null {
 export function decryptBytes(key: DataKey, encrypted: Uint8Array, address: Uint8Array): Buffer | null {
   const id = encryptedWith(encrypted);
   if (id === null || Buffer.compare(id, key.id) !== 0) return null;
-  const nonce = encrypted.subarray(HEADER_BYTES - NONCE_BYTES, HEADER_BYTES);
+  const nonce = encrypted.subarray(NONCE_AT, HEADER_BYTES);
   // Without the fixed length, Node accepts a tag that was cut to 4 bytes.
   const decipher = createDecipheriv(CIPHER, key.secret, nonce, { authTagLength: TAG_BYTES });
   decipher.setAAD(associated(key.id, address));

@@ -5,11 +5,13 @@ import { findConversion } from "./encryption-state.ts";
 import type { KeyRing, UnwrappedKeys } from "./keys/key-ring.ts";
 import type { KeyPlace } from "./keys/place.ts";
 import type { Layout, Placed } from "./layout.ts";
+import type { RecentValues } from "./recent-values.ts";
 import { keyIdText, openValue, sealedWith, UNREADABLE } from "./sealed-value.ts";
 
 export interface Encryption {
   readonly ring: KeyRing;
   readonly layout: Layout;
+  readonly recent: RecentValues;
   /** True once the record said that every row is encrypted; it stays so. */
   isConverted: boolean;
 }
@@ -165,7 +167,7 @@ export class EncryptedReader implements Reader {
 
   /** The reader of what cannot be decrypted finds a record of no form, thus damaged. */
   #opened(key: DataKey, value: Bytes, { at, id }: SealedRow): Bytes {
-    const plain = openValue(key, value, at.address);
+    const plain = this.#encryption.recent.find(value, at.address) ?? openValue(key, value, at.address);
     if (plain === null) return UNREADABLE;
     if (id !== null) this.#own?.onOpened?.(at.place, id);
     return plain;

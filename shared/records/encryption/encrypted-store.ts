@@ -18,6 +18,7 @@ import { dataKeysKey, idsOfRow } from "./keys/key-record.ts";
 import type { KeyRing } from "./keys/key-ring.ts";
 import { type KeyPlace, keyPlaceOf } from "./keys/place.ts";
 import { fleetLayout, type Layout } from "./layout.ts";
+import { RecentValues } from "./recent-values.ts";
 
 /** Runs that missed only keys which an earlier run has loaded: they are lost again only when other transactions change them all the time. */
 const REPEATS_MAX = 10;
@@ -33,7 +34,7 @@ export function encryptedStore(
     isConverted = false,
   }: { readonly layout?: Layout; readonly isConverted?: boolean } = {},
 ): Store {
-  const encryption: Encryption = { ring, layout, isConverted };
+  const encryption: Encryption = { ring, layout, recent: new RecentValues(), isConverted };
   const { clusterStatus } = store;
   return {
     name: store.name,

@@ -140,7 +140,7 @@ export class EncryptedTx implements Tx {
     checkValue(value);
     const at = this.#encryption.layout(key);
     if (at === null) this.#tx.set(key, value);
-    else this.#tx.set(key, sealValue(this.#keyOf(at).newest, value, at.address), SEALED_BYTES_MORE);
+    else this.#tx.set(key, this.#seal(value, at), SEALED_BYTES_MORE);
   }
 
   clear(key: Bytes): void {
@@ -176,8 +176,7 @@ export class EncryptedTx implements Tx {
     if (at === null) {
       this.#tx.setStampedKey(prefix, suffix, value);
     } else {
-      const sealed = sealValue(this.#keyOf(at).newest, value, at.address);
-      this.#tx.setStampedKey(prefix, suffix, sealed, SEALED_BYTES_MORE);
+      this.#tx.setStampedKey(prefix, suffix, this.#seal(value, at), SEALED_BYTES_MORE);
     }
   }
 
@@ -198,6 +197,13 @@ export class EncryptedTx implements Tx {
 
   approximateBytes(): number {
     return this.#tx.approximateBytes() - this.#ownBytes;
+  }
+
+  #seal(value: Bytes, at: Placed): Bytes {
+    const key = this.#keyOf(at).newest;
+    const sealed = sealValue(key, value, at.address);
+    if (key !== PROVISIONAL.newest) this.#encryption.recent.add(sealed, value, at.address);
+    return sealed;
   }
 
   /** A task of which a row is read is about to be written, so keys that are not known are loaded here. */
