@@ -40,6 +40,7 @@ interface Slice {
 }
 
 const NO_PART_OF_THE_TRAIL: Slice = { entries: null, committedMs: [], more: true };
+const NOTHING_MORE: Slice = { entries: [], committedMs: [], more: false };
 
 /** The trail of a task is complete before the first of its files is written. */
 export async function copyTasks(
@@ -82,20 +83,28 @@ async function readChange(
   { ids, ...place }: WantedTask,
   end: TrailEnd,
 ): Promise<{ slice: Slice; change: TaskFiles }> {
-  const slice = await readSlice(reader, place, end);
+  const head = ids.length === 0 ? null : await readTask(reader, place.tenant, place.task);
+  // An earlier step has copied the entries of all commits up to its time, and so often those of this one.
+  const slice = isWholeTrail(end, head) ? NOTHING_MORE : await readSlice(reader, place, end);
   const trail = { end, entries: slice.entries ?? [], isLast: slice.entries !== null && !slice.more };
   if (!trail.isLast || ids.length === 0)
     return { slice, change: { ...place, trail, checkpoints: [], removed: [], latest: null } };
-  const [current, head] = await Promise.all([
-    readCurrentBytes(reader, place.tenant, place.task, ids),
-    readTask(reader, place.tenant, place.task),
-  ]);
+  const current = await readCurrentBytes(reader, place.tenant, place.task, ids);
   const newest = head?.latest_id ?? null;
   const latest = newest !== null && current.sound.has(newest) ? newest : null;
   return {
     slice,
     change: { ...place, trail, checkpoints: contentsOf(current), removed: current.removed, latest },
   };
+}
+
+/** Whether the trail ends where the head of its task says. */
+function isWholeTrail(
+  { seq, entry }: TrailEnd,
+  head: { readonly audit_seq: number; readonly audit_hash: string } | null,
+): boolean {
+  if (head === null || entry === null || seq !== head.audit_seq) return false;
+  return entryHash(entry) === head.audit_hash;
 }
 
 function contentsOf({ sound }: CurrentBytes): TaskFiles["checkpoints"] {

@@ -55,9 +55,12 @@ export async function readUnlogged(
   const entries: LoggedEntry[] = [];
   /** `hash` null: the entry is lost or damaged. */
   let before: { readonly seq: number; readonly hash: string | null } = { seq: last, hash: known };
-  for (const { key, value } of rows) {
+  for (const row of rows) {
+    const { key } = row;
     const seq = parseSeq(key);
     if (entries.length === limit && seq > last) return { entries, more: true };
+    // The value of the row that only shows that there are more need not be decrypted.
+    const { value } = row;
     const text = textIn(value);
     const hash = text === null ? null : entryHash(text);
     if (seq > last) {

@@ -21,6 +21,7 @@ import { hashOf } from "../../../shared/integrity/seal.ts";
 import { MirrorFiles } from "../../../shared/mirror/files.ts";
 import { MirrorFolder } from "../../../shared/mirror/folder.ts";
 import { stepMirror } from "../../../shared/mirror/follower.ts";
+import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import { create, ENGINES, finalize, send } from "../../harness/records/records.ts";
 import { flip } from "../records/search/corpus.ts";
 import { type MirrorBench, openMirrorBench } from "./bench.ts";
@@ -184,6 +185,19 @@ describe.each(ENGINES)("the mirror of a store on %s", (engine) => {
     await expect(bench.folder.position()).resolves.toBeNull();
     await bench.follow();
     expect(read("task-1", "latest.json").metadata.checkpoint_id).toBe(id);
+  });
+
+  test("a trail that ends where the head says is not read again", async () => {
+    await create(bench.repository);
+    await bench.follow();
+    const trail = lines("task-1");
+    await bench.store.transact({ label: "test", deadlineMs: 10_000, onUnknown: "safe" }, async (tx) =>
+      tx.clear(tenantKeys("default").audit("task-1", 1)),
+    );
+    rmSync(at("position.json"));
+    await bench.follow();
+    expect(readdirSync(at("task-1")).filter((name) => name.startsWith("audit."))).toEqual(["audit.jsonl"]);
+    expect(lines("task-1")).toEqual(trail);
   });
 
   test("the folder of another store is completed beside its files, whose trail is set aside", async () => {

@@ -3,12 +3,13 @@ import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { canonicalText } from "../../../../shared/integrity/canonical.ts";
 import { readLogDelay } from "../../../../shared/records/audit-log/log-delay.ts";
-import { ChainEnds } from "../../../../shared/records/audit-log/log-entries.ts";
+import { ChainEnds, readUnlogged } from "../../../../shared/records/audit-log/log-entries.ts";
 import { stepAuditLog } from "../../../../shared/records/audit-log/log-job.ts";
 import { readPlace } from "../../../../shared/records/audit-log/log-records.ts";
 import { decode, encode } from "../../../../shared/records/kv/codec.ts";
 import { systemKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { acquireLease, LeaseLost, requireLease } from "../../../../shared/records/leader/lease.ts";
+import type { Reader } from "../../../../shared/store/store.ts";
 import { create, ENGINES, openTestRecords, send } from "../../../harness/records/records.ts";
 import { openSignedRecords, type SignedRecords, WRITING } from "../../../harness/records/signed.ts";
 import { naiveRoot } from "../../integrity/merkle/naive-tree.ts";
@@ -137,6 +138,33 @@ describe("in memory", () => {
       tx.set(audit("task-1", 3), encode(canonicalText({ ...entry, prev: "1".repeat(64) })));
     });
     expect(await stepAuditLog(logging)).toMatchObject({ appended: 0, unreadable: 1 });
+    await close();
+  });
+
+  test("the row that only shows that there are more is not decrypted", async () => {
+    const { store, repository, close } = await openTestRecords("memory");
+    for (let i = 0; i < 3; i += 1) await create(repository);
+    let opened = 0;
+    const { entries, more } = await store.read(WRITING, (reader) => {
+      const lazily: Reader["getRange"] = async (...of) => {
+        const page = await reader.getRange(...of);
+        const rows = page.rows.map(({ key, value }) => ({
+          key,
+          get value() {
+            opened += 1;
+            return value;
+          },
+        }));
+        return { ...page, rows };
+      };
+      const lazy: Reader = {
+        get: (key) => reader.get(key),
+        getMany: (keys) => reader.getMany(keys),
+        getRange: lazily,
+      };
+      return readUnlogged(lazy, { tenant: "default", task: "task-1" }, 1);
+    });
+    expect([entries.length, more, opened]).toEqual([1, true, 1]);
     await close();
   });
 
