@@ -8,6 +8,7 @@ import { alertOf } from "../../../shared/protocol/alerts.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { asFleetError } from "../../../shared/records/kv/store-errors.ts";
 import { LeaseLost, requireLease } from "../../../shared/records/leader/lease.ts";
+import { stepLateMessages } from "../../../shared/records/retention/shred/late-messages.ts";
 import {
   type KeptShred,
   type ShredPlace,
@@ -34,7 +35,7 @@ export function startShredding(context: ShreddingContext): Stop {
   const leader = leases.of("shredding");
   const throttle = createBackgroundThrottle(clock);
   const known = new Set<string>();
-  const sweepUntil = (signal: AbortSignal): ShredSweep => ({
+  const sweepWhile = (mayContinue: () => Promise<boolean>): ShredSweep => ({
     ...{ store, incarnation: format.incarnation, service: "writer", policies: config.policies },
     now: () => clock.now(),
     // Held before each transaction: a step has many, and may take longer than the lease lasts.
@@ -44,8 +45,7 @@ export function startShredding(context: ShreddingContext): Stop {
       await requireLease(tx, lease);
     },
     // It may be one of many messages. A task whose messages are not all erased stays approved, and the next round continues.
-    eraseMessages: (place) =>
-      eraseMessages(context, place, async () => !signal.aborted && (await leader.hold()) !== null),
+    eraseMessages: (place) => eraseMessages(context, place, mayContinue),
   });
   const stop = startTicker({
     name: "shredding",
@@ -55,24 +55,48 @@ export function startShredding(context: ShreddingContext): Stop {
     log,
     run: async (signal) => {
       const round: Round = { kept: [], failed: [] };
-      const sweep = sweepUntil(signal);
-      for (let from: Bytes | null = null; !signal.aborted; ) {
-        // Another instance counts them.
-        if ((await leader.hold()) === null) return setGauges(context, { kept: [], failed: [] });
-        const at: Bytes | null = from;
-        const step: ShredStep = await throttle.step(() => stepShredding(sweep, at), signal);
-        report(context, step);
-        round.kept.push(...step.kept);
-        round.failed.push(...step.failed);
-        if (step.next === null) return reportRound(context, round, known);
-        from = step.next;
-      }
+      const mayContinue = async () => !signal.aborted && (await leader.hold()) !== null;
+      const sweep = sweepWhile(mayContinue);
+      const shred = (from: Bytes | null) => throttle.step(() => stepShredding(sweep, from), signal);
+      const eraseLate = (from: Bytes | null) => throttle.step(() => stepLateMessages(sweep, from), signal);
+      const isWhole =
+        (await eachPage(mayContinue, shred, (page) => {
+          report(context, page);
+          round.kept.push(...page.kept);
+          round.failed.push(...page.failed);
+        })) &&
+        (await eachPage(mayContinue, eraseLate, ({ failed }) => {
+          for (const one of failed)
+            log.error(
+              one,
+              "late messages of a shredded task cannot be erased now; the next round tries it again",
+            );
+          round.failed.push(...failed);
+        }));
+      if (isWhole) return reportRound(context, round, known);
+      // Another instance counts them.
+      if (!signal.aborted) setGauges(context, { kept: [], failed: [] });
     },
   });
   return async () => {
     await stop();
     await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
+}
+
+/** False: the sweep stops, or another instance continues. */
+async function eachPage<Page extends { readonly next: Bytes | null }>(
+  mayContinue: () => Promise<boolean>,
+  take: (from: Bytes | null) => Promise<Page>,
+  handle: (page: Page) => void,
+): Promise<boolean> {
+  for (let from: Bytes | null = null; await mayContinue(); ) {
+    const page = await take(from);
+    handle(page);
+    if (page.next === null) return true;
+    from = page.next;
+  }
+  return false;
 }
 
 /** Offers have a prompt, and reports of exits and alerts have details. Events stay: the scrub compares the trail with them. */

@@ -73,7 +73,7 @@
  * | `signing_keys`, key                               | public key, validity and revocation      | services, operators   |
  * | `log_due`, tenant                                 | newest act; it may not be in the log yet | acts of operators     |
  * | `log_behind`, tenant                              | its log is damaged, or chains are behind | the audit log         |
- * | `shreds`, state, tenant, task                     | empty, or of `certificate`: it, signed   | commands, the sweep   |
+ * | `shreds`, state, tenant, task                     | empty; `certificate`; `late_messages`    | commands, the sweep   |
  * | `lease`, job                                      | holder, fence, end                       | background jobs       |
  * | `count`, name                                     | counter                                  | transitions, relay    |
  * | `bucket_keys`, tenant, generation                 | wrapped key that wraps data keys         | the first command     |

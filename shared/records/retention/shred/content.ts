@@ -9,7 +9,7 @@ import { EMPTY_MAILBOX } from "../../../lifecycle/mission/mailbox.ts";
 import type { TaskRecord } from "../../../lifecycle/task.ts";
 import { alertId } from "../../../protocol/alerts.ts";
 import { FleetError } from "../../../protocol/errors.ts";
-import { type KeyRange, STORE_LIMITS, type Tx } from "../../../store/store.ts";
+import { STORE_LIMITS, type Tx } from "../../../store/store.ts";
 import { destroyDataKeys } from "../../encryption/encrypted-store.ts";
 import { soundHandoff } from "../../handoff/record.ts";
 import { encodeChecked } from "../../kv/codec.ts";
@@ -107,6 +107,11 @@ export const SHREDDED: Readonly<Record<Subspace, string>> = {
   encryption: NOT_OF_TASKS,
 };
 
+interface TaskPlace {
+  readonly tenant: string;
+  readonly task: string;
+}
+
 /** Handoffs whose texts are removed in one transaction. */
 const HANDOFFS_MAX = 100;
 
@@ -120,17 +125,18 @@ export async function clearContent(tx: Tx, task: TaskRecord): Promise<readonly s
   if (!(await clearArtifactReferences(tx, keys, task.task_id))) return null;
   for (const subspace of ["checkpoints", "versions", "chunks", "children", "order"] as const)
     tx.clearRange(keys.ofTask(subspace, task.task_id));
-  tx.clearRange(acknowledgements(keys, task));
+  clearAcknowledgements(tx, { tenant: task.tenant, task: task.task_id });
   await clearMission(tx, keys, task);
   // The record of the task, which stays, is written after this with a new key.
   return destroyDataKeys(tx, task.tenant, task.task_id);
 }
 
 /** Of the alerts of the task, whose ids begin with tenant and task. Their notes are free text. */
-function acknowledgements(keys: TenantKeys, { tenant, task_id: task }: TaskRecord): KeyRange {
+export function clearAcknowledgements(tx: Tx, { tenant, task }: TaskPlace): void {
+  const keys = tenantKeys(tenant);
   const first = alertId({ tenant, task, occasion: "" });
   // `0` is the byte after `/`, so these are the ids that begin with tenant, task and `/`.
-  return { begin: keys.alertAck(first), end: keys.alertAck(`${first.slice(0, -1)}0`) };
+  tx.clearRange({ begin: keys.alertAck(first), end: keys.alertAck(`${first.slice(0, -1)}0`) });
 }
 
 /** The rest of the record is in the trail, and proves that no handoff was left out. */

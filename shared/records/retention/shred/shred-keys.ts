@@ -10,6 +10,10 @@ export function shredKeys(at: (subspace: "shreds", ...parts: Buffer[]) => Buffer
     /** No state has this name. */
     shredCertificate: (tenant: string, task: string): Bytes =>
       at("shreds", element("certificate"), name(tenant), name(task)),
+    /** No state has this name either. */
+    lateMessagesOf: (tenant: string, task: string): Bytes =>
+      at("shreds", element("late_messages"), name(tenant), name(task)),
+    lateMessages: (): KeyRange => children(at("shreds", element("late_messages"))),
     shredsIn: (state: ShredState): KeyRange => children(at("shreds", element(state))),
     shredsOf: (state: ShredState, tenant: string): KeyRange =>
       children(at("shreds", element(state), name(tenant))),

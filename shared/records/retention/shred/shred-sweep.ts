@@ -10,6 +10,7 @@ import type { TaskRecord } from "../../../lifecycle/task.ts";
 import { LIMITS } from "../../../protocol/limits.ts";
 import { retentionFloorOf } from "../../../protocol/policy.ts";
 import { type Bytes, StoreError, type StoreErrorKind, type Tx } from "../../../store/store.ts";
+import { encodeChecked } from "../../kv/codec.ts";
 import { after, systemKeys, tenantKeys } from "../../kv/keyspace.ts";
 import { LeaseLost } from "../../leader/lease.ts";
 import { readNewestHead } from "../../task/command-transaction.ts";
@@ -85,11 +86,16 @@ export async function stepShredding(sweep: ShredSweep, from: Bytes | null = null
     } catch (error) {
       // The step is repeated when the store is available. One task with a damaged record, or for which the store has no time, must not stop the others:
       // the next round tries it again.
-      if (error instanceof LeaseLost || (error instanceof StoreError && AWAY.has(error.kind))) throw error;
+      if (endsStep(error)) throw error;
       found.failed.push({ ...place, error });
     }
   }
   return { removed, ...found, next: more ? (rows.at(-1)?.key ?? null) : null };
+}
+
+/** Whether no other task would succeed either. */
+export function endsStep(error: unknown): boolean {
+  return error instanceof LeaseLost || (error instanceof StoreError && AWAY.has(error.kind));
 }
 
 async function shredTask(sweep: ShredSweep, place: ShredPlace, step: LeftoverStep): Promise<Outcome> {
@@ -149,7 +155,10 @@ async function shredPart(tx: Tx, sweep: RetentionSweep, place: ShredPlace): Prom
   return { removed: places.length, state: "more" };
 }
 
-/** All checkpoints are removed. In an encrypted store the keys of the task are destroyed with this transaction, which writes its record again. */
+/**
+ * All checkpoints are removed. In an encrypted store the keys of the task are destroyed with this transaction, which writes its record again. Messages that
+ * are published late are erased after it (`late-messages.ts`).
+ */
 async function endPart(
   tx: Tx,
   sweep: RetentionSweep,
@@ -167,6 +176,7 @@ async function endPart(
     ...{ ...facts, floor: retentionFloorOf(sweep.policies, place.tenant) },
     ...(destroyed.length > 0 && { keys: [...destroyed] }),
   });
+  tx.set(systemKeys.lateMessagesOf(place.tenant, place.task), encodeChecked(nowMs));
   return "ended";
 }
 

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { DEFAULT_POLICIES, type Policies, policySchema } from "../../../../shared/protocol/policy.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { SHREDDED } from "../../../../shared/records/retention/shred/content.ts";
+import { stepLateMessages } from "../../../../shared/records/retention/shred/late-messages.ts";
 import { type ShredSweep, stepShredding } from "../../../../shared/records/retention/shred/shred-sweep.ts";
 import { StoreError } from "../../../../shared/store/store.ts";
 import { familyOf } from "../../../harness/records/edits.ts";
@@ -245,6 +246,43 @@ describe.each(ENGINES)("shredding on %s", (engine) => {
     const eraseMessages = async (one: object) => void erased.push(one);
     expect(await sweep(place, { eraseMessages })).toMatchObject({ ended: [{ task }], failed: [] });
     expect(erased).toEqual([{ tenant: "default", task }]);
+  });
+
+  test("messages are erased again a minute after the end, also when the bus is away or a process ends in between", async () => {
+    const place = await placeWith();
+    const task = await written(place, 1);
+    await request(place, task);
+    await approve(place, task);
+    const acknowledgement = tenantKeys("default").alertAck(`default/${task}/7`);
+    const options = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const;
+    const erased: string[] = [];
+    const eraseMessages = async (one: { readonly task: string }) => void erased.push(one.task);
+    const late = (given: Partial<ShredSweep> = {}) =>
+      stepLateMessages({ ...place.sweepParts(), eraseMessages, ...given });
+    expect(await sweep(place, { eraseMessages })).toMatchObject({ ended: [{ task }] });
+    expect(erased.splice(0)).toEqual([task]);
+    await place.store.transact(options, async (tx) => tx.set(acknowledgement, Buffer.from(CANARY)));
+    place.now += 59_999;
+    expect(await late()).toEqual({ failed: [], next: null });
+    expect(erased).toEqual([]);
+    place.now += 1;
+    const away = async () => {
+      throw new Error("the bus is away");
+    };
+    expect(await late({ eraseMessages: away })).toMatchObject({ failed: [{ task }] });
+    const ending = wrappedStore(place.store, async () => {
+      throw new StoreError("closed", "the process ends here");
+    });
+    await expect(late({ store: ending })).rejects.toThrow("the process ends here");
+    expect(erased.splice(0)).toEqual([task]);
+    expect(await late()).toEqual({ failed: [], next: null });
+    expect(erased.splice(0)).toEqual([task]);
+    const left = await place.store.read(options, (reader) => reader.get(acknowledgement));
+    expect(left).toBeUndefined();
+    // Once only.
+    place.now += DAY_MS;
+    await late();
+    expect(erased).toEqual([]);
   });
 
   test("the list has each state, in pages", async () => {
