@@ -183,6 +183,11 @@ function redactedField(field: FieldProblem): FieldProblem {
   };
 }
 
+/** Whether a service refused a write because the disk of its store is full. Its reads work. */
+export function isStoreFull({ code, details: { disk_of: uses } }: FleetError): boolean {
+  return code === "UNAVAILABLE" && Array.isArray(uses) && uses.includes("store");
+}
+
 /** An INVALID error about one field. */
 export function invalid(path: string, expected: string, got?: unknown): FleetError {
   const field = got === undefined ? { path, expected } : { path, expected, got: shown(got) };

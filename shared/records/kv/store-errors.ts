@@ -45,7 +45,7 @@ export function asFleetError(error: unknown): FleetError {
     return new FleetError(unknown ? "TIMEOUT" : CODES[error.kind], message, {
       details: {
         kind: error.kind,
-        ...(isFull && { free_bytes: error.details.free_bytes }),
+        ...(isFull && { disk_of: ["store"], free_bytes: error.details.free_bytes }),
         ...(!isFull && error.details.code !== undefined && { engine_code: error.details.code }),
       },
       cause: error,

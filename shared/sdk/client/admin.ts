@@ -17,7 +17,7 @@ import type {
   ImportVersionCommand,
 } from "../../protocol/commands.ts";
 import type { EncryptionRotation } from "../../protocol/encryption.ts";
-import { FleetError, invalid } from "../../protocol/errors.ts";
+import { FleetError, invalid, isStoreFull } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import type { MissionRecordPage } from "../../protocol/mission-queries.ts";
 import type { AgentRequestOp } from "../../protocol/operations.ts";
@@ -320,9 +320,12 @@ export class FleetAdmin {
     return this.#parts.queries.send("audit_anchors", query);
   }
 
-  /** Records in the chain of the tenant that a bundle of evidence leaves the fleet. Returns that entry, which seals the bundle. */
+  /**
+   * Records in the chain of the tenant that an export begins, or that a bundle of evidence leaves the fleet. Returns that entry, which seals the bundle.
+   * Throws UNAVAILABLE at once while the disk of the store is full: only an operator can make room.
+   */
   recordExport(query: Camel<QueryInput<"export_record">> & CallOptions): Promise<ExportSeal> {
-    return this.#parts.queries.send("export_record", query);
+    return this.#parts.queries.send("export_record", query, isStoreFull);
   }
 
   /** The keys with which the fleet signs and has signed its commits, and whether all its entries must be signed. */

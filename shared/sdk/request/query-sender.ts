@@ -47,14 +47,15 @@ export class QuerySender {
     this.#caller = agentId;
   }
 
-  /** `query`: the parameters of the query, in camelCase, and the options of the call. */
+  /** `query`: the parameters of the query, in camelCase, and the options of the call. `isFinal`: the answers after which it is not sent again. */
   async send<Op extends AnsweredOp>(
     op: Op,
     { deadlineMs, signal, ...query }: Camel<QueryInput<Op>> & CallOptions,
+    isFinal?: (error: FleetError) => boolean,
   ): Promise<QueryResults[Op]> {
     const subject = SUBJECTS.query(this.#tenant, this.#caller, op);
     const body = encodeBody(toSnake(query), CONTENT_TYPES.json);
-    const options = { deadlineMs, signal, changes: CHANGING.has(op) };
+    const options = { deadlineMs, signal, changes: CHANGING.has(op), isFinal };
     const operation = operationOf(subject);
     const answer = await withSpan(
       operation,

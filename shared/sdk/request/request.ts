@@ -64,6 +64,12 @@ export async function repeatRequest<Result>(
   }
 }
 
+interface RepeatedUntil {
+  readonly changes: boolean;
+  /** Whether the caller has another way after this answer, and does not wait for a better one. Default: never. */
+  readonly isFinal?: ((error: FleetError) => boolean) | undefined;
+}
+
 /**
  * Repeats a request until its deadline. `changes`: the request changes something. It then throws TIMEOUT if an attempt without an answer
  * may have been carried out; otherwise the last error that a service answered, which says more than the silence after it.
@@ -79,7 +85,8 @@ export async function requestUntilDeadline(
     signal,
     peek,
     headers,
-  }: CallOptions & Pick<RepeatedRequest, "peek" | "headers"> & { readonly changes: boolean },
+    isFinal,
+  }: CallOptions & Pick<RepeatedRequest, "peek" | "headers"> & RepeatedUntil,
 ): Promise<unknown> {
   const end = clock.monotonic() + (deadlineMs ?? LIMITS.request_deadline_ms_default);
   const attemptMs = LIMITS.request_attempt_ms_default;
@@ -87,6 +94,7 @@ export async function requestUntilDeadline(
   const { answer } = await repeatRequest<never>(
     { bus, clock, subject, body, attemptMs, end, signal, peek, headers },
     ({ error, answered }, nextAt) => {
+      if (answered && isFinal?.(error)) throw error;
       if (changes ? error.code === "TIMEOUT" : answered) preferred = error;
       if (nextAt + ATTEMPT_MS_MIN >= end) throw preferred ?? error;
       return undefined;

@@ -1,6 +1,6 @@
 // What an export reads from the fleet, line after line: the header, the tasks of its scope with their artifacts, and the trailer.
 
-import { FleetError } from "../../../../shared/protocol/errors.ts";
+import { FleetError, isStoreFull } from "../../../../shared/protocol/errors.ts";
 import {
   EXPORT_FORMAT,
   type ExportLine,
@@ -17,6 +17,8 @@ export interface ExportExtent {
   /** null: that in the header of the file. */
   readonly scope: ExportScope | null;
   readonly artifacts: boolean;
+  /** Whether it has a seal, which is an entry too: nothing is read if the fleet cannot record it. */
+  readonly isSealed?: boolean;
 }
 
 /** Writes what the file lacks. */
@@ -46,7 +48,7 @@ export async function fillExport(session: Session, sink: ExportSink, extent: Exp
 async function headed(
   session: Session,
   sink: ExportSink,
-  { scope, artifacts }: ExportExtent,
+  { scope, artifacts, isSealed = false }: ExportExtent,
 ): Promise<ExportScope> {
   const { headerOf } = await import("./export-file.ts");
   const { packageVersion } = await import("../../../../shared/runtime/process/installation.ts");
@@ -60,7 +62,7 @@ async function headed(
         "Remove it, and start again without --resume.",
       );
     if (header.fleet === fleet && header.tenant === client.tenant) {
-      await recordBegin(session, header);
+      await recordBegin(session, header, { isSealed });
       return header.scope;
     }
     throw new FleetError("CONFLICT", "the file is of another fleet or tenant", {
@@ -80,16 +82,21 @@ async function headed(
     scope,
     artifacts,
   };
-  await recordBegin(session, begun);
+  await recordBegin(session, begun, { isSealed });
   await sink.add(begun);
   return scope;
 }
 
 /**
  * The right to export is asked before any content is read, also to continue a file: the bus refuses the request of a role without the right. The
- * entry names the file by its first line. A damaged chain of the tenant takes no entry, and must not keep an operator from saving what can be read.
+ * entry names the file by its first line. A damaged chain of the tenant takes no entry, nor does a store whose disk is full, and neither must keep an
+ * operator from saving what can be read.
  */
-async function recordBegin(session: Session, header: ExportLineOf<"header">): Promise<void> {
+async function recordBegin(
+  session: Session,
+  header: ExportLineOf<"header">,
+  { isSealed }: { readonly isSealed: boolean },
+): Promise<void> {
   const { createHash } = await import("node:crypto");
   const { exportLineText } = await import("../../../../shared/transfer/export-line.ts");
   const manifest = createHash("sha256").update(exportLineText(header)).digest("hex");
@@ -98,13 +105,20 @@ async function recordBegin(session: Session, header: ExportLineOf<"header">): Pr
   try {
     await admin.recordExport({ ...session.deadline, manifest, tasks, entries: 0, phase: "begin" });
   } catch (error) {
-    if (!(error instanceof FleetError) || error.code !== "CORRUPT") throw error;
+    const obstacle = error instanceof FleetError && !isSealed ? obstacleOf(error) : null;
+    if (obstacle === null) throw error;
     session.warn({
       code: "EXPORT_UNRECORDED",
-      text: "the audit chain of the tenant is damaged, so it does not record this export",
+      text: `the audit chain of the tenant does not record this export: ${obstacle}`,
       details: { tenant },
     });
   }
+}
+
+/** Why the chain takes no entry. null: it may take one. */
+function obstacleOf(error: FleetError): string | null {
+  if (error.code === "CORRUPT") return "it is damaged";
+  return isStoreFull(error) ? "the disk of the store is full" : null;
 }
 
 /** The artifacts that the tasks of the file reference, and that it lacks. */

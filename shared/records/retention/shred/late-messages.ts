@@ -2,7 +2,7 @@
  * The messages of a shredded task are erased before its end, and once more a minute after it. A service may have read a text of the task, or an offer in the
  * outbox, before they were removed, and may have published it behind the first erasure. After the end there is nothing of the task to read.
  *
- * The transaction of the end writes a row that says so, and the row is cleared after the second erasure. So a process that ends in between leaves it to the
+ * The transaction of the end writes a row that demands it, and the row is cleared after the second erasure. So a process that ends in between leaves it to the
  * next one.
  */
 import type { Bytes, Tx } from "../../../store/store.ts";
@@ -12,7 +12,7 @@ import { clearAcknowledgements } from "./content.ts";
 import { parseShred } from "./shred-keys.ts";
 import { endsStep, type ShredPlace, type ShredStep, type ShredSweep } from "./shred-sweep.ts";
 
-/** Longer than a service has a text in memory: publishing ends within five seconds, and begins anew with a read. */
+/** Longer than a service has a text in memory: publishing ends within five seconds, and its repetition begins with a read. */
 const LATE_MS = 60_000;
 /** Tasks of one step. */
 const TASKS_MAX = 16;

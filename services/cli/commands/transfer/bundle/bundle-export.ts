@@ -204,7 +204,8 @@ async function writeExport(
     (bytes) => writer.append(bytes),
     async () => {},
   );
-  await fillExport(session, sink, extent);
+  const { scope, artifacts } = extent;
+  await fillExport(session, sink, { scope, artifacts, isSealed: true });
   writer.mtime = Math.floor(Date.parse(verifier.header.exported_at) / 1_000);
   await writer.end();
   return { header: verifier.header, summary: verifier.summary };
