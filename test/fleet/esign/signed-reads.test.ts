@@ -1,4 +1,5 @@
 /** A checkpoint that people have signed, as HTTP and the SDK answer it: with its signatures, and as the record that is hashed. */
+import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { hashOf } from "../../../shared/integrity/seal.ts";
 import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
@@ -71,10 +72,16 @@ test("HTTP answers a checkpoint with the signatures of all its versions, and as 
 test("a checkpoint of a mission has its signatures beside the members of the seed", {
   timeout: CALLS_MS,
 }, async () => {
-  expect(await rest.post("/missions/msn-http/start", { title: "Sign it" })).toMatchObject({ status: 200 });
-  const made = await rest.post("/checkpoints", { mission_id: "msn-http", trigger: "manual" });
-  expect(made, JSON.stringify(made.body)).toMatchObject({ status: 201 });
-  const { id } = made.body.checkpoint as { id: string };
+  const written = async (path: string, body: object, status: number) => {
+    const headers = { "idempotency-key": uuidv7() };
+    const write = () => rest.post(path, body, headers);
+    // A busy fleet may queue it first, and the same write is answered again.
+    await expect.poll(async () => (await write()).status, { timeout: 60_000 }).toBe(status);
+    return (await write()).body;
+  };
+  await written("/missions/msn-http/start", { title: "Sign it" }, 200);
+  const made = await written("/checkpoints", { mission_id: "msn-http", trigger: "manual" }, 201);
+  const { id } = made.checkpoint as { id: string };
   await fleet.signedBy(await fleet.newCaller(), "msn-http");
   expect((await read(`/checkpoints/${id}`)).body).toMatchObject({
     ...{ id, mission_id: "msn-http" },

@@ -20,7 +20,7 @@ const PATIENT = { deadlineMs: 60_000 };
 const SOON = { timeout: 60_000, interval: 100 };
 
 /** `provider` is for the tenants default and acme, `stranger` for acme alone, with two factors and a page of its own. */
-export async function startEsignFleet() {
+export async function startEsignFleet(settings: Readonly<Record<string, string>> = {}) {
   const folder = mkdtempSync(join(tmpdir(), "fleet-esign-"));
   const [provider, stranger] = await Promise.all([startIdentityProvider(), startIdentityProvider()]);
   const issuers = [
@@ -45,6 +45,7 @@ export async function startEsignFleet() {
   const server = await startFleet({
     ...{ FLEET_ESIGN_ISSUERS: join(folder, "esign.json"), FLEET_GATEWAY_PORT: "-1" },
     ...{ FLEET_SCRUB_EVERY: "off", FLEET_FINALIZE_DRAFTS_AFTER: "off" },
+    ...settings,
   });
   const writer = await server.client("agent-1");
   let callers = 0;

@@ -39,15 +39,13 @@ async function history(session: Session, task: string, { order, limit, cursor }:
   const page = await client.getCheckpointHistory(task, { order, limit, cursor, ...session.deadline });
   const { renderHistory } = await import("../../rendering/checkpoints/history.ts");
   const next = nextPage(session, page.cursor);
-  const { shownBlocks } = await import("../../../../shared/protocol/esign.ts");
-  const { signaturesOf } = await import("../esign/shown-signatures.ts");
+  const { besideMember, signaturesOf } = await import("../esign/shown-signatures.ts");
   const signatures = await signaturesOf(session, page.checkpoints);
-  const electronic_signatures = shownBlocks(signatures);
   const { checkpoints, removed = [] } = page;
   const shred = await shredOf(session, task);
   const data = {
     ...page,
-    ...(signatures.length > 0 && { electronic_signatures }),
+    ...besideMember(signatures),
     ...(shred !== undefined && { shred }),
   };
   await session.show(data, () =>

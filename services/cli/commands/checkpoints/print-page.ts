@@ -10,11 +10,9 @@ export async function showCheckpoints(
 ): Promise<void> {
   const { renderCheckpointTable } = await import("../../rendering/checkpoints/checkpoint-table.ts");
   const { checkpoints } = page;
-  const { shownBlocks } = await import("../../../../shared/protocol/esign.ts");
-  const { signaturesOf } = await import("../esign/shown-signatures.ts");
+  const { besideMember, signaturesOf } = await import("../esign/shown-signatures.ts");
   const signatures = await signaturesOf(session, checkpoints);
-  const electronic_signatures = shownBlocks(signatures);
-  await session.show(signatures.length === 0 ? page : { ...page, electronic_signatures }, () =>
+  await session.show({ ...page, ...besideMember(signatures) }, () =>
     renderCheckpointTable({ ...text, checkpoints, signatures }, session.view),
   );
   warnAbout(session, page);

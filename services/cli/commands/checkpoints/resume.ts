@@ -2,6 +2,7 @@
 // workspace. It only reads: it does not take the task, and it changes no file.
 
 import { type Command, Option } from "commander";
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { PROMPT_STYLES, type PromptBudget, type PromptStyle } from "../../../../shared/protocol/prompt.ts";
 import type { Checkpoint, Handoff, Task, WorkspaceDrift } from "../../../../shared/sdk/sdk.ts";
@@ -130,12 +131,22 @@ async function resumeTask(
   warnAbout(session, head, drift);
   const isWritten = flags.out !== undefined && !flags.dryRun;
   if (isWritten) await (await import("../../runtime/output.ts")).writePrivateFile(flags.out, prompt.text);
-  const summary = { task: head, checkpoint, prompt, drift, folder, out: isWritten ? flags.out : undefined };
+  const { signaturesOf } = await import("../esign/shown-signatures.ts");
+  const signatures = await signaturesOf(session, [checkpoint]);
+  const out = isWritten ? flags.out : undefined;
+  const summary = { task: head, checkpoint, signatures, prompt, drift, folder, out };
   const { renderResume, resumeData } = await import("../../rendering/checkpoints/resume.ts");
   const isShown = !isWritten && !flags.dryRun;
+  // The prompt is for an agent. The person who starts it sees on standard error who has signed what it continues.
+  if (isShown && !session.json) await noticeSigned(session, signatures);
   await session.show({ ...resumeData(summary), ...(isShown && { prompt: prompt.text }) }, () =>
     isShown ? prompt.text.trimEnd() : renderResume(summary, session.view),
   );
+}
+
+async function noticeSigned(session: Session, signatures: readonly EsignBlock[]): Promise<void> {
+  const { signedVersionLines } = await import("../../rendering/esign/signatures.ts");
+  for (const line of signedVersionLines(signatures, session.view).slice(1)) session.notice(line);
 }
 
 /** Checked before the fleet is asked, because a missing folder is a mistake in the call. */

@@ -1,6 +1,12 @@
 // The electronic signatures beside what a command shows. A failure to read them is never silent, also of a fleet of an older version, which does not know the query.
 
-import { type EsignBlock, type ListedEsignature, shownBlocks } from "../../../../shared/protocol/esign.ts";
+import { FleetError } from "../../../../shared/protocol/errors.ts";
+import {
+  type EsignBlock,
+  type ListedEsignature,
+  shownBlocks,
+  withoutSignatures,
+} from "../../../../shared/protocol/esign.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import type { Session } from "../../runtime/session.ts";
 
@@ -17,6 +23,30 @@ export async function signaturesOf(
   return signatures;
 }
 
+/** The signatures of all versions of the checkpoints of a task that a display names. null: it names none there. */
+export async function signaturesOfNamed(
+  session: Session,
+  task: string,
+  names: readonly (string | null)[],
+): Promise<readonly ListedEsignature[]> {
+  const ids = new Set(names.filter((name) => name !== null));
+  if (ids.size === 0) return [];
+  const { admin } = await session.client();
+  const [only] = ids.size === 1 ? ids : [];
+  try {
+    const all = await admin.esign.list(task, { ...session.deadline, checkpointId: only });
+    return all.filter(({ checkpoint_id }) => ids.has(checkpoint_id));
+  } catch (error) {
+    if (!(error instanceof FleetError)) throw error;
+    warnUnread(session, READ_FAILED, { task_id: task, problem: error.code });
+    return [];
+  }
+}
+
+/** The member of a display as JSON, in which each signature names its checkpoint. Nothing if there are none. */
+export const besideMember = (signatures: readonly EsignBlock[]): object =>
+  signatures.length === 0 ? {} : { electronic_signatures: shownBlocks(signatures) };
+
 /** Each checkpoint with the signatures of its versions, if it has any. */
 export function withBlocks(
   checkpoints: readonly Checkpoint[],
@@ -24,8 +54,8 @@ export function withBlocks(
 ): readonly object[] {
   return checkpoints.map((checkpoint) => {
     const { checkpoint_id } = checkpoint.metadata;
-    const own = shownBlocks(signatures.filter((one) => one.checkpoint_id === checkpoint_id));
-    return own.length === 0 ? checkpoint : { ...checkpoint, electronic_signatures: own };
+    const own = signatures.filter((one) => one.checkpoint_id === checkpoint_id);
+    return { ...withoutSignatures(checkpoint), ...besideMember(own) };
   });
 }
 

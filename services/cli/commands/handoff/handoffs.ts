@@ -73,5 +73,10 @@ async function list(session: Session, { task, state, limit, cursor }: Flags): Pr
 async function show(session: Session, name: string): Promise<void> {
   const found = await namedHandoff(session, name);
   const { renderHandoff } = await import("../../rendering/handoff/handoff.ts");
-  await session.show(found, () => renderHandoff(found, session.view));
+  const { besideMember, signaturesOfNamed } = await import("../esign/shown-signatures.ts");
+  const { task_id, checkpoint_id, first_checkpoint_id } = found;
+  const signatures = await signaturesOfNamed(session, task_id, [checkpoint_id, first_checkpoint_id]);
+  await session.show({ ...found, ...besideMember(signatures) }, () =>
+    renderHandoff(found, session.view, signatures),
+  );
 }

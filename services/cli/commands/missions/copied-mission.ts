@@ -16,6 +16,8 @@ export async function showCopiedMission(
   const { mission_id, title, fleet, checkpoint } = copy;
   const { checkpoint_id, committed_at: as_of } = checkpoint.metadata;
   const { renderMissionCopy } = await import("../../rendering/missions/copy.ts");
+  const { warnNotInMirror } = await import("../esign/shown-signatures.ts");
+  warnNotInMirror(session, { checkpoint_id });
   await session.show({ mission_id, title, as_of, checkpoint_id, fleet }, () =>
     renderMissionCopy(copy, session.view),
   );
@@ -35,11 +37,10 @@ export async function showCopiedResumption(
   const preview = copy === null ? null : previewOf(copy);
   if (copy === null || preview === null) return false;
   const { renderResumePlan, renderResumePoint } = await import("../../rendering/missions/resume.ts");
-  await session.show(
-    preview,
-    () =>
-      `${renderResumePoint(copy, preview, session.view)}\n\n${renderResumePlan(preview)}\n\nNothing was changed.`,
-  );
+  const { warnNotInMirror } = await import("../esign/shown-signatures.ts");
+  warnNotInMirror(session, { checkpoint_id: preview.checkpoint_id });
+  const point = renderResumePoint(copy, { preview, signatures: [] }, session.view);
+  await session.show(preview, () => `${point}\n\n${renderResumePlan(preview)}\n\nNothing was changed.`);
   return true;
 }
 

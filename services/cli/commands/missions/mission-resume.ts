@@ -40,14 +40,18 @@ export async function restoreMission(session: Session, flags: MissionResumeFlags
     session.warn({ code: "CHECKPOINT_FILE_MISSING", text, details: { checkpoint_id } });
   }
   const rendering = await import("../../rendering/missions/resume.ts");
-  const point = () => rendering.renderResumePoint(mission, preview, session.view);
+  const { besideMember, signaturesOfNamed } = await import("../esign/shown-signatures.ts");
+  const signatures = await signaturesOfNamed(session, mission.mission_id, [preview.checkpoint_id]);
+  const signed = besideMember(signatures);
+  const point = () => rendering.renderResumePoint(mission, { preview, signatures }, session.view);
   const plan = () => `${point()}\n\n${rendering.renderResumePlan(preview)}`;
-  if (dryRun === true) return session.show(preview, () => `${plan()}\n\nNothing was changed.`);
+  if (dryRun === true)
+    return session.show({ ...preview, ...signed }, () => `${plan()}\n\nNothing was changed.`);
   if (yes !== true) await confirm(session, plan);
   const resumption = await handle.resume({ ...session.deadline, checkpointId });
   const prompt = await promptOf(handle, resumption, budget);
   if (out !== undefined) await (await import("../../runtime/output.ts")).writePrivateFile(out, prompt);
-  await session.show({ ...toSnake(resumption), prompt }, () => {
+  await session.show({ ...toSnake(resumption), ...signed, prompt }, () => {
     const done = rendering.renderResumption(resumption);
     return yes === true ? `${point()}\n\n${done}` : done;
   });

@@ -125,9 +125,12 @@ async function showStoredMission(
 ): Promise<void> {
   const { mission, handle } = await recoveredMission(session, id, flags);
   const { renderMissionPage } = await import("../../rendering/missions/mission.ts");
-  await session.show(mission, async () => {
+  const { besideMember, signaturesOfNamed } = await import("../esign/shown-signatures.ts");
+  const { mission_id, checkpoint_id } = mission;
+  const signatures = await signaturesOfNamed(session, mission_id, [checkpoint_id]);
+  await session.show({ ...mission, ...besideMember(signatures) }, async () => {
     const { sorties } = await handle.sorties({ ...session.deadline, limit: LIMITS.sorties_limit_max });
-    return renderMissionPage(mission, sorties, session.view);
+    return renderMissionPage(mission, { sorties, signatures }, session.view);
   });
 }
 

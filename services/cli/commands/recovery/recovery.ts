@@ -78,8 +78,10 @@ async function show(session: Session, id: string): Promise<void> {
   const type = awaitedAgentType({ task, handoff });
   const presence = task.owner === null && type !== null ? await presenceOf(session, client, type) : null;
   const { task_id, state, owner, fence, blocked, recovery } = task;
+  const { besideMember, signaturesOfNamed } = await import("../esign/shown-signatures.ts");
+  const signatures = await signaturesOfNamed(session, id, [recovery?.checkpoint_id ?? null]);
   const shown = { task_id, state, owner, fence, blocked, recovery, available_agents: presence };
-  await session.show(shown, () =>
-    renderRecovery({ task, handoff, presence }, session.programName, session.view),
+  await session.show({ ...shown, ...besideMember(signatures) }, () =>
+    renderRecovery({ task, handoff, presence, signatures }, session.programName, session.view),
   );
 }

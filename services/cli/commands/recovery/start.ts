@@ -78,5 +78,9 @@ async function dryRun(session: Session, taskId: string, flags: Flags): Promise<v
   const { dryRunOf, renderDryRun } = await import("../../rendering/recovery/recovery-preview.ts");
   const preview = dryRunOf(task, point, presence);
   session.exitCode = preview.refused === null ? 0 : ERROR_TABLE[preview.refused.code].exit;
-  await session.show(preview, () => renderDryRun(preview, session.view));
+  const { besideMember, signaturesOfNamed } = await import("../esign/shown-signatures.ts");
+  const signatures = await signaturesOfNamed(session, taskId, [preview.from?.checkpoint_id ?? null]);
+  await session.show({ ...preview, ...besideMember(signatures) }, () =>
+    renderDryRun(preview, session.view, signatures),
+  );
 }

@@ -26,10 +26,13 @@ async function show(session: Session, id: string): Promise<void> {
   const { requireTask } = await import("../../runtime/existing-task.ts");
   const task = await requireTask(session, id);
   const { renderTask } = await import("../../rendering/operations/task.ts");
-  await session.show(task, async () => {
+  const { besideMember, signaturesOfNamed } = await import("../esign/shown-signatures.ts");
+  const { latest_id, last_successful_id } = task;
+  const signatures = await signaturesOfNamed(session, id, [latest_id, last_successful_id]);
+  await session.show({ ...task, ...besideMember(signatures) }, async () => {
     const { handoff_id: id } = task;
     const client = await session.client();
     const handoff = id === null ? null : await client.handoff(id, session.deadline).catch(() => null);
-    return renderTask(task, session.view, handoff);
+    return renderTask(task, session.view, { handoff, signatures });
   });
 }

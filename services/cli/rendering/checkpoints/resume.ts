@@ -1,7 +1,10 @@
 // The summary of a continuation prompt and the state of the workspace, for operators and as JSON.
 
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import { WORKSPACE_FINDINGS } from "../../../../shared/protocol/workspace.ts";
+import { displayedSignatures } from "../../../../shared/sdk/esign/display.ts";
 import type { Checkpoint, Prompt, Task, WorkspaceDrift } from "../../../../shared/sdk/sdk.ts";
+import { signedFields } from "../esign/signatures.ts";
 import { bulletList, field } from "../terminal/fields.ts";
 import { count, plain, principalText, shownId } from "../terminal/text.ts";
 import { exactly } from "../terminal/time.ts";
@@ -10,6 +13,8 @@ import type { View } from "../terminal/view.ts";
 export interface ResumeSummary {
   readonly task: Task;
   readonly checkpoint: Checkpoint;
+  /** Of all its versions. */
+  readonly signatures: readonly EsignBlock[];
   readonly prompt: Prompt;
   /** undefined: the workspace was not compared, or not recorded. */
   readonly drift: WorkspaceDrift | undefined;
@@ -19,7 +24,15 @@ export interface ResumeSummary {
   readonly out: string | undefined;
 }
 
-export function resumeData({ task, checkpoint, prompt, drift, folder, out }: ResumeSummary): object {
+export function resumeData({
+  task,
+  checkpoint,
+  signatures,
+  prompt,
+  drift,
+  folder,
+  out,
+}: ResumeSummary): object {
   const { style, tokens, characters, tokenizer, secrets, leftOut } = prompt;
   return {
     task_id: task.task_id,
@@ -29,6 +42,7 @@ export function resumeData({ task, checkpoint, prompt, drift, folder, out }: Res
     checkpoint_id: checkpoint.metadata.checkpoint_id,
     version: checkpoint.metadata.version,
     agent_id: checkpoint.metadata.agent_id,
+    ...displayedSignatures(checkpoint, signatures),
     style,
     tokens,
     characters,
@@ -41,7 +55,7 @@ export function resumeData({ task, checkpoint, prompt, drift, folder, out }: Res
 }
 
 export function renderResume(
-  { task, checkpoint, prompt, drift, folder, out }: ResumeSummary,
+  { task, checkpoint, signatures, prompt, drift, folder, out }: ResumeSummary,
   view: View,
 ): string {
   const { metadata } = checkpoint;
@@ -52,6 +66,7 @@ export function renderResume(
     field("Task", `${colors.bold(plain(task.task_id))}, ${task.state}`, view),
     field("Owner", `${owner}, fence ${task.fence}`, view),
     field("Checkpoint", `${shownId(metadata.checkpoint_id)}, version ${metadata.version}`, view),
+    ...signedFields(metadata.checkpoint_id, signatures, view),
     field("Agent", `${principalText(metadata.agent_id)} (${plain(metadata.agent_type)})`, view),
     field("Created", exactly(metadata.timestamp, now), view),
     field("Prompt", `${sizes(prompt)}, ${where}`, view),

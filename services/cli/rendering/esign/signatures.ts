@@ -3,7 +3,7 @@
 import { ESIGN_PROBLEMS, type EsignBlock, type EsignProblem } from "../../../../shared/protocol/esign.ts";
 import type { PasskeySummary, SignerRecord } from "../../../../shared/protocol/esign-signer.ts";
 import type { SplitSignatures } from "../../../../shared/sdk/esign/display.ts";
-import { bulletList } from "../terminal/fields.ts";
+import { bulletList, field } from "../terminal/fields.ts";
 import { tableLines } from "../terminal/table.ts";
 import { counted, plain, principalText, shownId } from "../terminal/text.ts";
 import { ago } from "../terminal/time.ts";
@@ -69,6 +69,17 @@ export function signedVersionLines(blocks: readonly EsignBlock[], view: View): s
         `${shownId(block.checkpoint_id)} version ${block.version} signed by ${signatureBlockText(block, view)}`,
     ),
   ];
+}
+
+/** Under the line that names a checkpoint: a line for each signature of its versions, and nothing without one. */
+export function signedFields(
+  checkpointId: string | null,
+  blocks: readonly EsignBlock[],
+  view: View,
+): string[] {
+  return blocks
+    .filter(({ checkpoint_id }) => checkpoint_id === checkpointId)
+    .map((one) => field("  signed", `version ${one.version}, by ${signatureBlockText(one, view)}`, view));
 }
 
 export function renderSignatures(task: string, blocks: readonly EsignBlock[], view: View): string {

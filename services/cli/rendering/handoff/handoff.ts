@@ -1,7 +1,9 @@
 // Handoffs for operators: the list, and one handoff with all its fields.
 
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import type { HandoffState } from "../../../../shared/protocol/handoff-states.ts";
+import { signedFields } from "../esign/signatures.ts";
 import { briefIds } from "../terminal/elision.ts";
 import { field, optionalField } from "../terminal/fields.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
@@ -59,7 +61,8 @@ export function renderHandoffs({ handoffs, next }: HandoffTable, view: View): st
   ].join("\n");
 }
 
-export function renderHandoff(handoff: Handoff, view: View): string {
+/** `signatures`: of the checkpoints that it names. */
+export function renderHandoff(handoff: Handoff, view: View, signatures: readonly EsignBlock[] = []): string {
   const { now } = view;
   const { failure, trigger } = handoff;
   const fact = (name: string, value: string | null): string[] => optionalField(name, value, view);
@@ -79,6 +82,7 @@ export function renderHandoff(handoff: Handoff, view: View): string {
       view,
     ),
     field("Checkpoint", shownId(handoff.checkpoint_id), view),
+    ...signedFields(handoff.checkpoint_id, signatures, view),
     ...fact("Next phase", handoff.next_phase),
     ...fact("Recovery", handoff.recovery && recoveryText(handoff.recovery)),
     ...fact("Reason", handoff.reason === null ? null : plain(handoff.reason)),
@@ -90,6 +94,7 @@ export function renderHandoff(handoff: Handoff, view: View): string {
       handoff.accepted_by && `${principalText(handoff.accepted_by)}, fence ${handoff.fence}`,
     ),
     ...fact("First checkpoint", handoff.first_checkpoint_id && shownId(handoff.first_checkpoint_id)),
+    ...signedFields(handoff.first_checkpoint_id, signatures, view),
     "",
     ...timeline(handoff, view),
   ].join("\n");

@@ -1,7 +1,9 @@
 // Missions and their sorties, for operators.
 
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import { SORTIE_STATUSES } from "../../../../shared/protocol/mission.ts";
 import type { Mission, MissionCheckpoint, MissionResult, Sortie } from "../../../../shared/sdk/sdk.ts";
+import { signedFields } from "../esign/signatures.ts";
 import { field, optionalField } from "../terminal/fields.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
 import { counted, plain, principalText, shownId } from "../terminal/text.ts";
@@ -39,7 +41,17 @@ export function renderMissions(
   ].join("\n");
 }
 
-export function renderMissionPage(mission: Mission, sorties: readonly Sortie[], view: View): string {
+interface MissionPage {
+  readonly sorties: readonly Sortie[];
+  /** Of its checkpoint. */
+  readonly signatures: readonly EsignBlock[];
+}
+
+export function renderMissionPage(
+  mission: Mission,
+  { sorties, signatures }: MissionPage,
+  view: View,
+): string {
   const { coordinator, fence } = mission;
   return [
     field("Mission", `${view.colors.bold(plain(mission.mission_id))} - "${plain(mission.title)}"`, view),
@@ -54,6 +66,7 @@ export function renderMissionPage(mission: Mission, sorties: readonly Sortie[], 
     field("Last activity", exactly(mission.last_activity_at, view.now), view),
     ...optionalField("Silent since", mission.silence && exactly(mission.silence.since, view.now), view),
     ...optionalField("Checkpoint", mission.checkpoint_id && shownId(mission.checkpoint_id), view),
+    ...signedFields(mission.checkpoint_id, signatures, view),
     "",
     view.colors.dim(`Sorties (${totalOf(mission.sorties)}):`),
     ...sortieLines(sorties, view).map((line) => `  ${line}`),

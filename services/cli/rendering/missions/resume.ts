@@ -1,22 +1,32 @@
 // What a resumption restores, and what it restored, in the shape of seed 002.
 
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import type { ResumePreview } from "../../../../shared/protocol/mission-queries.ts";
 import type { Mission, Resumption } from "../../../../shared/sdk/sdk.ts";
+import { signedFields } from "../esign/signatures.ts";
 import { counted, plain, principalText, shownId } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
+
+interface ResumePoint {
+  readonly preview: ResumePreview;
+  /** Of its checkpoint. */
+  readonly signatures: readonly EsignBlock[];
+}
 
 /** The checkpoint and the context that it brings back. */
 export function renderResumePoint(
   mission: Pick<Mission, "mission_id" | "title">,
-  preview: ResumePreview,
-  { colors }: View,
+  { preview, signatures }: ResumePoint,
+  view: View,
 ): string {
+  const { colors } = view;
   const { last_action, next_steps, blockers, files_modified } = preview.recovery_context;
   const sorties = `${preview.completed_sorties}/${preview.total_sorties} sorties complete`;
   const bullets = (texts: readonly string[]) =>
     texts.length === 0 ? ["- None"] : texts.map((text) => `- ${plain(text)}`);
   return [
     `Resuming from checkpoint: ${colors.bold(shownId(preview.checkpoint_id))}`,
+    ...signedFields(preview.checkpoint_id, signatures, view),
     `Mission: ${plain(mission.mission_id)} - "${plain(mission.title)}"`,
     "",
     "Recovery Context:",

@@ -1,7 +1,9 @@
 // The state of a task, for operators.
 
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import type { TaskShred } from "../../../../shared/protocol/shred.ts";
 import type { Handoff, Task } from "../../../../shared/sdk/sdk.ts";
+import { signedFields } from "../esign/signatures.ts";
 import { inWords, recoveryLine } from "../recovery/recovery-text.ts";
 import { field } from "../terminal/fields.ts";
 import { count, plain, principalText, shownId } from "../terminal/text.ts";
@@ -42,9 +44,20 @@ function shredText(
   return `all content is removed${since(ended_at)}; proved by \`fleet task shred-certificate ${plain(task)}\``;
 }
 
-/** `handoff`: the open one; null: there is none, or it cannot be read. */
-export function renderTask(task: Task, view: View, handoff: Handoff | null = null): string {
+interface BesideTask {
+  /** The open one; null: there is none, or it cannot be read. */
+  readonly handoff?: Handoff | null;
+  /** Of the checkpoints that the task names. */
+  readonly signatures?: readonly EsignBlock[];
+}
+
+export function renderTask(
+  task: Task,
+  view: View,
+  { handoff = null, signatures = [] }: BesideTask = {},
+): string {
   const { now } = view;
+  const { latest_id: latest, last_successful_id: successful } = task;
   const owner = task.owner === null ? "none" : principalText(task.owner);
   return [
     field("Task", view.colors.bold(plain(task.task_id)), view),
@@ -59,12 +72,10 @@ export function renderTask(task: Task, view: View, handoff: Handoff | null = nul
       ? []
       : [field("Recovery", recoveryLine(task, task.recovery, view, handoff?.to_agent_type), view)]),
     field("Checkpoints", count(task.seq), view),
-    field("Latest", task.latest_id === null ? "none yet" : shownId(task.latest_id), view),
-    field(
-      "Last successful",
-      task.last_successful_id === null ? "none" : shownId(task.last_successful_id),
-      view,
-    ),
+    field("Latest", latest === null ? "none yet" : shownId(latest), view),
+    ...signedFields(latest, signatures, view),
+    field("Last successful", successful === null ? "none" : shownId(successful), view),
+    ...(successful === latest ? [] : signedFields(successful, signatures, view)),
     ...(task.retention === undefined ? [] : [field("Retention", retentionText(task.retention), view)]),
     field("Audit trail", `${count(task.audit_seq)} entries, head ${task.audit_hash}`, view),
     field("Created", exactly(task.created_at, now), view),

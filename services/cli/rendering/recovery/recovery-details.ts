@@ -1,10 +1,12 @@
 // The recovery of one task with all its facts, and the next step for a blocked one.
 
 import { BLOCKED_WORDS } from "../../../../shared/protocol/alert-text.ts";
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import type { Recovery } from "../../../../shared/protocol/recovery-record.ts";
 import type { BlockReason } from "../../../../shared/protocol/recovery-states.ts";
 import type { Handoff, Task } from "../../../../shared/sdk/sdk.ts";
 import type { Presence } from "../../commands/recovery/agent-presence.ts";
+import { signedFields } from "../esign/signatures.ts";
 import { field, optionalField } from "../terminal/fields.ts";
 import { counted, plain, principalText, shownId } from "../terminal/text.ts";
 import { exactly } from "../terminal/time.ts";
@@ -26,6 +28,8 @@ export interface RecoveryDetails {
   readonly handoff: Handoff | null;
   /** The agents of the type that it waits for; null: it waits for no agent. */
   readonly presence: Presence | null;
+  /** Of its checkpoint. */
+  readonly signatures?: readonly EsignBlock[];
 }
 
 /** The agent type that the recovery waits for, or that accepted none of its offers; null: it waits for no agent, or the type is unknown. */
@@ -40,7 +44,7 @@ export function awaitedAgentType({
 }
 
 export function renderRecovery(
-  { task, handoff, presence }: RecoveryDetails,
+  { task, handoff, presence, signatures = [] }: RecoveryDetails,
   fleet: string,
   view: View,
 ): string {
@@ -75,6 +79,7 @@ export function renderRecovery(
     ...fact("Available agents", presence && presenceText(presence, task.task_id, now)),
     ...fact("Last attempt", at(recovery.attempted_at)),
     ...fact("From checkpoint", recovery.checkpoint_id && shownId(recovery.checkpoint_id)),
+    ...signedFields(recovery.checkpoint_id, signatures, view),
     ...fact("Handoff", recovery.handoff_id ?? (blocked === null ? null : (handoff?.handoff_id ?? null))),
     ...fact("Resumed", at(recovery.resumed_at)),
     field("Owner", `${task.owner === null ? "none" : principalText(task.owner)}, fence ${task.fence}`, view),

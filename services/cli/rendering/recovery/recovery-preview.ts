@@ -3,9 +3,11 @@
 
 import type { CorruptCheckpoint } from "../../../../shared/protocol/checkpoint-pages.ts";
 import type { ErrorCode } from "../../../../shared/protocol/errors.ts";
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import type { RecoveryPreview } from "../../../../shared/protocol/recovery-queries.ts";
 import type { Task } from "../../../../shared/sdk/sdk.ts";
 import type { Presence } from "../../commands/recovery/agent-presence.ts";
+import { signedFields } from "../esign/signatures.ts";
 import { field, optionalField } from "../terminal/fields.ts";
 import { counted, plain, principalText, shownId } from "../terminal/text.ts";
 import { exactly, span } from "../terminal/time.ts";
@@ -70,7 +72,12 @@ function refusal({ refused }: RecoveryPreview): RecoveryDryRun["refused"] {
   return { code, reason: typeof state === "string" ? `${message} (${state})` : message };
 }
 
-export function renderDryRun(preview: RecoveryDryRun, view: View): string {
+/** `signatures`: of the recovery point. */
+export function renderDryRun(
+  preview: RecoveryDryRun,
+  view: View,
+  signatures: readonly EsignBlock[] = [],
+): string {
   const { from, refused, handoff_id: handoff } = preview;
   const { now } = view;
   return [
@@ -84,6 +91,7 @@ export function renderDryRun(preview: RecoveryDryRun, view: View): string {
             `${shownId(from.checkpoint_id)}, checkpoint ${from.seq} of the task, in phase ${from.phase}`,
             view,
           ),
+          ...signedFields(from.checkpoint_id, signatures, view),
           field(
             "Written by",
             `${principalText(from.agent_id)} (${plain(from.agent_type)}), ${exactly(from.committed_at, now)}`,

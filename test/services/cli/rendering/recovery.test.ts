@@ -235,7 +235,7 @@ test("the page of a task shows its block and its open handoff", () => {
   );
   const deadline = "2026-01-04T15:35:30.000Z";
   const handoff = { handoff_id: A, to_agent_type: "writer", state: "offered", deadline } as Handoff;
-  expect(renderTask(task, view, handoff)).toContain(
+  expect(renderTask(task, view, { handoff })).toContain(
     `\nHandoff: ${A} to agents of type writer, offered until 2026-01-04T15:35:30.000Z (in 30s)\n`,
   );
 });
