@@ -12,7 +12,7 @@ import { UsageError } from "../../runtime/usage.ts";
 
 interface Parts {
   readonly spoolsOf: (session: Session) => Promise<ListedSpool[]>;
-  readonly sendAs: (session: Session, spool: ListedSpool) => Promise<SpoolCounts>;
+  readonly sendAll: (session: Session, spools: Iterable<ListedSpool>) => Promise<SpoolCounts>;
 }
 
 const PREFIX_CHARS = 4;
@@ -53,7 +53,7 @@ export function addSpoolReopen(group: Command, action: ActionFactory, parts: Par
   }));
 }
 
-async function reopen(session: Session, { spoolsOf, sendAs }: Parts): Promise<void> {
+async function reopen(session: Session, { spoolsOf, sendAll }: Parts): Promise<void> {
   const { reopenSealed } = await import("../../../../shared/sdk/spool/reopen.ts");
   const { SpoolSeal, spoolKeyField } = await import("../../../../shared/sdk/spool/seal.ts");
   const { readConfig } = await import("../../../../shared/runtime/settings/config.ts");
@@ -65,7 +65,7 @@ async function reopen(session: Session, { spoolsOf, sendAs }: Parts): Promise<vo
     reopened += found.reopened;
     sealed += found.sealed;
     doubtful += found.doubtful;
-    if (found.reopened > 0) await sendAs(session, spool);
+    if (found.reopened > 0) await sendAll(session, [spool]);
   }
   const remaining = total(await spoolsOf(session));
   if (remaining + sealed + doubtful > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
@@ -88,20 +88,20 @@ async function reopen(session: Session, { spoolsOf, sendAs }: Parts): Promise<vo
   );
 }
 
-async function redirect(session: Session, fleet: string, { spoolsOf, sendAs }: Parts): Promise<void> {
+async function redirect(session: Session, fleet: string, { spoolsOf, sendAll }: Parts): Promise<void> {
   const spools = await spoolsFor(session, fleet, spoolsOf);
   const client = await session.client();
   // The fleet must answer before the commands are given to it.
   await client.admin.status(session.deadline);
   const { writeNote } = await import("../../../../shared/sdk/spool/places.ts");
   const note = { fleet: client.fleetId ?? null, url: session.url ?? "", home: session.recordedHome };
-  let [sent, aside] = [0, 0];
-  for (const spool of spools) {
-    writeNote({ path: spool.path, note });
-    const counts = await sendAs(session, { ...spool, note });
-    sent += counts.sent;
-    aside += counts.aside;
-  }
+  const redirected = function* (): Generator<ListedSpool> {
+    for (const spool of spools) {
+      writeNote({ path: spool.path, note });
+      yield { ...spool, note };
+    }
+  };
+  const { sent, aside } = await sendAll(session, redirected());
   const left = (await spoolsOf(session)).filter(({ path }) => spools.some((one) => one.path === path));
   const remaining = total(left);
   const { counted } = await import("../../rendering/terminal/text.ts");

@@ -34,8 +34,8 @@ export function addSpool(program: Command, action: ActionFactory): void {
   withExamples(flushCommand, (fleet) => ({
     "Before this machine is switched off": `${fleet} spool flush --timeout 1m`,
   }));
-  addSpoolReopen(group, action, { spoolsOf, sendAs });
-  addSpoolDecisions(group, action, { spoolsOf, sendAs });
+  addSpoolReopen(group, action, { spoolsOf, sendAll });
+  addSpoolDecisions(group, action, { spoolsOf, sendAll });
 }
 
 async function status(session: Session): Promise<void> {
@@ -51,14 +51,8 @@ async function status(session: Session): Promise<void> {
 }
 
 async function flush(session: Session): Promise<void> {
-  let [sent, aside, damaged] = [0, 0, 0];
-  for (const spool of await spoolsOf(session)) {
-    if (spool.commands === 0) continue;
-    const counts = await sendAs(session, spool);
-    sent += counts.sent;
-    aside += counts.aside;
-    damaged += counts.damaged;
-  }
+  const waiting = (await spoolsOf(session)).filter(({ commands }) => commands > 0);
+  const { sent, aside, damaged } = await sendAll(session, waiting);
   const left = await spoolsOf(session);
   const remaining = left.reduce((sum, { commands }) => sum + commands, 0);
   if (remaining + aside + damaged > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
@@ -82,11 +76,23 @@ async function flush(session: Session): Promise<void> {
   });
 }
 
+/** Resolves with what this call has sent and set aside of all of them. */
+async function sendAll(session: Session, spools: Iterable<ListedSpool>): Promise<SpoolCounts> {
+  let [sent, aside, damaged] = [0, 0, 0];
+  for (const spool of spools) {
+    const counts = await sendAs(session, spool);
+    sent += counts.sent;
+    aside += counts.aside;
+    damaged += counts.damaged;
+  }
+  return { sent, aside, damaged };
+}
+
 /**
  * Each command is sent in its caller's name, because only that caller may send it, and to the fleet that it is for. Resolves with what this call has
  * sent and set aside; another process of the agent may have sent others meanwhile.
  */
-export async function sendAs(session: Session, spool: ListedSpool): Promise<SpoolCounts> {
+async function sendAs(session: Session, spool: ListedSpool): Promise<SpoolCounts> {
   const { fleetEnvironment } = await import("../../runtime/spool-fleet.ts");
   const { agent: _agent, person: _person, ...settings } = session.settings;
   const principal = parsePrincipal(spool.agentId);
