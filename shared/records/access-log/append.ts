@@ -12,7 +12,7 @@ import type { ChainHead } from "../audit/audit.ts";
 import { appendTenantAudit } from "../audit/tenant-audit.ts";
 import { decodeChecked, encode, encodeChecked } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
-import { noteEntry, signedBy } from "../signing/commit-signing.ts";
+import { noteEntry, noteTime, signedBy } from "../signing/commit-signing.ts";
 import { indexBlock } from "./task-index.ts";
 
 /** The version of the layout of blocks. */
@@ -37,6 +37,8 @@ export interface PrunedAccess extends ChainHead {
 }
 
 interface ChainState extends ChainHead {
+  /** The time of the newest block. Absent: an earlier version wrote it. */
+  readonly at?: string;
   /** When the chain of the tenant last stated the newest block, in milliseconds since the epoch. */
   readonly statedMs: number;
   /** The last block that was removed. null: none was. */
@@ -106,6 +108,7 @@ async function appendBlocks(
   if ((await tx.get(keys.accessBlock((before?.seq ?? 0) + 1))) !== undefined)
     throw new FleetError("CORRUPT", "the access log is longer than its record says", { details: { tenant } });
   const at = new Date(nowMs).toISOString();
+  if (before?.at !== undefined) noteTime(tx, before.at);
   let head: ChainHead = before ?? { seq: 0, hash: CHAIN_START };
   for (const facts of blocks) {
     const seq: number = head.seq + 1;
@@ -119,7 +122,7 @@ async function appendBlocks(
   }
   const statedMs = await state(tx, { tenant, service, nowMs }, before?.statedMs, head);
   const indexed = before === null ? 1 : (before.indexed ?? before.seq + 1);
-  const chain: ChainState = { ...head, statedMs, start: start ?? before?.start ?? null, indexed };
+  const chain: ChainState = { ...head, at, statedMs, start: start ?? before?.start ?? null, indexed };
   tx.set(keys.accessChain(), encodeChecked(chain));
   return head;
 }

@@ -11,7 +11,8 @@ import type { Reader, Tx } from "../../store/store.ts";
 import { decode, decodeChecked, encode, encodeChecked } from "../kv/codec.ts";
 import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
-import { noteEntry, signedBy } from "../signing/commit-signing.ts";
+import { readEntry } from "../scrub/trail/entries.ts";
+import { noteEntry, noteTime, signedBy } from "../signing/commit-signing.ts";
 import { readEnvelopes } from "../signing/stored-signatures.ts";
 import { type AuditActor, type ChainHead, principalActor } from "./audit.ts";
 import { markLogDue } from "./log-due.ts";
@@ -58,11 +59,13 @@ export async function appendTenantAudit(
   if (acts.length === 0) return null;
   const keys = tenantKeys(tenant);
   let head = await readTenantHead(tx, tenant);
-  if ((await tx.get(keys.tenantAudit((head?.seq ?? 0) + 1))) !== undefined) {
+  const [last, next] = await tx.getMany([head?.seq ?? 0, (head?.seq ?? 0) + 1].map(keys.tenantAudit));
+  if (next !== undefined) {
     throw new FleetError("CORRUPT", "the tenant's audit chain is longer than its head says", {
       details: { tenant },
     });
   }
+  noteTime(tx, String(readEntry(last)?.facts?.at));
   for (const { action, actor, at, subject } of acts) {
     const seq: number = (head?.seq ?? 0) + 1;
     const prev: string = head?.hash ?? CHAIN_START;
@@ -72,6 +75,8 @@ export async function appendTenantAudit(
     tx.set(keys.tenantAudit(seq), encode(entry));
     head = { seq, hash: entryHash(entry) };
     noteEntry(tx, { tenant, task: null, ...head, at, checkpoint: null });
+    // The entries of keys follow the clocks of their holders.
+    noteTime(tx, at);
   }
   tx.set(keys.tenantChain(), encodeChecked(head));
   // The feed has transitions of tasks only.

@@ -26,13 +26,15 @@ interface Signing {
   readonly key: SigningKey | null;
   readonly entries: AppendedEntry[];
   hasCheckpoint: boolean;
+  /** The latest time that was noted of its entries. */
+  latestMs: number;
 }
 
 /** Of the transactions of services. */
 const signings = new WeakMap<Tx, Signing>();
 
 export function beginSigning(tx: Tx, key: SigningKey | null): void {
-  signings.set(tx, { key, entries: [], hasCheckpoint: false });
+  signings.set(tx, { key, entries: [], hasCheckpoint: false, latestMs: Number.NEGATIVE_INFINITY });
 }
 
 /** The member of an entry that names its key; none if the transaction is not signed. */
@@ -43,6 +45,20 @@ export function signedBy(tx: Tx): { readonly signed_by?: string } {
 
 export function noteEntry(tx: Tx, entry: AppendedEntry): void {
   signings.get(tx)?.entries.push(entry);
+}
+
+/** Notes a time before which verifications do not judge an entry as written: that of the entry before it, or its own if that may be ahead of the clock. */
+export function noteTime(tx: Tx, at: string): void {
+  const signing = signings.get(tx);
+  if (signing === undefined) return;
+  const ms = Date.parse(at);
+  // False for a time that cannot be read.
+  if (ms > signing.latestMs) signing.latestMs = ms;
+}
+
+/** The latest time that was noted of the entries of the transaction, in milliseconds since the epoch. */
+export function latestTimeIn(tx: Tx): number {
+  return signings.get(tx)?.latestMs ?? Number.NEGATIVE_INFINITY;
 }
 
 /** Signs the checkpoint of a log that the transaction has made longer. null: the transaction is not signed. */

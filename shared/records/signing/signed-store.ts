@@ -6,7 +6,7 @@
 import type { SigningKey } from "../../integrity/dsse.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { CommitResult, Store, TransactOptions, Tx } from "../../store/store.ts";
-import { beginSigning, needsKey, writeSignatures } from "./commit-signing.ts";
+import { beginSigning, latestTimeIn, needsKey, writeSignatures } from "./commit-signing.ts";
 import { areSignaturesRequired, isInUse } from "./key-record.ts";
 
 /** The key is not registered, or no longer in use. Nothing was committed. */
@@ -24,6 +24,8 @@ export interface CommitSigner {
   readonly key: SigningKey;
   /** Called after a transaction failed because this key is not in use: the next attempt takes {@link key} again. */
   renew(outOfUse: string): Promise<void>;
+  /** Called before a commit with the latest time of the entries that its own follow, in milliseconds since the epoch. */
+  readonly onSigning?: (latestMs: number) => void;
   /** Called after a commit with the number of its signatures. */
   readonly onSigned?: (signatures: number) => void;
 }
@@ -90,6 +92,7 @@ async function transactRenewed<T>(
         const value = await body(tx);
         if (needsKey(tx)) await requireInUse(tx, key);
         signatures = await writeSignatures(tx);
+        if (signatures > 0) signer.onSigning?.(latestTimeIn(tx));
         return value;
       });
       if (signatures > 0) signer.onSigned?.(signatures);

@@ -16,6 +16,7 @@ import { appendFeed } from "../outbox/feed.ts";
 import { appendEvent, appendOffer } from "../outbox/outbox.ts";
 import { indexRecovery } from "../recovery/due.ts";
 import { indexShred } from "../retention/shred/shred-index.ts";
+import { noteTime } from "../signing/commit-signing.ts";
 import { encodeHead } from "./head.ts";
 
 /** The author of the transitions, their task and their time. */
@@ -41,6 +42,8 @@ export function writeTransitions(
 ): TaskRecord {
   const { tenant, task, actor, commandId, policy, incarnation } = author;
   const at = new Date(author.nowMs).toISOString();
+  // That of the newest entry, unless it leaves the time of the last write as it is. The entry itself would be one more read.
+  if (before !== null) noteTime(tx, before.updated_at);
   let chain: ChainHead | null = before && { seq: before.audit_seq, hash: before.audit_hash };
   let stateFrom: TaskState | null = before && stateOf(before);
   const entries: ChainHead[] = [];

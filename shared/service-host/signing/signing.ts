@@ -6,6 +6,7 @@ import { join } from "node:path";
 import type { SigningKey } from "../../integrity/dsse.ts";
 import type { SigningDiagnosis } from "../../protocol/diagnosis.ts";
 import { FleetError } from "../../protocol/errors.ts";
+import { LIMITS } from "../../protocol/limits.ts";
 import { systemKeys } from "../../records/kv/keyspace.ts";
 import { asFleetError } from "../../records/kv/store-errors.ts";
 import { wasAdded } from "../../records/signing/key-history.ts";
@@ -134,6 +135,8 @@ class SigningKeyHolder implements CommitSigner {
   readonly #file: SigningKeyFile;
   #key: SigningKey;
   #renewal: Promise<void> | null = null;
+  /** The latest time of the entries that those of this process follow. */
+  #latestMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     context: ServiceContext,
@@ -153,6 +156,12 @@ class SigningKeyHolder implements CommitSigner {
 
   readonly onSigned = (signatures: number): void => {
     this.#context.metrics.signaturesTotal.inc(signatures);
+  };
+
+  /** The time of a clock that is further ahead than clocks may be does not count. */
+  readonly onSigning = (latestMs: number): void => {
+    const isPossible = latestMs <= this.#context.clock.now() + LIMITS.clock_skew_ms_max;
+    if (isPossible && latestMs > this.#latestMs) this.#latestMs = latestMs;
   };
 
   async renew(outOfUse: string): Promise<void> {
@@ -274,7 +283,7 @@ class SigningKeyHolder implements CommitSigner {
     try {
       const { value } = await transactAsLast(this.#store, before, WRITE, async (tx) => {
         const value = await body(tx);
-        await retireSigningKey(tx, before.id, this.#change());
+        await retireSigningKey(tx, before.id, this.#lastChange());
         return value;
       });
       return value;
@@ -286,6 +295,15 @@ class SigningKeyHolder implements CommitSigner {
 
   #change() {
     return { actor: serviceActor(this.#service), nowMs: this.#context.clock.now() };
+  }
+
+  /**
+   * The end of the use of a key, not earlier than what it has signed, also where that follows an entry of a service with a fast clock: a revocation
+   * is not earlier than this end, and so rejects no entry that was committed before it.
+   */
+  #lastChange() {
+    const { actor, nowMs } = this.#change();
+    return { actor, nowMs: Math.max(nowMs, this.#latestMs) };
   }
 
   /** Goes over to the key that an operator has put into the file. */
