@@ -196,9 +196,7 @@ function createHandle(handlers: Handlers, offers: OfferQueries, readLog: ReadLog
   ): Promise<unknown> => {
     const params = validate(QUERY_SCHEMAS[op], request.body) as QueryParams<Op>;
     const result = await handlers[op](address.tenant, params, address.caller);
-    const logged = readLog.answered(op, address, request, { params, result });
-    if (logged !== undefined) await logged;
-    return result;
+    return readLog.answered(op, address, request, { params, result }) ?? result;
   };
   const forward = async (address: QueryAddress, request: ServiceRequest): Promise<ForwardedRequest> => {
     const params = validate(QUERY_SCHEMAS.offer_next, request.body);

@@ -9,12 +9,23 @@ import { callerOf, type QueryAddress } from "../../../shared/protocol/subjects.t
 import type { AccessRecorder } from "../../../shared/service-host/access-log/access-recorder.ts";
 import { requestEntry } from "../../../shared/service-host/access-log/request-entry.ts";
 import { askedFor, isContentRead, shownContent } from "./content-reads.ts";
+import { withoutTexts } from "./text-reads.ts";
 
 const REFUSALS: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["FORBIDDEN", "UNAUTHORIZED"]);
 /** There is no such thing, which a caller that guesses ids learns, or it is damaged. Other failures show nothing. */
 const FAILURES: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["NOT_FOUND", "CORRUPT"]);
-/** Read again and again by one caller: the parts of an artifact, the state of a task, the pages of its trail. */
-const REPEATED: ReadonlySet<string> = new Set<AnsweredOp>(["artifact_read", "task", "audit"]);
+/** Read again and again by one caller: the parts of an artifact, the state of a task, the pages of its trail, and the lists of a live view. */
+const REPEATED: ReadonlySet<string> = new Set<AnsweredOp>([
+  "artifact_read",
+  "task",
+  "audit",
+  "tasks",
+  "recoveries",
+  "alerts",
+  "alert",
+  "handoffs",
+  "dead_list",
+]);
 
 type Asked = Pick<ServiceRequest, "headers">;
 
@@ -27,20 +38,31 @@ export class ReadLog {
     this.#now = now;
   }
 
-  /** The answer may leave when it resolves; undefined: at once. Rejects with UNAVAILABLE if the read must be logged first and cannot be. */
+  /**
+   * Resolves with the answer when it may leave; undefined: at once. If the read must be logged first and cannot be, that is the answer without
+   * its texts, or it rejects with UNAVAILABLE.
+   */
   answered<Op extends AnsweredOp>(
     op: Op,
     address: QueryAddress,
     request: Asked,
     { params, result }: { readonly params: QueryParams<Op>; readonly result: QueryResults[Op] },
-  ): Promise<void> | undefined {
+  ): Promise<QueryResults[Op]> | undefined {
     if (!this.#recorder.isOn(address.tenant)) return undefined;
     const shown = shownContent(op, params, result);
     if (shown === null) return undefined;
     const entry: AccessEntry = { ...this.#begun(address, request), outcome: "ok", ...shown };
-    return REPEATED.has(op)
+    const logged = REPEATED.has(op)
       ? this.#recorder.readAgain(address.tenant, entry)
       : this.#recorder.read(address.tenant, entry);
+    return logged?.then(
+      () => result,
+      (error: unknown) => {
+        const less = withoutTexts(op, result);
+        if (less === undefined) throw error;
+        return less;
+      },
+    );
   }
 
   /** The stream delivers the offer. A caller that waits for offers asks all the time. */

@@ -6,6 +6,8 @@ import type { AlertState } from "../../../shared/protocol/alert-queries.ts";
 import { parseAlertId } from "../../../shared/protocol/alerts.ts";
 import type { EventsPage } from "../../../shared/protocol/event-queries.ts";
 import type { EventType } from "../../../shared/protocol/events.ts";
+import type { AnsweredOp } from "../../../shared/protocol/operations.ts";
+import type { QueryResults } from "../../../shared/protocol/queries.ts";
 import type { DeadLetter } from "../../../shared/protocol/queue-queries.ts";
 import type { Task } from "../../../shared/protocol/task.ts";
 import { type ContentReads, several } from "./shown.ts";
@@ -15,15 +17,17 @@ const hasText = ({ recovery, blocked }: Task): boolean =>
 
 const ofTasks = (tasks: readonly Task[]) => several(tasks.filter(hasText).map(({ task_id }) => task_id));
 
-function ofAlerts(alerts: readonly AlertState[]) {
-  const texts = alerts.filter(({ alert, acknowledgement }) => {
-    const { details } = (alert.data ?? {}) as { readonly details?: unknown };
-    // The scrub words its own details.
-    const isText = alert.type !== "SCRUB_FOUND" && typeof details === "string" && details !== "";
-    return isText || Boolean(acknowledgement?.note);
-  });
-  return several(texts.map(({ alert }) => alert.subject));
+/** The scrub words its own details. */
+function hasDetails({ type, data }: AlertState["alert"]): boolean {
+  const { details } = (data ?? {}) as { readonly details?: unknown };
+  return type !== "SCRUB_FOUND" && typeof details === "string" && details !== "";
 }
+
+const hasTexts = ({ alert, acknowledgement }: AlertState): boolean =>
+  hasDetails(alert) || Boolean(acknowledgement?.note);
+
+const ofAlerts = (alerts: readonly AlertState[]) =>
+  several(alerts.filter(hasTexts).map(({ alert }) => alert.subject));
 
 /** The reasons of other events are codes. */
 const REASONED: ReadonlySet<string> = new Set<EventType>([
@@ -38,6 +42,38 @@ function isReasoned({ event: { type, data } }: EventsPage["events"][number]): bo
 
 /** The error can repeat a part of a value that was refused. */
 const hasValue = ({ error }: DeadLetter): boolean => (error.fields ?? []).some(({ got }) => Boolean(got));
+
+/** In the place of a text that the access log must have first, and cannot. */
+const WITHHELD = "withheld, because the access log cannot be written";
+
+function withheldAlert(state: AlertState): AlertState {
+  const { alert, acknowledgement } = state;
+  return {
+    ...state,
+    alert: hasDetails(alert)
+      ? ({ ...alert, data: { ...(alert.data as object), details: WITHHELD } } as AlertState["alert"])
+      : alert,
+    acknowledgement:
+      acknowledgement === null || !acknowledgement.note
+        ? acknowledgement
+        : { ...acknowledgement, note: WITHHELD },
+  };
+}
+
+/**
+ * The answer without its texts. undefined: it must not leave. Operators need their alerts most while the store accepts nothing, and those say
+ * what to do without the texts.
+ */
+export function withoutTexts<Op extends AnsweredOp>(
+  op: Op,
+  result: QueryResults[Op],
+): QueryResults[Op] | undefined {
+  const withhold: { readonly [O in AnsweredOp]?: (result: QueryResults[O]) => QueryResults[O] } = {
+    alert: withheldAlert,
+    alerts: (page) => ({ ...page, alerts: page.alerts.map(withheldAlert) }),
+  };
+  return withhold[op]?.(result);
+}
 
 export const TEXT_READS: ContentReads = {
   task: (_query, { task }) => ofTasks([task]),

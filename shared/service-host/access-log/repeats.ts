@@ -1,6 +1,9 @@
 /** Counts equal entries of a time. The first one is written at once, and the others as one entry with their number when the time is over. */
+import { createHash } from "node:crypto";
 import type { AccessEntry } from "../../protocol/access-log.ts";
 import { LIMITS } from "../../protocol/limits.ts";
+
+const KEY_CHARS_MAX = 500;
 
 interface Counted {
   readonly tenant: string;
@@ -100,11 +103,14 @@ function add(known: Counted, { at, until = at, count = 1 }: AccessEntry): void {
   known.until = until;
 }
 
-/** What is the same for all of them. */
+/** What is the same for all of them. What a list has shown is a part of it: a list that shows other tasks is another read. */
 function keyOf(entry: AccessEntry): string {
   const { actor, op, reason, task_id, checkpoint_id, handoff_id, sha256, agent_type, credential } = entry;
   const ids = [task_id, checkpoint_id, handoff_id, sha256];
-  return JSON.stringify([actor.id, op, reason, ...ids, agent_type, credential]);
+  const shown = [entry.version, entry.items, [...(entry.task_ids ?? [])].sort()];
+  const key = JSON.stringify([actor.id, op, reason, ...ids, agent_type, credential, ...shown]);
+  // The names of a hundred tasks are long, and a tenant may have a thousand keys.
+  return key.length <= KEY_CHARS_MAX ? key : createHash("sha256").update(key).digest("base64");
 }
 
 function withoutRequest({ request_id: _request, trace_id: _trace, ...entry }: AccessEntry): AccessEntry {

@@ -91,3 +91,37 @@ test("events with a reason are an entry, in a page and in a stream", { timeout: 
   expect(await pageOf("reasoned")).toMatchObject({ status: 200 });
   await expect.poll(() => readsOf("pager-1"), POLL).toEqual(["query.events reasoned"]);
 });
+
+test("lists that a view reads again and again are one entry with their number", {
+  timeout: CALLS_MS,
+}, async () => {
+  const watched = await agent.takeTask("watched", CALL);
+  await watched.checkpoint(input({ goal: TEXT }), CALL);
+  await watched.handOff({ toAgentType: "qa", reason: TEXT, ...CALL });
+  const failing = await agent.takeTask("watched-too", CALL);
+  await failing.checkpoint(input({ goal: TEXT }), CALL);
+  const failed = { agent_id: "coder-1", task_id: "watched-too", fence: failing.fence! } as const;
+  await agent.reportExit(exitReport({ ...failed, class: "unrecoverable", details: TEXT }));
+  const query = { taskId: "watched-too", ...CALL };
+  await expect
+    .poll(async () => (await operator.admin.listAlerts(query)).alerts.length, POLL)
+    .toBeGreaterThan(0);
+  const VIEWS = 20;
+  const watcher = await fleet.client("watcher-1");
+  for (let i = 0; i < VIEWS; i += 1) {
+    await watcher.handoffs({ taskId: "watched", ...CALL });
+    await watcher.admin.tasks(query);
+    await watcher.admin.listAlerts(query);
+  }
+  // What is counted is written at the stop.
+  await fleet.terminate();
+  await fleet.start();
+  const { entries } = await operator.admin.accessLog.list({ actor: "watcher-1", limit: 500, ...CALL });
+  for (const op of ["query.handoffs", "query.tasks", "query.alerts"]) {
+    const own = entries.filter((one) => one.op === op);
+    const reads = own.reduce((sum, { count = 1 }) => sum + count, 0);
+    // One at once and one with their number after each minute. A slow machine takes some minutes, and may have asked again.
+    expect(own.length, op).toBeLessThan(VIEWS / 2);
+    expect(reads, op).toBeGreaterThanOrEqual(VIEWS);
+  }
+});

@@ -108,6 +108,37 @@ test("reads of more things than are counted are one entry each", { timeout: TEST
   expect(await listed({ actor: "*" })).toEqual([]);
 });
 
+test("repeated lists are counted together only if they show the same", { timeout: TEST_MS }, async () => {
+  start("batched");
+  const long = Array.from({ length: 100 }, (_, i) => `t-${i}`.padEnd(64, "x"));
+  const lists = [
+    { task_ids: ["t-1", "t-2"], items: 2 },
+    { task_ids: ["t-1", "t-3"], items: 2 },
+    { task_ids: ["t-1", "t-2"], items: 3 },
+    { task_id: "t-1", items: 1 },
+    { task_ids: long, items: 100 },
+    { task_ids: [...long.slice(1), "t-new"], items: 100 },
+  ];
+  const read = (facts: Partial<AccessEntry>) =>
+    recorder.readAgain("default", entry({ op: "query.tasks", ...facts }));
+  for (const facts of lists) {
+    void read(facts);
+    const { task_ids } = facts;
+    // The order changes with the newest task.
+    void read({ ...facts, ...(task_ids !== undefined && { task_ids: [...task_ids].reverse() }) });
+    void read(facts);
+  }
+  await recorder.stop();
+  const entries = await listed({ actor: "reader-1" });
+  const shown = ({ task_id, task_ids, items }: Partial<AccessEntry>) =>
+    JSON.stringify([task_id, [...(task_ids ?? [])].sort(), items]);
+  expect(entries).toHaveLength(2 * lists.length);
+  for (const facts of lists) {
+    const own = entries.filter((one) => shown(one) === shown(facts));
+    expect(own.map(({ count = 1 }) => count).sort()).toEqual([1, 2]);
+  }
+});
+
 test("strict: a repeated read waits for the first entry, and fails with it", {
   timeout: TEST_MS,
 }, async () => {
