@@ -60,6 +60,10 @@ export class EncryptedArtifacts implements ArtifactStore {
     return this.#folder.size(upload, (head) => (isOf(key, head) ? ENCRYPTED_BYTES_MORE : 0));
   }
 
+  state(upload: StoredUpload): Promise<string> {
+    return this.#folder.state(upload);
+  }
+
   remove(upload: StoredUpload): Promise<void> {
     return this.#folder.remove(upload);
   }

@@ -93,6 +93,17 @@ export class ArtifactFolder implements ArtifactStore {
     return bytes;
   }
 
+  /** The time of a change cannot be set, unlike that of the content. */
+  async state({ parts, ...place }: StoredUpload): Promise<string> {
+    const files: string[] = [];
+    for (let part = 0; part < parts; part += 1) {
+      const path = join(this.#upload(place), String(part));
+      const stat = await lstat(path, { bigint: true }).catch(() => null);
+      files.push(stat === null ? "" : [stat.ino, stat.size, stat.mtimeNs, stat.ctimeNs].join(":"));
+    }
+    return files.join(" ");
+  }
+
   async remove(place: UploadPlace): Promise<void> {
     if (!(await isPlainFolder(this.#tenant(place)))) return;
     // Of a link, the link alone is removed.

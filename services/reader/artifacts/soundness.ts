@@ -4,11 +4,12 @@
  */
 import type { ArtifactStore } from "../../../shared/artifacts/artifact-store.ts";
 import { contentHash } from "../../../shared/artifacts/content-hash.ts";
+import { partsOf } from "../../../shared/protocol/artifacts.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { ArtifactRecord } from "../../../shared/records/artifacts/record.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
 
-/** How long a result counts, so that many uploads of the same bytes read them once. */
+/** How long a result counts while the parts are as they were, so that many uploads of the same bytes read them once. */
 const TRUSTED_MS = 10_000;
 /** How long a request waits for the end. */
 const WAIT_MS = 500;
@@ -27,26 +28,44 @@ export interface Soundness {
   forget(tenant: string, upload: string): void;
 }
 
-export function createSoundness(clock: Clock): Soundness {
-  const checks = new Map<string, { readonly result: Promise<boolean>; endedAt: number }>();
+interface Check {
+  readonly result: Promise<boolean>;
+  /** Of the parts, from before they were read. */
+  readonly state: string;
+  endedAt: number;
+}
 
-  function whole(bytes: ArtifactStore, { tenant, sha256, record }: StoredArtifact): Promise<boolean> {
+export function createSoundness(clock: Clock): Soundness {
+  const checks = new Map<string, Check>();
+
+  async function whole(bytes: ArtifactStore, artifact: StoredArtifact): Promise<boolean> {
+    const { tenant, record } = artifact;
     for (const [key, { endedAt }] of checks) if (clock.monotonic() - endedAt > TRUSTED_MS) checks.delete(key);
+    const { size, upload } = record;
+    const state = await bytes.state({ tenant, upload, parts: partsOf(size) });
+    const known = checks.get(keyOf(tenant, upload));
+    // The parts were changed since, or while they were read.
+    return known?.state === state ? known.result : begin(bytes, artifact, state);
+  }
+
+  function begin(
+    bytes: ArtifactStore,
+    { tenant, sha256, record }: StoredArtifact,
+    state: string,
+  ): Promise<boolean> {
     const key = keyOf(tenant, record.upload);
-    const known = checks.get(key);
-    if (known !== undefined) return known.result;
     const place = { tenant, upload: record.upload, size: record.size };
     const result = contentHash(bytes, place).then((found) => "sha256" in found && found.sha256 === sha256);
-    const check = { result, endedAt: Number.POSITIVE_INFINITY };
+    const check: Check = { result, state, endedAt: Number.POSITIVE_INFINITY };
     checks.set(key, check);
-    result.then(
-      (isSound) => {
-        // Damage is to be replaced at once, and the next look finds the new bytes.
-        if (isSound) check.endedAt = clock.monotonic();
-        else checks.delete(key);
-      },
-      () => checks.delete(key),
-    );
+    const forget = () => {
+      if (checks.get(key) === check) checks.delete(key);
+    };
+    result.then((isSound) => {
+      // Damage is to be replaced at once, and the next look finds the new bytes.
+      if (isSound) check.endedAt = clock.monotonic();
+      else forget();
+    }, forget);
     return result;
   }
 
