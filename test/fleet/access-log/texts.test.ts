@@ -125,3 +125,31 @@ test("lists that a view reads again and again are one entry with their number", 
     expect(reads, op).toBeGreaterThanOrEqual(VIEWS);
   }
 });
+
+/** The names of the members of a value that have the text. */
+function membersWith(value: unknown, text: string, name = ""): string[] {
+  if (typeof value === "string") return value.includes(text) ? [name] : [];
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, member]) => membersWith(member, text, key));
+}
+
+test("events have no text of content but the reasons of handoffs and recoveries", {
+  timeout: CALLS_MS,
+}, async () => {
+  const mission = agent.mission("msn-texts");
+  await mission.start({ title: TEXT }, CALL);
+  await mission.addSorties([{ sortieId: "one", title: TEXT }], CALL);
+  await mission.send({ to: ["coder-1"], subject: TEXT, body: TEXT }, CALL);
+  await mission.acquireLock("src/a.ts", { purpose: TEXT, ...CALL });
+  const pager = await newRestClient(fleet, { name: "pager-2", role: "observer" });
+  const found = new Set<string>();
+  for (const task of ["blocked", "reasoned", "watched", "watched-too", "msn-texts"]) {
+    const { status, body } = await pager.get(`/events?from=oldest&limit=100&task_id=${task}`);
+    expect(status).toBe(200);
+    const { events } = body as unknown as { events: { event: { type: string; data: object } }[] };
+    expect(events.length, task).toBeGreaterThan(0);
+    for (const { event } of events)
+      for (const name of membersWith(event, TEXT)) found.add(`${event.type}.${name}`);
+  }
+  expect([...found]).toEqual(["AGENT_HANDOFF.reason"]);
+});

@@ -60,7 +60,7 @@ test("alerts say what to do, without the words of people and agents", { timeout:
   await damageLog();
 
   const withheld = {
-    alert: { id: alert.id, type: "RECOVERY_BLOCKED", data: { ...alert.data, details: WITHHELD } },
+    alert: { id: alert.id, type: "RECOVERY_BLOCKED", data: { ...(alert.data as object), details: WITHHELD } },
     acknowledgement: { by: "operator-1", note: WITHHELD },
   };
   expect(await admin.alert(alert.id, CALL)).toMatchObject(withheld);
