@@ -49,15 +49,6 @@ const runnerRow = (subject: string, purpose: string): PermissionRow => ({
 
 /** A runner acts for the agents that it starts. Their names are not known when it gets its credentials. */
 const RUNNER_ROWS: readonly PermissionRow[] = [
-  // The next three are for runners of the previous version only: they ask and accept offers under the names of their agents.
-  runnerRow("fleet.cmd.{tenant}.*.*.acknowledge", "accepts offers for its agents, previous version"),
-  runnerRow("fleet.query.{tenant}.*.task", "asks whether its agents own their tasks, previous version"),
-  {
-    subject: "_INBOX.{tenant}.>",
-    direction: "subscribe",
-    roles: ["runner"],
-    purpose: "answers for its agents, previous version",
-  },
   runnerRow("fleet.heartbeat.{tenant}.*", "heartbeats of its agents"),
   runnerRow("fleet.exit.{tenant}.*.*", "exit reports of its agents"),
   runnerRow("fleet.access.{tenant}.{name}.agent_credentials", "asks for credentials of its agents"),

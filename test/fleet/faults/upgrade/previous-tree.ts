@@ -13,7 +13,7 @@ import { projectRoot } from "../../../harness/project-root.ts";
  * The last commit of the previous release. To be set at each release. Never an earlier one than this: without `opening-lock.ts` the start of
  * a process can damage the store of the drill.
  */
-export const PREVIOUS_RELEASE = "c304f103c226035848c593bbd5b999c8d958e018";
+export const PREVIOUS_RELEASE = "fd4acd51ddecc12a3d41e4c3cd31867f6edc11d4";
 
 /** No script of a package runs, as in the image. */
 const INSTALL = ["ci", "--omit=dev", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"];

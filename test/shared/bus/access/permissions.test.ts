@@ -56,18 +56,29 @@ describe.each(ROLES)("%s", (role) => {
 const refusedTo = async (role: Role, probes: readonly Probe[]) =>
   [...(await refusedOf(await nats.connectAs(grantOf(role)), probes))].toSorted();
 
-// A runner of the previous version acts under the names of its agents.
-test.each(CLIENT_ROLES.filter((role) => role !== "runner"))(
+test.each(CLIENT_ROLES)(
   "%s: acts under no other name, and reads and writes no inbox of others",
   async (role) => {
     const others = ["other", "human=ada"].flatMap((name): Probe[] => [
       { direction: "publish", subject: `fleet.cmd.${TENANT}.${name}.t.acknowledge` },
       { direction: "publish", subject: `fleet.cmd.${TENANT}.${name}.t.acknowledge.worker` },
       { direction: "publish", subject: `fleet.query.${TENANT}.${name}.task` },
+      { direction: "publish", subject: `fleet.query.${TENANT}.${name}.latest` },
       { direction: "publish", subject: `_INBOX.${TENANT}.${name}.x.1` },
       { direction: "subscribe", subject: `_INBOX.${TENANT}.${name}.>` },
+      { direction: "subscribe", subject: `_INBOX.${TENANT}.${name}.x.1` },
     ]);
-    const all: Probe[] = [...others, { direction: "subscribe", subject: `_INBOX.${TENANT}.>` }];
+    // A wildcard of the server must not widen a right: neither in the place of a name nor in that of a tenant.
+    const wider = [
+      ...["*", ">"].map((rest) => `_INBOX.${TENANT}.${rest}`),
+      ...[`_INBOX.*.${NAME}.>`, "_INBOX.*.*.x.1", `_INBOX.${TENANT}.*.x.>`, `_INBOX.${TENANT}.*.clients.>`],
+      ...["fleet.query.>", `fleet.cmd.${TENANT}.${NAME}.>`, `fleet.access.${TENANT}.*.*`],
+    ].map((subject): Probe => ({ direction: "subscribe", subject }));
+    const services = SERVICE_ROLES.flatMap((service): Probe[] => [
+      { direction: "publish", subject: `_INBOX.=${service}.test.1` },
+      { direction: "subscribe", subject: `_INBOX.=${service}.>` },
+    ]);
+    const all = [...others, ...wider, ...services];
     expect(await refusedTo(role, all)).toEqual(all.map(nameOf).toSorted());
   },
 );
