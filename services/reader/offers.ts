@@ -17,18 +17,13 @@ const SETTLE_MS = 1_000;
 
 export interface OfferQueries {
   /** `replyTo`: an inbox of the caller. */
-  next(
-    tenant: string,
-    query: QueryParams<"offer_next">,
-    replyTo: string | undefined,
-  ): Promise<ForwardedRequest>;
+  next(tenant: string, query: QueryParams<"offer_next">, replyTo: string): Promise<ForwardedRequest>;
   settle(tenant: string, query: QueryParams<"offer_settle">): Promise<SettledOffer>;
 }
 
 export function createOfferQueries({ bus }: Pick<ReaderContext, "bus">): OfferQueries {
   return {
     async next(tenant, { agent_type, wait_ms }, replyTo) {
-      if (replyTo === undefined) throw invalid("reply", "an inbox of the caller, as the reply subject");
       await bus.deliverNext(
         {
           stream: STREAMS.offers,

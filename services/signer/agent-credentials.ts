@@ -40,7 +40,7 @@ export function serveAgentCredentials(context: Context, bus: Bus): Promise<Stop>
       queue: QUEUES.signer,
       concurrencyMax: LIMITS.requests_in_flight_max,
       waitMsMax: LIMITS.request_wait_ms_max,
-      isOwnReply: ({ subject, replyTo = "" }) => answersCaller(subject, replyTo),
+      isOwnReply: ({ subject, replyTo }) => answersCaller(subject, replyTo),
       dropped: ({ subject, replyTo }) =>
         log.warn({ subject, reply_to: replyTo }, "request dropped: its answer would not go to its caller"),
       overload: ({ subject }) =>

@@ -32,6 +32,11 @@ export interface Message {
   readonly replyTo: string | undefined;
 }
 
+/** A message with an address for its answer. */
+export interface AddressedMessage extends Message {
+  readonly replyTo: string;
+}
+
 export interface Outgoing {
   readonly body: Uint8Array;
   readonly headers?: Readonly<Record<string, string>>;
@@ -125,8 +130,11 @@ export interface ServeOptions {
    * Whether the reply address is the caller's own inbox. A request with another one is dropped: the answer
    * would speak to a third party with the rights of this service.
    */
-  readonly isOwnReply: (message: Message) => boolean;
-  /** Reports a dropped request. */
+  readonly isOwnReply: (message: AddressedMessage) => boolean;
+  /**
+   * Reports a dropped request. One without a reply address is dropped too: JetStream confirms a message at the reply address that its sender
+   * has chosen, without the sender's permissions and without a reply address. So nothing proves the caller that its subject names.
+   */
   readonly dropped: (message: Message) => void;
   /** The immediate answer if too many requests are open, or they wait too long. */
   readonly overload: (message: Message) => Outgoing;
@@ -269,7 +277,7 @@ export interface Bus {
     subject: string,
     o: ServeOptions,
     /** undefined: another party answers the request. */
-    handler: (m: Message) => Promise<Outgoing | undefined>,
+    handler: (m: AddressedMessage) => Promise<Outgoing | undefined>,
   ): Promise<Stop>;
   /** Fire and forget: the message is lost without a subscriber or without a server. */
   publish(subject: string, out: Outgoing): void;

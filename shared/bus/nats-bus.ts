@@ -7,6 +7,7 @@ import type { StreamFinding } from "../protocol/fleet-health.ts";
 import type { Logger } from "../runtime/observability/log.ts";
 import type { Stop } from "../runtime/process/service.ts";
 import {
+  type AddressedMessage,
   type Bus,
   BusError,
   type BusLink,
@@ -131,7 +132,7 @@ export class NatsBus implements Bus {
   async serve(
     subject: string,
     o: ServeOptions,
-    handler: (m: Message) => Promise<Outgoing | undefined>,
+    handler: (m: AddressedMessage) => Promise<Outgoing | undefined>,
   ): Promise<Stop> {
     return this.#stoppable(
       await serve({ connection: this.#connection, log: this.#log }, subject, o, handler),

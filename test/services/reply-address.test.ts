@@ -19,11 +19,9 @@ afterAll(async () => {
   await fleet?.close();
 });
 
-const dropped = async (metric: "commandsTotal" | "queriesTotal") => {
+const dropped = async (metric: "commandsTotal" | "queriesTotal", outcome = "FOREIGN_REPLY") => {
   const { values } = await fleet.metrics[metric].get();
-  return values
-    .filter(({ labels }) => labels.outcome === "FOREIGN_REPLY")
-    .reduce((sum, { value }) => sum + value, 0);
+  return values.filter(({ labels }) => labels.outcome === outcome).reduce((sum, { value }) => sum + value, 0);
 };
 
 const REPLIES: [name: string, reply: string][] = [
@@ -54,6 +52,15 @@ describe("a reply address that is", () => {
     expect(await fleet.ask("task", { task_id: "dropped" })).toMatchObject({ error: { code: "NOT_FOUND" } });
     expect(await fleet.ask("task", { task_id: "taken" })).toMatchObject({ error: { code: "NOT_FOUND" } });
   });
+});
+
+test("a request without a reply address is dropped: the server may have sent it for a client that may not", async () => {
+  const before = [await dropped("queriesTotal", "NO_REPLY"), await dropped("commandsTotal", "NO_REPLY")];
+  attacker.publish(SUBJECTS.query("default", "agent-1", "task"), '{"task_id":"silent"}');
+  attacker.publish(SUBJECTS.command("default", "agent-1", "silent", "create"), JSON.stringify(creation()));
+  const now = () => Promise.all([dropped("queriesTotal", "NO_REPLY"), dropped("commandsTotal", "NO_REPLY")]);
+  await expect.poll(now, { timeout: 30_000 }).toEqual(before.map((count) => count + 1));
+  expect(await fleet.ask("task", { task_id: "silent" })).toMatchObject({ error: { code: "NOT_FOUND" } });
 });
 
 test("the caller's own inbox gets the answer", async () => {

@@ -30,7 +30,7 @@ export async function serveAgentRequests(
         queue: "runner",
         concurrencyMax: CONCURRENCY,
         waitMsMax: LIMITS.request_wait_ms_max,
-        isOwnReply: ({ subject, replyTo = "" }) => answersCaller(subject, replyTo),
+        isOwnReply: ({ subject, replyTo }) => answersCaller(subject, replyTo),
         dropped: ({ subject, replyTo }) =>
           log.warn({ subject, reply_to: replyTo }, "request dropped: its answer would not go to its caller"),
         overload: () => encoded(errorOf(BUSY)),

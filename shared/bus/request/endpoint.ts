@@ -12,7 +12,7 @@ import type { Logger } from "../../runtime/observability/log.ts";
 import type { Metrics } from "../../runtime/observability/metrics.ts";
 import { withSpan } from "../../runtime/observability/tracing.ts";
 import type { Stop } from "../../runtime/process/service.ts";
-import type { Bus, Headers, Message, Outgoing } from "../bus.ts";
+import type { AddressedMessage, Bus, Headers, Message, Outgoing } from "../bus.ts";
 
 export interface ServiceRequest {
   readonly subject: string;
@@ -21,8 +21,8 @@ export interface ServiceRequest {
   /** The body as received. A retry repeats it byte for byte. */
   readonly bytes: Uint8Array;
   readonly headers: Headers;
-  /** An inbox of the caller. undefined: the caller wants no answer. */
-  readonly replyTo: string | undefined;
+  /** An inbox of the caller. */
+  readonly replyTo: string;
 }
 
 /** Fields for the log line of a request. */
@@ -59,7 +59,7 @@ export interface EndpointOptions {
   readonly opOf: (subject: string) => string;
   readonly decode: (bytes: Uint8Array, contentType: string | undefined) => unknown;
   readonly encode: (value: unknown, contentType: string | undefined) => Uint8Array;
-  /** Called for a request that is dropped: its answer would not go to its caller. */
+  /** Called for a request that is dropped because its reply address is not its caller's. */
   readonly onDropped?: (message: Message) => void;
 }
 
@@ -88,8 +88,9 @@ const TOO_LONG = new FleetError(
 );
 const FAULT = new FleetError("INTERNAL", "an unexpected failure; the service's log has the details");
 
-/** The outcome of a request that was dropped for its reply address. */
-const DROPPED = "FOREIGN_REPLY";
+/** The outcomes of requests that were dropped for their reply address. */
+const FOREIGN_REPLY = "FOREIGN_REPLY";
+const NO_REPLY = "NO_REPLY";
 
 /** A handler throws FleetErrors. Any other error is a fault of Fleet and is logged with its stack. */
 export function serveEndpoint(
@@ -106,11 +107,12 @@ export function serveEndpoint(
       queue: options.queue,
       concurrencyMax: LIMITS.requests_in_flight_max,
       waitMsMax: LIMITS.request_wait_ms_max,
-      isOwnReply: ({ subject, replyTo = "" }) => answersCaller(subject, replyTo),
+      isOwnReply: ({ subject, replyTo }) => answersCaller(subject, replyTo),
       dropped: (message) => {
         const { subject, replyTo } = message;
-        options.onDropped?.(message);
-        record(options.opOf(subject), DROPPED, null);
+        // The caller of a request without the address may not be the one that its subject names, and so is not recorded.
+        if (replyTo !== undefined) options.onDropped?.(message);
+        record(options.opOf(subject), replyTo === undefined ? NO_REPLY : FOREIGN_REPLY, null);
         options.log.warn(
           { subject, reply_to: replyTo },
           "request dropped: its answer would not go to its caller",
@@ -168,7 +170,7 @@ function recorder({ latency, total }: EndpointOptions): Recorder {
 async function answer(
   options: EndpointParts,
   record: Recorder,
-  message: Message,
+  message: AddressedMessage,
   op: string,
   handle: (request: ServiceRequest) => Promise<ServiceAnswer | ForwardedRequest>,
 ): Promise<Outgoing | undefined> {

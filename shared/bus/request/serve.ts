@@ -1,13 +1,13 @@
 /**
  * The answering side. Every request gets exactly one answer at the inbox of its caller: the handler's, that of
  * the party to which the handler forwarded it, the one for a failure, or the one for overload. A request with
- * another reply address is dropped. Handlers run directly in the connection's callback. A queue before them
+ * another reply address, or without one, is dropped. Handlers run directly in the connection's callback. A queue before them
  * would only hide an overload from callers, which can ask another instance or wait.
  */
 import type { Msg, NatsConnection, Subscription, SubscriptionOptions } from "@nats-io/transport-node";
 import type { Logger } from "../../runtime/observability/log.ts";
 import type { Stop } from "../../runtime/process/service.ts";
-import type { Message, Outgoing, ServeOptions } from "../bus.ts";
+import type { AddressedMessage, Message, Outgoing, ServeOptions } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
 import { ReceivedMessage, wireHeaders } from "./message.ts";
 
@@ -15,13 +15,13 @@ export async function serve(
   { connection, log }: { connection: NatsConnection; log: Logger },
   subject: string,
   o: ServeOptions,
-  handler: (m: Message) => Promise<Outgoing | undefined>,
+  handler: (m: AddressedMessage) => Promise<Outgoing | undefined>,
 ): Promise<Stop> {
   /** The open requests, oldest first, each with its start. */
   const open = new Set<{ readonly at: number }>();
   let idle: (() => void) | undefined;
 
-  const finish = async (message: Message): Promise<void> => {
+  const finish = async (message: AddressedMessage): Promise<void> => {
     const own = { at: performance.now() };
     open.add(own);
     try {
@@ -40,7 +40,7 @@ export async function serve(
     const [oldest] = open;
     return oldest !== undefined && performance.now() - oldest.at > o.waitMsMax;
   };
-  const answerSafely = (message: Message, make: () => Outgoing): void => {
+  const answerSafely = (message: AddressedMessage, make: () => Outgoing): void => {
     try {
       reply(connection, message, make());
     } catch (error) {
@@ -53,7 +53,7 @@ export async function serve(
       return;
     }
     const message = new ReceivedMessage(raw);
-    if (message.replyTo !== undefined && !o.isOwnReply(message)) o.dropped(message);
+    if (!isAddressed(message) || !o.isOwnReply(message)) o.dropped(message);
     else if (isOverloaded()) answerSafely(message, () => o.overload(message));
     else void finish(message);
   };
@@ -95,8 +95,12 @@ export async function whenSubscribed(
   throw busError(await subscription.closed, { subject });
 }
 
-function reply(connection: NatsConnection, message: Message, out: Outgoing): void {
-  if (message.replyTo === undefined || connection.isClosed()) return;
+function isAddressed(message: Message): message is AddressedMessage {
+  return message.replyTo !== undefined;
+}
+
+function reply(connection: NatsConnection, message: AddressedMessage, out: Outgoing): void {
+  if (connection.isClosed()) return;
   const headers = wireHeaders(out);
   try {
     connection.publish(message.replyTo, out.body, headers === undefined ? {} : { headers });

@@ -174,6 +174,23 @@ test("a bare message of a foreign client has empty headers and no reply address"
   await stop();
 });
 
+test("a service drops a message without a reply address, and carries nothing out for it", async () => {
+  const dropped: (string | undefined)[] = [];
+  const handled: string[] = [];
+  const stop = await service.serve(
+    "t.silent",
+    { ...answers, dropped: ({ replyTo }) => void dropped.push(replyTo) },
+    async (message) => {
+      handled.push(read(message));
+      return text("done");
+    },
+  );
+  caller.publish("t.silent", text("1"));
+  expect(read(await caller.request("t.silent", text("2"), { timeoutMs: 20_000 }))).toBe("done");
+  expect([handled, dropped]).toEqual([["2"], [undefined]]);
+  await stop();
+});
+
 test("a subscriber that throws still gets the next message", async () => {
   const second = Promise.withResolvers<string>();
   const stop = await service.subscribe("t.throws", (message) => {
