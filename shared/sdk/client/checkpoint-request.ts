@@ -2,7 +2,7 @@
 import { BusError } from "../../bus/bus.ts";
 import type { LatestResult } from "../../protocol/checkpoint-pages.ts";
 import type { FleetEvent } from "../../protocol/events.ts";
-import { SUBJECTS } from "../../protocol/subjects.ts";
+import { answersCaller, SUBJECTS } from "../../protocol/subjects.ts";
 import type { Task } from "../../protocol/task.ts";
 import { createDeferred } from "../../runtime/deferred.ts";
 import type { Stop } from "../../runtime/process/service.ts";
@@ -29,10 +29,16 @@ interface AskingClient {
   onEvent(handler: (event: FleetEvent) => void, options: { taskId?: string }): Promise<Stop>;
 }
 
+interface CheckpointRequestParts {
+  readonly connection: ClientConnection;
+  readonly tenant: string;
+  readonly agentId: string;
+}
+
 /** Resolves at the latest after `deadlineMs`, default five seconds. What counts is what the store has: an answer is only a hint. */
 export async function requestCheckpoint(
   fleet: AskingClient,
-  { connection, tenant, agentId }: { connection: ClientConnection; tenant: string; agentId: string },
+  { connection, tenant, agentId }: CheckpointRequestParts,
   taskId: string,
   { deadlineMs = DEADLINE_MS }: CallOptions,
 ): Promise<RequestedCheckpoint> {
@@ -58,6 +64,19 @@ export async function requestCheckpoint(
   } finally {
     await stop();
   }
+}
+
+/** Calls `handler` for each request that a caller has sent. Without a reply address it is a message that JetStream was made to send. */
+export function onCheckpointRequest(
+  { connection, tenant, agentId }: CheckpointRequestParts,
+  handler: () => void,
+): Promise<Stop> {
+  return connection.bus.subscribe(
+    SUBJECTS.agentRequests(tenant, agentId, "checkpoint"),
+    ({ subject, replyTo = "" }) => {
+      if (answersCaller(subject, replyTo)) handler();
+    },
+  );
 }
 
 /** Agents do not answer, because they may write to no inbox of others; the event of their checkpoint is the answer. */

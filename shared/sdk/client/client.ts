@@ -13,7 +13,7 @@ import type { Handoff } from "../../protocol/handoff-record.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { AuditPage, HandoffPage, QueryInput } from "../../protocol/queries.ts";
-import { answersCaller, CONTENT_TYPES, SUBJECTS } from "../../protocol/subjects.ts";
+import { CONTENT_TYPES, SUBJECTS } from "../../protocol/subjects.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { TurnResult } from "../../protocol/turns.ts";
 import { validate } from "../../protocol/validation.ts";
@@ -32,7 +32,7 @@ import { QuerySender } from "../request/query-sender.ts";
 import type { CallOptions } from "../request/request.ts";
 import type { PendingCommands, SpoolCounts } from "../spool/spool.ts";
 import { type AdminParts, FleetAdmin } from "./admin.ts";
-import { type RequestedCheckpoint, requestCheckpoint } from "./checkpoint-request.ts";
+import { onCheckpointRequest, type RequestedCheckpoint, requestCheckpoint } from "./checkpoint-request.ts";
 import { CheckpointTasks } from "./checkpoint-tasks.ts";
 import { offerReference } from "./offer-reference.ts";
 import type {
@@ -335,11 +335,7 @@ export class FleetClient {
 
   /** Handles the requests of others for a fresh checkpoint of this agent. */
   onCheckpointRequest(handler: () => void): Promise<Stop> {
-    const subject = SUBJECTS.agentRequests(this.#parts.tenant, this.agentId, "checkpoint");
-    // Any client of the bus can make JetStream publish there, but never with a reply address.
-    return this.#parts.connection.bus.subscribe(subject, (asked) => {
-      if (answersCaller(asked.subject, asked.replyTo ?? "")) handler();
-    });
+    return onCheckpointRequest(this.#parts, handler);
   }
 
   requestCheckpoint(taskId: string, options: CallOptions = {}): Promise<RequestedCheckpoint> {
