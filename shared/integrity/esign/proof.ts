@@ -9,16 +9,31 @@ import { enrolmentFrom, enrolmentNonce } from "./passkey.ts";
 import { esignNonce } from "./statement.ts";
 import { type TokenProof, verifiedClaims } from "./token-signature.ts";
 
-/** null: the person has signed the statement. */
+/**
+ * Proofs that were verified, the newest last, by the hashes of the whole proof, as it is stored, and of the statement: a display of a checkpoint judges the same ones each
+ * time, and a key and a signature cost much more than two hashes. One that does not verify is judged again.
+ */
+const verified = new Set<string>();
+const VERIFIED_MAX = 2_000;
+
+/** null: the person has signed the statement, which is that of the payload. */
 export function proofProblem(
   proof: EsignProof,
   statement: EsignStatement,
   payload: Uint8Array,
 ): EsignProblem | null {
   const nonce = esignNonce(payload);
-  return proof.kind === "oidc"
-    ? loginProblem(proof, statement.signer.id, nonce)
-    : passkeyProblem(proof, statement, nonce);
+  const name = `${sha256Hex(JSON.stringify(proof))} ${nonce}`;
+  if (verified.has(name)) return null;
+  const problem =
+    proof.kind === "oidc"
+      ? loginProblem(proof, statement.signer.id, nonce)
+      : passkeyProblem(proof, statement, nonce);
+  if (problem !== null) return problem;
+  verified.add(name);
+  const [oldest] = verified;
+  if (verified.size > VERIFIED_MAX && oldest !== undefined) verified.delete(oldest);
+  return null;
 }
 
 function loginProblem(
