@@ -237,7 +237,13 @@ const SERVICE_ROWS: readonly PermissionRow[] = [
   service("fleet.offer.*.*.*", "publish", ["writer"], "offers out of the outbox"),
   service("fleet.dead.>", "publish", ["writer", "coordinator", "watchdog"], "dead letters"),
   service("fleet.alert.>", "publish", ["writer", "coordinator", "watchdog", "reader"], "alerts"),
-  service("fleet.queue.>", "publish", ["reader"], "dead letters that an operator retries"),
+  // A writer puts a command there while the store is away; its own right is not that of the caller.
+  service(
+    "fleet.queue.>",
+    "publish",
+    ["writer", "reader"],
+    "commands for later, and dead letters that are retried",
+  ),
   {
     subject: "$JS.API.INFO",
     direction: "publish",

@@ -2,6 +2,8 @@
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectBus } from "../../../../shared/bus/connection.ts";
+import { fleetStreams } from "../../../../shared/bus/streams/streams.ts";
+import { STREAMS, SUBJECTS } from "../../../../shared/protocol/subjects.ts";
 import { type GuardedNats, serviceGrant, startGuardedNats } from "../../../harness/guarded-nats.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
 
@@ -51,3 +53,22 @@ test("the clock of the bus and its storage are read with the rights of a service
   expect(storage).toMatchObject({ bytes: 0 });
   await bus.close();
 });
+
+test("a writer may queue the command of a caller while the store is away", async () => {
+  const { text } = await nats.issue(serviceGrant("writer"));
+  const bus = await connectBus({
+    url: nats.url,
+    name: "writer/queues",
+    service: "writer",
+    identity: "queues",
+    log: testLog,
+    credentials: { creds: text },
+  });
+  await bus.reconcileStreams(fleetStreams({ storageBytes: 256 * 1024 * 1024 }));
+  const subject = SUBJECTS.queue("acme", "human=ada", "task-1", "create");
+  const options = { messageId: "queued-1", timeoutMs: 30_000 };
+  const stored = await bus.publishDurable(subject, { body: Buffer.from("{}") }, options);
+  expect(stored).toMatchObject({ stream: STREAMS.queue, duplicate: false });
+  expect((await bus.diagnose(Date.now)).refused).toEqual([]);
+  await bus.close();
+}, 120_000);
