@@ -6,8 +6,8 @@ export const OLDEST_NODE = "22.18.0";
 /** The oldest Node that runs the compiled package. */
 export const OLDEST_NODE_COMPILED = "20.18.0";
 
-/** The first nats-server with every fix that the durable queue needs (sync_interval, repairs of lost streams). */
-export const OLDEST_NATS = "2.10.27";
+/** The first nats-server whose JetStream API refuses what it does not know: earlier ones take a confirmation for a request to remove messages. */
+export const OLDEST_NATS = "2.12.0";
 
 /** Compares dotted versions by their numbers; suffixes ("-RC.1") are ignored. */
 export function versionAtLeast(version, oldest) {

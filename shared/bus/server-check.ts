@@ -8,7 +8,11 @@ import { SERVICE_ROLES } from "../protocol/roles.ts";
 import { StartupError } from "../runtime/process/startup.ts";
 import { parseServerName } from "./server-name.ts";
 
-export const OLDEST_SERVER = "2.10.27";
+/**
+ * Earlier servers ignore members of a request that their JetStream API does not know. A confirmation of a stored message, which goes to the reply address
+ * that the client chose, would be such a request, and remove messages of other streams.
+ */
+export const OLDEST_SERVER = "2.12.0";
 /** Since this version the known losses of streams after a crash are fixed. */
 export const RECOMMENDED_SERVER = "2.14.7";
 /** Atomic batches exist since 2.12.0. Since this version they also check message ids. */

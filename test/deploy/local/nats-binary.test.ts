@@ -10,9 +10,9 @@ const serverAt = (path: string, version: string) => putProgram(path, `nats-serve
 
 test("the named server comes first, then the project's own, then PATH", () => {
   const root = scratchFolder();
-  const onPath = serverAt(join(root, "path", "nats-server"), "2.11.0");
+  const onPath = serverAt(join(root, "path", "nats-server"), "2.14.7");
   const env = { PATH: join(root, "path") };
-  expect(findNatsServer({ root, env })).toEqual({ path: onPath, version: "2.11.0" });
+  expect(findNatsServer({ root, env })).toEqual({ path: onPath, version: "2.14.7" });
 
   const own = serverAt(ownNatsPath(root), "2.12.0");
   expect(findNatsServer({ root, env })).toEqual({ path: own, version: "2.12.0" });

@@ -15,6 +15,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
+import { OLDEST_NATS } from "../../../deploy/local/versions.mjs";
 import {
   type NatsServer,
   type NatsServerOptions,
@@ -135,7 +136,7 @@ test("a missing or outdated binary yields one line that says what to do", async 
   chmodSync(old, 0o755);
   const error = await refusal({ env: { FLEET_NATS_SERVER: old } });
   expect(String(error.details.problem)).toContain("2.9.10");
-  expect(String(error.details.problem)).toContain("2.10.27");
+  expect(String(error.details.problem)).toContain(OLDEST_NATS);
 });
 
 test("a folder that another fleet uses is refused until that fleet has stopped", async () => {
