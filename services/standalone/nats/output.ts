@@ -26,7 +26,7 @@ const CAUSES: readonly { pattern: RegExp; message: string; hint: string }[] = [
   {
     pattern: /unknown field|parse error/,
     message: "nats-server is too old for its settings",
-    hint: "use nats-server 2.10.27 or newer",
+    hint: "use nats-server 2.12.0 or newer",
   },
 ];
 

@@ -108,6 +108,7 @@ test("lists that a view reads again and again are one entry with their number", 
     .toBeGreaterThan(0);
   const VIEWS = 20;
   const watcher = await fleet.client("watcher-1");
+  const began = Date.now();
   for (let i = 0; i < VIEWS; i += 1) {
     await watcher.handoffs({ taskId: "watched", ...CALL });
     await watcher.admin.tasks(query);
@@ -116,12 +117,14 @@ test("lists that a view reads again and again are one entry with their number", 
   // What is counted is written at the stop.
   await fleet.terminate();
   await fleet.start();
+  const minutes = Math.ceil((Date.now() - began) / 60_000);
   const { entries } = await operator.admin.accessLog.list({ actor: "watcher-1", limit: 500, ...CALL });
   for (const op of ["query.handoffs", "query.tasks", "query.alerts"]) {
     const own = entries.filter((one) => one.op === op);
     const reads = own.reduce((sum, { count = 1 }) => sum + count, 0);
-    // One at once and one with their number after each minute. A slow machine takes some minutes, and may have asked again.
-    expect(own.length, op).toBeLessThan(VIEWS / 2);
+    // Each reader writes one at once and one with their number after each minute. A slow machine takes some minutes, and may have asked again.
+    expect(own.length, op).toBeLessThanOrEqual(4 * (minutes + 1));
+    expect(Math.max(...own.map(({ count = 1 }) => count)), op).toBeGreaterThan(1);
     expect(reads, op).toBeGreaterThanOrEqual(VIEWS);
   }
 });
@@ -143,13 +146,18 @@ test("events have no text of content but the reasons of handoffs and recoveries"
   await mission.acquireLock("src/a.ts", { purpose: TEXT, ...CALL });
   const pager = await newRestClient(fleet, { name: "pager-2", role: "observer" });
   const found = new Set<string>();
-  for (const task of ["blocked", "reasoned", "watched", "watched-too", "msn-texts"]) {
+  const typesOf = async (task: string): Promise<string[]> => {
     const { status, body } = await pager.get(`/events?from=oldest&limit=100&task_id=${task}`);
     expect(status).toBe(200);
     const { events } = body as unknown as { events: { event: { type: string; data: object } }[] };
-    expect(events.length, task).toBeGreaterThan(0);
     for (const { event } of events)
       for (const name of membersWith(event, TEXT)) found.add(`${event.type}.${name}`);
-  }
+    return events.map(({ event }) => event.type);
+  };
+  // The event of the last command on each.
+  const lastOf = { blocked: "AGENT_FAILED", reasoned: "AGENT_HANDOFF", watched: "AGENT_HANDOFF" };
+  const lasts = { ...lastOf, "watched-too": "AGENT_FAILED", "msn-texts": "lock_acquired" };
+  for (const [task, last] of Object.entries(lasts))
+    await expect.poll(() => typesOf(task), POLL).toContain(last);
   expect([...found]).toEqual(["AGENT_HANDOFF.reason"]);
 });

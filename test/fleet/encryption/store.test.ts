@@ -12,7 +12,7 @@ import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
 
-const LAST_MS = 300_000;
+const LAST_MS = 600_000;
 const SOON = { timeout: 120_000, interval: 100 };
 const PATIENT = { deadlineMs: 60_000 };
 const CANARY = "canary4f0b6a52d9e14c7791ab";
