@@ -7,6 +7,7 @@ import {
   checkpointInputSchema,
   type Phase,
 } from "../../protocol/checkpoint.ts";
+import { withoutSignatures } from "../../protocol/esign.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { validate } from "../../protocol/validation.ts";
 import { FIRST_PHASE, workPhaseOf } from "../../protocol/work-phase.ts";
@@ -35,7 +36,8 @@ export function newState(initial: InitialWork): WorkState {
 
 /** The state in a checkpoint, without the facts of the former agent alone, such as its tokens and its workspace. */
 export function resumedState(found: Checkpoint, nextPhase: Phase | null): WorkState {
-  const state = sectionsOf(structuredClone(found));
+  // The signatures are of the old checkpoint. Each patch of the next one would name them, and is refused.
+  const state = sectionsOf(structuredClone(withoutSignatures(found)));
   const { files_modified, tests_status } = state.metrics;
   const { agent_id, checkpoint_id } = found.metadata;
   const { previous_agents: before = [], ...recovery } = withoutFacts(state.recovery);

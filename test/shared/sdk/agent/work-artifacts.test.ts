@@ -5,7 +5,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Checkpoint } from "../../../../shared/protocol/checkpoint.ts";
 import type { AgentOptions, AgentRun } from "../../../../shared/sdk/sdk.ts";
+import { esignBody } from "../../../harness/esign/signed-statement.ts";
 import { type InProcessFleet, openInProcessFleet } from "../../../harness/in-process-fleet.ts";
+import { send } from "../../../harness/records/records.ts";
 
 let fleet: InProcessFleet;
 let folder: string;
@@ -108,6 +110,20 @@ test("seed 003 US-001: updated in place, one draft gets the progress in new vers
   expect(execution_state).not.toHaveProperty("current_focus");
   const first = await fleet.records.repository.get("default", metadata.checkpoint_id, 1);
   expect(first.execution_state).toMatchObject({ completed_items: [], current_focus: "a" });
+});
+
+test("in place, a run continues from a checkpoint that a person has signed", async () => {
+  const checkpoints = { items: 1, inPlace: true };
+  const begin = { pending_items: ["a", "b"] };
+  await run("author", { task: "signed", begin, checkpoints, work: leaveAfter(0) });
+  const { repository } = fleet.records;
+  const body = await esignBody(repository, { task: "signed" });
+  await send(repository, "signature_add", body, { task: "signed", agent: "human=ada" });
+  const resumed = await run("next", { task: "signed", checkpoints, work: leaveAfter(2) });
+  expect(resumed).toMatchObject({ outcome: "completed" });
+  const written = await history("signed");
+  expect(written.map(({ metadata: { version } }) => version)).toEqual([expect.any(Number), 4]);
+  expect(written.at(-1)?.execution_state.completed_items.map(({ title }) => title)).toEqual(["a", "b"]);
 });
 
 test("in place, a draft that was finalized meanwhile is followed by a new checkpoint", async () => {
