@@ -5,6 +5,7 @@
 import { canonicalBytes, canonicalText, sha256Hex } from "../integrity/canonical.ts";
 import type { Sealed } from "../integrity/seal.ts";
 import type { Checkpoint } from "../protocol/checkpoint.ts";
+import { withoutSignatures } from "../protocol/esign.ts";
 import { parseJsonText } from "../protocol/json.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { migrate } from "../protocol/migrations.ts";
@@ -45,7 +46,7 @@ export function checkpointInFile(content: Buffer): Checkpoint | null {
   const sealed = sealedInFile(content);
   if (sealed === null) return null;
   const checkpoint = parseJsonText(content.toString("utf8")) as Checkpoint;
-  return checkpoint.compliance.hash === sealed.hash ? migrate(checkpoint) : null;
+  return checkpoint.compliance.hash === sealed.hash ? withoutSignatures(migrate(checkpoint)) : null;
 }
 
 /** null: it is no JSON, or no checkpoint. The hash is computed from the content; the one that the file states counts for nothing. */

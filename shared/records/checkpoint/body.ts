@@ -6,6 +6,7 @@ import { CorruptBytes, open, type Sealed, verified } from "../../integrity/seal.
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import type { CorruptCheckpoint } from "../../protocol/checkpoint-pages.ts";
 import { FleetError } from "../../protocol/errors.ts";
+import { withoutSignatures } from "../../protocol/esign.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { migrate } from "../../protocol/migrations.ts";
 import type { RemovedCheckpoint } from "../../protocol/retention.ts";
@@ -184,7 +185,9 @@ export async function openRow(
       throw new CorruptBytes("the row holds another checkpoint");
     }
     const bytes = sealed.bytes.length;
-    return { sound: true, checkpoint: migrate(checkpoint), stored: checkpoint, row: value!, bytes };
+    // A writer of an earlier version kept what an agent wrote under the names of signatures.
+    const present = withoutSignatures(migrate(checkpoint));
+    return { sound: true, checkpoint: present, stored: checkpoint, row: value!, bytes };
   } catch (error) {
     const reason = corruptionIn(error);
     if (reason === null) throw error;

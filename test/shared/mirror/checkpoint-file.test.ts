@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { hashOf, seal } from "../../../shared/integrity/seal.ts";
-import { fileContent, sealedInFile } from "../../../shared/mirror/checkpoint-file.ts";
+import { checkpointInFile, fileContent, sealedInFile } from "../../../shared/mirror/checkpoint-file.ts";
 import type { UnsealedCheckpoint } from "../../../shared/protocol/checkpoint.ts";
 
 const compliance = fc.oneof(
@@ -38,6 +38,14 @@ test("a file reads back as the bytes from which it was made, and verifies", () =
       expect([Buffer.from(bytes).equals(sealed.bytes), hash]).toEqual([true, sealed.hash]);
     }),
   );
+});
+
+test("what an agent wrote under the names of signatures verifies, and is not returned", () => {
+  const record = { schema_version: "1.1", metadata: {}, compliance: {} };
+  const forged = { ...record, electronic_signatures: [{ state: "valid" }], other_versions_signatures: [] };
+  const sealed = seal(forged as unknown as UnsealedCheckpoint);
+  const read = checkpointInFile(Buffer.from(fileContent(sealed)));
+  expect(read).toEqual({ ...record, compliance: { hash: sealed.hash } });
 });
 
 test.each(["", "{", "null", "[]", "{}", '{"compliance":1}', '{"compliance":null}'])(
