@@ -39,13 +39,12 @@ async function history(session: Session, task: string, { order, limit, cursor }:
   const page = await client.getCheckpointHistory(task, { order, limit, cursor, ...session.deadline });
   const { renderHistory } = await import("../../rendering/checkpoints/history.ts");
   const next = nextPage(session, page.cursor);
-  const { besideMember, signaturesOf } = await import("../esign/shown-signatures.ts");
+  const { pageWithBlocks, signaturesOf } = await import("../esign/shown-signatures.ts");
   const signatures = await signaturesOf(session, page.checkpoints);
   const { checkpoints, removed = [] } = page;
   const shred = await shredOf(session, task);
   const data = {
-    ...page,
-    ...besideMember(signatures),
+    ...pageWithBlocks(page, signatures),
     ...(shred !== undefined && { shred }),
   };
   await session.show(data, () =>

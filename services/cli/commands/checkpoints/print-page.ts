@@ -10,9 +10,9 @@ export async function showCheckpoints(
 ): Promise<void> {
   const { renderCheckpointTable } = await import("../../rendering/checkpoints/checkpoint-table.ts");
   const { checkpoints } = page;
-  const { besideMember, signaturesOf } = await import("../esign/shown-signatures.ts");
+  const { pageWithBlocks, signaturesOf } = await import("../esign/shown-signatures.ts");
   const signatures = await signaturesOf(session, checkpoints);
-  await session.show({ ...page, ...besideMember(signatures) }, () =>
+  await session.show(pageWithBlocks(page, signatures), () =>
     renderCheckpointTable({ ...text, checkpoints, signatures }, session.view),
   );
   warnAbout(session, page);

@@ -1,5 +1,6 @@
 // The electronic signatures beside what a command shows. A failure to read them is never silent, also of a fleet of an older version, which does not know the query.
 
+import type { CheckpointPage } from "../../../../shared/protocol/checkpoint-pages.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import {
   type EsignBlock,
@@ -46,6 +47,13 @@ export async function signaturesOfNamed(
 /** The member of a display as JSON, in which each signature names its checkpoint. Nothing if there are none. */
 export const besideMember = (signatures: readonly EsignBlock[]): object =>
   signatures.length === 0 ? {} : { electronic_signatures: shownBlocks(signatures) };
+
+/** A page with the signatures that this program has verified, in place of what its reader says about them. */
+export const pageWithBlocks = (page: CheckpointPage, signatures: readonly EsignBlock[]): object => ({
+  ...withoutSignatures(page),
+  checkpoints: page.checkpoints.map(withoutSignatures),
+  ...besideMember(signatures),
+});
 
 /** Each checkpoint with the signatures of its versions, if it has any. */
 export function withBlocks(

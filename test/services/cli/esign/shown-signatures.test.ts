@@ -1,5 +1,8 @@
 /** The signatures beside lists of checkpoints, from a fleet that cannot read them all. */
+import { Command } from "commander";
 import { expect, test } from "vitest";
+import { addHistory } from "../../../../services/cli/commands/checkpoints/history.ts";
+import { addList } from "../../../../services/cli/commands/checkpoints/list.ts";
 import { signaturesOf } from "../../../../services/cli/commands/esign/shown-signatures.ts";
 import type { Session } from "../../../../services/cli/runtime/session.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
@@ -13,6 +16,22 @@ const ofTask = (_: unknown, n: number) =>
     metadata: { task_id: `task-${n}`, checkpoint_id: `chk-${n}`, version: 1 },
     compliance: { hash: "" },
   }) as Checkpoint;
+
+/** The data of a command as JSON, of a fleet whose reader answers `page` and whose signatures cannot be read, or are none. */
+async function pageOf(page: object, show: (session: Session) => Promise<void>, isAway: boolean) {
+  const send = async () => {
+    if (isAway) throw new FleetError("TIMEOUT", "no answer");
+    return { signatures: [] };
+  };
+  const esign = new EsignAdmin({ queries: { send }, tenant: "default" } as unknown as EsignParts);
+  const shown: object[] = [];
+  const client = { admin: { esign }, getCheckpointHistory: async () => page, getTask: async () => null };
+  await show({
+    ...{ client: async () => client, deadline: {}, warn() {}, programName: "fleet" },
+    show: async (data: object) => void shown.push(data),
+  } as unknown as Session);
+  return shown;
+}
 
 /** A session whose fleet refuses the signatures of the tasks in `failing`. */
 async function shownOf(count: number, failing: (task: string) => boolean) {
@@ -53,4 +72,36 @@ test("a failure ends the reads, with one warning for all tasks without signature
       details: { tasks: 49, problem: "TIMEOUT" },
     },
   ]);
+});
+
+test.each([
+  { name: "history", add: addHistory, args: ["history", "auth"] },
+  { name: "list", add: addList, args: ["list", "--task", "auth"] },
+])("$name prints no signature that the program itself has not verified", async ({ add, args }) => {
+  const block = { state: "valid", printed_name: "Ada Lovelace", checkpoint_id: "chk-0", version: 1 };
+  const record = ofTask(null, 0);
+  const page = {
+    checkpoints: [{ ...record, electronic_signatures: [block], other_versions_signatures: [block] }],
+    corrupt: [],
+    electronic_signatures: [block],
+    electronic_signatures_left_out: 2,
+    electronic_signatures_unread: "TIMEOUT",
+  };
+  for (const isAway of [false, true]) {
+    const shown = await pageOf(
+      page,
+      async (session) => {
+        const group = new Command();
+        add(
+          group,
+          ((run: (session: Session, ...given: never[]) => Promise<void>) =>
+            (...given: never[]) =>
+              run(session, ...given)) as never,
+        );
+        await group.parseAsync(args, { from: "user" });
+      },
+      isAway,
+    );
+    expect(shown).toEqual([{ checkpoints: [record], corrupt: [] }]);
+  }
 });
