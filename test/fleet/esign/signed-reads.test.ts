@@ -47,14 +47,18 @@ test("HTTP answers a checkpoint with the signatures of all its versions, and as 
   expect(hashOf(stored.body as Checkpoint)).toBe((stored.body as Checkpoint).compliance.hash);
   expect(tagOf(stored)).toBe(tagOf(unsigned));
 
-  // The tag names the version as before.
-  const patch = (tag: string) =>
+  // The tag names the version as before. A busy fleet may queue the write first, and the same write is answered again.
+  const patch = (tag: string, key: string) =>
     rest.send("PATCH", `/checkpoints/${id}`, {
-      headers: { "content-type": "application/merge-patch+json", "if-match": tag },
+      headers: { "content-type": "application/merge-patch+json", "if-match": tag, "idempotency-key": key },
       body: JSON.stringify({ execution_state: { current_focus: "the parser" } }),
     });
-  expect(await patch(tagOf(signed))).toMatchObject({ status: 200, body: { version: 2 } });
-  expect((await patch(tagOf(signed))).status).toBe(412);
+  const patched = async (tag: string, key = uuidv7()) => {
+    await expect.poll(async () => (await patch(tag, key)).status, { timeout: 60_000 }).not.toBe(202);
+    return patch(tag, key);
+  };
+  expect(await patched(tagOf(signed))).toMatchObject({ status: 200, body: { version: 2 } });
+  expect((await patched(tagOf(signed))).status).toBe(412);
   const changed = await read(`/checkpoints/${id}`);
   expect(changed.body).toMatchObject({
     metadata: { version: 2 },
