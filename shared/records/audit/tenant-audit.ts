@@ -75,7 +75,7 @@ export async function appendTenantAudit(
     tx.set(keys.tenantAudit(seq), encode(entry));
     head = { seq, hash: entryHash(entry) };
     noteEntry(tx, { tenant, task: null, ...head, at, checkpoint: null });
-    // The entries of keys follow the clocks of their holders.
+    // The entry of a revocation follows the clock of the holder of the key.
     noteTime(tx, at);
   }
   tx.set(keys.tenantChain(), encodeChecked(head));

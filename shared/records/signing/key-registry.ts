@@ -126,12 +126,16 @@ export async function endUseBefore(
   await retireSigningKey(tx, keyId, change);
 }
 
-/** Ends the use of a key for new signatures. */
-export async function retireSigningKey(tx: Tx, id: string, { actor, nowMs }: KeyChange): Promise<void> {
+/** Ends the use of a key for new signatures, at `endMs`, which may be after the time of this change. */
+export async function retireSigningKey(
+  tx: Tx,
+  id: string,
+  { actor, nowMs, endMs = nowMs }: KeyChange & { readonly endMs?: number },
+): Promise<void> {
   const record = await requireKey(tx, id);
   if (!isKeyInUse(record)) return;
   // Commits until now may have been signed by clocks ahead of this one. Later ones are refused in their transaction.
-  const not_after = new Date(nowMs + LIMITS.clock_skew_ms_max).toISOString();
+  const not_after = new Date(endMs + LIMITS.clock_skew_ms_max).toISOString();
   const retired = { ...record, not_after };
   const seq = await audited(tx, "key_retire", { actor, nowMs }, keySubject("key_retire", retired));
   write(tx, { ...retired, entries: { ...record.entries, key_retire: seq } });

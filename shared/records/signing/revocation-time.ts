@@ -20,7 +20,8 @@ interface RevocationTimes {
  *
  * - The use of the key ends in an earlier transaction (`key_retire`), so a commit in flight cannot take its time after the entry, and be committed before it.
  * - The holder has stated the time of that end by its own clock, which may be ahead of this one. It is the clock of the signatures, so the entry is not
- *   earlier. A clock that is further ahead than clocks may be does not count.
+ *   earlier, as far as clocks may differ. A later end counts as the latest possible one: it is that of a holder whose clock is ahead and which follows one
+ *   that is ahead of its own, or a thief has stated it, who wins no more than with a possible end.
  *
  * A key that was replaced as planned counts 30 s longer, for services with a fast clock that share it.
  */
@@ -32,14 +33,17 @@ export async function revocationMs(
   if (!countsAtOnce(reason)) return { atMs: nowMs, revokedMs: nowMs + LIMITS.clock_skew_ms_max };
   const { not_after: notAfter } = record;
   // A retirement counts as much later as clocks may differ.
-  const endedMs = notAfter === null ? nowMs : Date.parse(notAfter) - LIMITS.clock_skew_ms_max;
-  const isPossible = endedMs <= nowMs + LIMITS.clock_skew_ms_max;
-  const atMs = isPossible ? Math.max(nowMs, endedMs) : nowMs;
+  const endedMs =
+    notAfter === null ? Number.NEGATIVE_INFINITY : Date.parse(notAfter) - LIMITS.clock_skew_ms_max;
+  const atMs = notBeforeEnd(nowMs, endedMs);
   const beforeMs = await revokedBeforeMs(reader, record);
-  if (beforeMs === null) return { atMs, revokedMs: atMs };
   // The entry of the first revocation did not follow the clock of the holder, if its reason was another one.
-  const wasAhead = notAfter !== null && endedMs <= beforeMs + LIMITS.clock_skew_ms_max;
-  return { atMs, revokedMs: Math.min(atMs, wasAhead ? Math.max(beforeMs, endedMs) : beforeMs) };
+  return { atMs, revokedMs: beforeMs === null ? atMs : Math.min(atMs, notBeforeEnd(beforeMs, endedMs)) };
+}
+
+/** The time of a revocation at `clockMs` of a key whose use has ended at `endedMs` by the clock of its holder. An end that cannot be read does not count. */
+function notBeforeEnd(clockMs: number, endedMs: number): number {
+  return endedMs > clockMs ? Math.min(endedMs, clockMs + LIMITS.clock_skew_ms_max) : clockMs;
 }
 
 /** The time of the entry that has revoked the key first, perhaps with an allowance. null: there is none that can be read. */

@@ -299,11 +299,12 @@ class SigningKeyHolder implements CommitSigner {
 
   /**
    * The end of the use of a key, not earlier than what it has signed, also where that follows an entry of a service with a fast clock: a revocation
-   * is not earlier than this end, and so rejects no entry that was committed before it.
+   * is not earlier than this end, and so rejects no entry that was committed before it. The change itself has the time of this clock: a revocation that
+   * cannot be as late as the end still accepts the change, and with it the next key.
    */
   #lastChange() {
-    const { actor, nowMs } = this.#change();
-    return { actor, nowMs: Math.max(nowMs, this.#latestMs) };
+    const change = this.#change();
+    return { ...change, endMs: Math.max(change.nowMs, this.#latestMs) };
   }
 
   /** Goes over to the key that an operator has put into the file. */
