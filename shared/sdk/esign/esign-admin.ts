@@ -73,6 +73,9 @@ export const nonceOfEnrolment = (enrolment: PasskeyEnrolment): string =>
 /** The nonce of the step-up by which a person signs a statement, and the challenge for a passkey. */
 export const nonceOfStatement = (statement: EsignStatement): string => esignNonce(esignPayload(statement));
 
+const endOf = ({ deadlineMs = LIMITS.request_deadline_ms_default }: CallOptions): number =>
+  performance.now() + deadlineMs;
+
 export class EsignAdmin {
   readonly #parts: TaskParts & { readonly tenant: string };
 
@@ -145,6 +148,23 @@ export class EsignAdmin {
   }
 
   /**
+   * What a display that only names checkpoints of a task must show with them: the signatures of all their versions, in the time of one call. Their content
+   * is not compared.
+   */
+  async ofNamed(
+    taskId: string,
+    checkpointIds: readonly string[],
+    call: CallOptions = {},
+  ): Promise<readonly ListedEsignature[]> {
+    const end = endOf(call);
+    const ids = [...new Set(checkpointIds)];
+    const found = await Promise.all(
+      ids.map((checkpointId) => this.#list({ taskId, checkpointId, ...call }, () => undefined, end)),
+    );
+    return found.flat().toSorted((a, b) => a.audit_seq - b.audit_seq);
+  }
+
+  /**
    * What a display of checkpoints must show with them: the signatures of all their versions, in the time of one call. A signature of the shown
    * version is compared with its hash. The first failure ends the reads, because a fleet that is away, or of an older version, fails them all.
    */
@@ -159,15 +179,14 @@ export class EsignAdmin {
       const one = shown.get(checkpoint_id);
       return one?.metadata.version === version ? one.compliance.hash : undefined;
     };
-    const end = performance.now() + (call.deadlineMs ?? LIMITS.request_deadline_ms_default);
+    const end = endOf(call);
     const found: ListedEsignature[] = [];
     let read = 0;
     let problem: string | null = null;
     for (let at = 0; at < tasks.length && problem === null; at += TASKS_AT_ONCE) {
-      const deadlineMs = Math.max(1, Math.round(end - performance.now()));
       const some = tasks
         .slice(at, at + TASKS_AT_ONCE)
-        .map((taskId) => this.#list({ taskId, checkpointId: only, ...call, deadlineMs }, hashFor));
+        .map((taskId) => this.#list({ taskId, checkpointId: only, ...call }, hashFor, end));
       for (const result of await Promise.allSettled(some)) {
         if (result.status === "fulfilled") {
           found.push(...result.value);
@@ -182,13 +201,19 @@ export class EsignAdmin {
     };
   }
 
+  /** `end`: of all pages together. Absent: each page has the time of one call. */
   async #list(
     query: Camel<QueryInput<"signatures">> & CallOptions,
     hashFor: (one: ListedEsignature) => string | Promise<string> | undefined,
+    end?: number,
   ): Promise<ListedEsignature[]> {
     const all: ListedEsignature[] = [];
     for (let fromSeq: number | undefined = 1; fromSeq !== undefined; ) {
-      const page: SignaturePage = await this.#parts.queries.send("signatures", { ...query, fromSeq });
+      const page: SignaturePage = await this.#parts.queries.send("signatures", {
+        ...query,
+        ...(end !== undefined && { deadlineMs: Math.max(1, Math.round(end - performance.now())) }),
+        fromSeq,
+      });
       for (const one of page.signatures) all.push(this.#judged(query.taskId, one, await hashFor(one)));
       fromSeq = page.next_seq;
     }

@@ -24,19 +24,17 @@ export async function signaturesOf(
   return signatures;
 }
 
-/** The signatures of all versions of the checkpoints of a task that a display names. null: it names none there. */
+/** The signatures of all versions of the checkpoints of a task that a display names, in the time of one call. null: it names none there. */
 export async function signaturesOfNamed(
   session: Session,
   task: string,
   names: readonly (string | null)[],
 ): Promise<readonly ListedEsignature[]> {
-  const ids = new Set(names.filter((name) => name !== null));
-  if (ids.size === 0) return [];
+  const ids = names.filter((name) => name !== null);
+  if (ids.length === 0) return [];
   const { admin } = await session.client();
-  const [only] = ids.size === 1 ? ids : [];
   try {
-    const all = await admin.esign.list(task, { ...session.deadline, checkpointId: only });
-    return all.filter(({ checkpoint_id }) => ids.has(checkpoint_id));
+    return await admin.esign.ofNamed(task, ids, session.deadline);
   } catch (error) {
     if (!(error instanceof FleetError)) throw error;
     warnUnread(session, READ_FAILED, { task_id: task, problem: error.code });

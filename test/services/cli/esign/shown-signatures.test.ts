@@ -1,13 +1,15 @@
 /** The signatures beside lists of checkpoints, from a fleet that cannot read them all. */
 import { Command } from "commander";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { addHistory } from "../../../../services/cli/commands/checkpoints/history.ts";
 import { addList } from "../../../../services/cli/commands/checkpoints/list.ts";
-import { signaturesOf } from "../../../../services/cli/commands/esign/shown-signatures.ts";
+import { signaturesOf, signaturesOfNamed } from "../../../../services/cli/commands/esign/shown-signatures.ts";
 import type { Session } from "../../../../services/cli/runtime/session.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { EsignAdmin } from "../../../../shared/sdk/esign/esign-admin.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
+
+afterEach(() => vi.restoreAllMocks());
 
 type EsignParts = ConstructorParameters<typeof EsignAdmin>[0];
 
@@ -16,6 +18,24 @@ const ofTask = (_: unknown, n: number) =>
     metadata: { task_id: `task-${n}`, checkpoint_id: `chk-${n}`, version: 1 },
     compliance: { hash: "" },
   }) as Checkpoint;
+
+/** The signatures of two named checkpoints, each in two pages, while each read takes 100 ms of the time. */
+async function namedOf(names: readonly (string | null)[]) {
+  const asked: { checkpointId: string; fromSeq: number; deadlineMs: number }[] = [];
+  let now = 0;
+  vi.spyOn(performance, "now").mockImplementation(() => now);
+  const send = async (_: string, query: (typeof asked)[number]) => {
+    now += 100;
+    asked.push(query);
+    const { checkpointId: checkpoint_id, fromSeq: audit_seq } = query;
+    const signatures = [{ checkpoint_id, version: 1, audit_seq, signed: null, entry: null }];
+    return { signatures, ...(audit_seq === 1 && { next_seq: 2 }) };
+  };
+  const esign = new EsignAdmin({ queries: { send }, tenant: "default" } as unknown as EsignParts);
+  const session = { client: async () => ({ admin: { esign } }), deadline: { deadlineMs: 1_000 } };
+  const found = await signaturesOfNamed(session as unknown as Session, "auth", names);
+  return { asked, found: found.map(({ checkpoint_id, audit_seq }) => [checkpoint_id, audit_seq]) };
+}
 
 /** The data of a command as JSON, of a fleet whose reader answers `page` and whose signatures cannot be read, or are none. */
 async function pageOf(page: object, show: (session: Session) => Promise<void>, isAway: boolean) {
@@ -59,6 +79,17 @@ test("all are read, and each read has at most the time that is left", async () =
   expect(warnings).toEqual([]);
   expect(Math.max(...deadlines)).toBeLessThanOrEqual(20_000);
   expect(deadlines).toEqual(deadlines.toSorted((a, b) => b - a));
+});
+
+test("those of named checkpoints are read alone, and all pages together in the time of one call", async () => {
+  const { asked, found } = await namedOf(["chk-1", null, "chk-2", "chk-1"]);
+  expect(found).toEqual([
+    ["chk-1", 1],
+    ["chk-2", 1],
+    ["chk-1", 2],
+    ["chk-2", 2],
+  ]);
+  expect(asked.map(({ deadlineMs }) => deadlineMs)).toEqual([1_000, 900, 800, 700]);
 });
 
 test("a failure ends the reads, with one warning for all tasks without signatures", async () => {
