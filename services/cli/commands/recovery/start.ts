@@ -78,8 +78,8 @@ async function dryRun(session: Session, taskId: string, flags: Flags): Promise<v
   const { dryRunOf, renderDryRun } = await import("../../rendering/recovery/recovery-preview.ts");
   const preview = dryRunOf(task, point, presence);
   session.exitCode = preview.refused === null ? 0 : ERROR_TABLE[preview.refused.code].exit;
-  const { besideMember, signaturesOfNamed } = await import("../esign/shown-signatures.ts");
-  const signatures = await signaturesOfNamed(session, taskId, [preview.from?.checkpoint_id ?? null]);
+  const { besideMember, signaturesOf } = await import("../esign/shown-signatures.ts");
+  const signatures = point.checkpoint === null ? [] : await signaturesOf(session, [point.checkpoint]);
   await session.show({ ...preview, ...besideMember(signatures) }, () =>
     renderDryRun(preview, session.view, signatures),
   );
