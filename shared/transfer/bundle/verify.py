@@ -1155,6 +1155,8 @@ class Keys:
         self.known_revoked = known_revoked
         # The number of the entry that revoked a key, in the chain of the tenant `default`.
         self.revoked_in = {}
+        # The strongest reason that the valid changes of a key state. An earlier version may have recorded a weaker one.
+        self.reasons = {}
         self.are_proved, self.is_required = False, False
 
     def is_revoked(self, key_id):
@@ -1166,11 +1168,22 @@ class Keys:
         found = []
         for key_id in sorted(self.used):
             if self.is_revoked(key_id):
-                record = self.all[key_id]["record"]
-                revoked_at, reason = record.get("revoked_at"), record.get("revoked_reason")
+                key = self.all[key_id]
+                revoked_at, reason = key["record"].get("revoked_at"), self.reason_of(key)
                 reason = reason if isinstance(reason, str) else None
                 found.append({"key_id": key_id, "revoked_at": revoked_at, "reason": reason})
         return found
+
+    def note_revocation(self, key_id, seq, reason):
+        """The first entry counts for the order: a later one can only name an earlier time or another reason."""
+        self.revoked_in.setdefault(key_id, seq)
+        if revocation_rank(reason) > revocation_rank(self.reasons.get(key_id)):
+            self.reasons[key_id] = reason
+
+    def reason_of(self, key):
+        stated, recorded = self.reasons.get(key["id"]), key["record"].get("revoked_reason")
+        is_stronger = revocation_rank(stated) > revocation_rank(recorded)
+        return stated if key["revoked_at"] is not None and is_stronger else recorded
 
     def judge_envelope(self, envelope):
         """The id of the key, the problem, and the statement if the signature is that of the key."""
@@ -1221,7 +1234,7 @@ class Keys:
         is_of_keys = same(entry["tenant"], "default") and entry["task"] is None
         is_after = is_of_keys and seq > self.revoked_in.get(key_id, seq)
         end = "key_revoked" if is_after else None
-        found = problem or end or time_problem(self.all[key_id], entry, statement)
+        found = problem or end or time_problem(self.all[key_id], self.reason_of(self.all[key_id]), entry, statement)
         if found is None:
             self.used.add(key_id)
         return found
@@ -1260,12 +1273,12 @@ def is_statement(value):
     )
 
 
-def time_problem(key, entry, statement):
+def time_problem(key, reason, entry, statement):
     signed, written = exact_time(statement["at"]), exact_time(entry["facts"].get("at"))
     before = exact_time(entry["before"])
     time = None
     if signed is not None and written is not None:
-        is_exposed = any(same(key["record"].get("revoked_reason"), reason) for reason in EXPOSED_REASONS)
+        is_exposed = any(same(reason, one) for one in EXPOSED_REASONS)
         floor = signed if before is None else before - (0 if is_exposed else CLOCK_SKEW_MS)
         time = max(signed, written, floor)
     if key["revoked_at"] is not None and (time is None or time > key["revoked_at"]):
@@ -1341,15 +1354,18 @@ def judge_changes(changes, keys, findings):
         facts = stated.setdefault(subject["key_id"], {})
         if entry["facts"]["action"] == "key_revoke" and "revoked_at" in facts:
             earlier, later = exact_time(facts["revoked_at"]), exact_time(subject.get("revoked_at"))
-            is_weaker = revocation_rank(subject.get("reason")) < revocation_rank(facts.get("revoked_reason"))
-            if earlier is None or later is None or later > earlier or is_weaker:
+            if earlier is None or later is None or later > earlier:
+                findings.add(("keyset.json/%d" % last, "keyset"))
+                continue
+            # Fleets of an earlier version stated a weaker reason with an earlier time: the strongest reason counts.
+            rank = revocation_rank(subject.get("reason"))
+            if rank < revocation_rank(facts.get("revoked_reason")) and (rank < 0 or later == earlier):
                 findings.add(("keyset.json/%d" % last, "keyset"))
                 continue
         for name, member in CHANGES[entry["facts"]["action"]].items():
             facts[name] = subject.get(member)
         if entry["facts"]["action"] == "key_revoke":
-            # The first entry counts: a later one can only name an earlier time or a stronger reason.
-            keys.revoked_in.setdefault(subject["key_id"], last)
+            keys.note_revocation(subject["key_id"], last, subject.get("reason"))
     for key_id in set(stated) | set(keys.all):
         facts = stated.get(key_id, {})
         record = keys.all[key_id]["record"] if key_id in keys.all else None

@@ -209,21 +209,55 @@ test.each([
 });
 
 test.each([
-  ["compromised", "lost"],
-  ["compromised", "replaced"],
-  ["lost", "replaced"],
-  ["lost", "a word that no fleet knows"],
-])("a revocation as %s is weakened to %s, also with a key of the fleet", (first, second) => {
+  ["compromised", "lost", 0],
+  ["compromised", "replaced", 0],
+  ["lost", "replaced", 0],
+  ["lost", "a word that no fleet knows", 0],
+  ["lost", "a word that no fleet knows", -60],
+])("a revocation as %s is weakened to %s, also with a key of the fleet: %i s", (first, second, seconds) => {
   const changes = [
     ...HONEST.slice(0, 2),
     revocation(5, stolen, { reason: first }),
-    revocation(6, stolen, { reason: second, revoked_at: after(-60) }),
+    revocation(6, stolen, { reason: second, revoked_at: after(seconds) }),
   ];
-  const keys = [OWN, { ...STOLEN, revoked_at: after(-60), revoked_reason: second }];
+  const keys = [OWN, { ...STOLEN, revoked_at: after(seconds), revoked_reason: second }];
   expect(codesOf({ keys, changes })).toEqual(
     ["keyset keyset.json/6", `key_unproved key:${stolen.id}`].sort(byPlace),
   );
 });
+
+test.each([
+  ["compromised", "lost"],
+  ["compromised", "replaced"],
+  ["lost", "replaced"],
+])(
+  "an earlier version has recorded a key revoked as %s again as %s, with an earlier time",
+  (first, second) => {
+    const since = after(-60);
+    const weaker = revocation(6, stolen, { reason: second, revoked_at: since });
+    const changes = [...HONEST.slice(0, 2), revocation(5, stolen, { reason: first }), weaker];
+    const recorded = { ...STOLEN, revoked_at: since, revoked_reason: second };
+    expect(codesOf({ keys: [OWN, recorded], changes })).toEqual([]);
+    // The stronger reason still leaves no allowance for clocks, and is reported.
+    const entries = [
+      { by: stolen, at: after(-100) },
+      { by: own, at: after(-50) },
+      { by: stolen, at: after(-70) },
+    ];
+    const { codes, keys_revoked } = judged({ keys: [OWN, recorded], changes, entries });
+    expect(codes).toEqual(["unproved auth/1", "key_revoked auth/3"]);
+    expect(keys_revoked).toEqual([{ key_id: stolen.id, revoked_at: since, reason: first }]);
+    // Without the entry, or with another reason than it states, the record is not proved.
+    const unproved = [`key_unproved key:${stolen.id}`];
+    expect(codesOf({ keys: [OWN, recorded], changes: changes.slice(0, 3) })).toEqual(unproved);
+    expect(codesOf({ keys: [OWN, { ...recorded, revoked_at: REVOKED_AT }], changes })).toEqual(unproved);
+    expect(codesOf({ keys: [OWN, { ...recorded, revoked_reason: first }], changes })).toEqual(unproved);
+    // The remedy: the key is revoked again.
+    const stronger = revocation(7, stolen, { reason: first, revoked_at: since, at: after(60) });
+    const repaired = { ...recorded, revoked_reason: first };
+    expect(codesOf({ keys: [OWN, repaired], changes: [...changes, stronger] })).toEqual([]);
+  },
+);
 
 test("a revocation is turned into one of another key", () => {
   const keys = [{ ...OWN, revoked_at: REVOKED_AT, revoked_reason: "compromised" }, recordOf(stolen)];

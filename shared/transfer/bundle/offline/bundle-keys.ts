@@ -100,6 +100,8 @@ export class BundleKeys {
   readonly #knownRevoked: ReadonlySet<string>;
   /** The number of the entry that revoked a key, in the chain of its tenant. */
   readonly #revokedIn = new Map<string, number>();
+  /** The strongest reason that the valid changes of a key state. A fleet of an earlier version may have recorded a weaker one after it. */
+  readonly #reasons = new Map<string, ExactJson>();
   /** Whether the changes of the keys are in the bundle. */
   areProved = false;
   /** Whether the fleet states that all its entries are signed. */
@@ -114,9 +116,16 @@ export class BundleKeys {
     return this.#knownRevoked.has(id) || this.#keys.get(id)?.revoked_at != null;
   }
 
-  /** The first entry counts: a later one can only name an earlier time or a stronger reason. */
-  noteRevocation(id: string, seq: number): void {
+  /** The first entry counts for the order: a later one can only name an earlier time or another reason. */
+  noteRevocation(id: string, seq: number, reason: ExactJson | undefined): void {
     if (!this.#revokedIn.has(id)) this.#revokedIn.set(id, seq);
+    if (reason !== undefined && rankOf(reason) > rankOf(this.#reasons.get(id))) this.#reasons.set(id, reason);
+  }
+
+  #reasonOf({ key_id, revoked_at, record }: BundleKey): ExactJson | undefined {
+    const stated = this.#reasons.get(key_id);
+    const { revoked_reason: recorded } = record;
+    return revoked_at !== null && rankOf(stated) > rankOf(recorded) ? stated : recorded;
   }
 
   /** In the chain that has the revocation, the order of the entries decides, and no clock. */
@@ -131,8 +140,8 @@ export class BundleKeys {
       .filter((id) => this.isRevoked(id))
       .sort()
       .map((key_id) => {
-        const { revoked_at, revoked_reason } = this.#keys.get(key_id)!.record;
-        return { key_id, revoked_at: textOr(revoked_at), reason: textOr(revoked_reason) };
+        const key = this.#keys.get(key_id)!;
+        return { key_id, revoked_at: textOr(key.record.revoked_at), reason: textOr(this.#reasonOf(key)) };
       });
   }
 
@@ -198,11 +207,26 @@ export class BundleKeys {
     const isSigned = entries[entry.seq - first] === entry.hash && signedBy === keyId;
     if (!isSigned || (entry.seq === last && at !== statement.at)) return "signature_mismatch";
     const end = this.#isAfterRevocation(String(keyId), entry) ? "key_revoked" : null;
-    const found = problem ?? end ?? timeProblem(this.#keys.get(String(keyId))!, entry, statement);
+    const found = problem ?? end ?? this.#timeProblem(this.#keys.get(String(keyId))!, entry, statement);
     if (found === null) this.used.add(String(keyId));
     return found;
   }
+
+  /** Compares the earliest time at which the entry can have been signed, as far as its chain shows, with those of the key. */
+  #timeProblem(key: BundleKey, { facts, before }: ChainEntry, { at }: ExactObject): string | null {
+    const [signed, written, previous] = [at, facts.at, before].map(exactTime);
+    const allowance = EXPOSED_REASONS.includes(this.#reasonOf(key)) ? 0 : CLOCK_SKEW_MS;
+    const floor = previous == null ? Number.NEGATIVE_INFINITY : previous - allowance;
+    const time = signed == null || written == null ? null : Math.max(signed, written, floor);
+    const { not_before, not_after, revoked_at } = key;
+    if (revoked_at !== null && (time === null || time > revoked_at)) return "key_revoked";
+    if (time === null || time < not_before) return "key_expired";
+    return not_after !== null && time > not_after ? "key_expired" : null;
+  }
 }
+
+/** -1: it is absent, or no word of a fleet. */
+const rankOf = (reason: ExactJson | undefined): number => REVOCATION_RANKS.indexOf(reason);
 
 function isStatement({ v, at, checkpoints, entries, first, task, tenant }: ExactObject): boolean {
   return (
@@ -215,18 +239,6 @@ function isStatement({ v, at, checkpoints, entries, first, task, tenant }: Exact
     (task === null || typeof task === "string") &&
     typeof tenant === "string"
   );
-}
-
-/** The earliest time at which the entry can have been signed, as far as its chain shows. */
-function timeProblem(key: BundleKey, { facts, before }: ChainEntry, { at }: ExactObject): string | null {
-  const [signed, written, previous] = [at, facts.at, before].map(exactTime);
-  const allowance = EXPOSED_REASONS.includes(key.record.revoked_reason) ? 0 : CLOCK_SKEW_MS;
-  const floor = previous == null ? Number.NEGATIVE_INFINITY : previous - allowance;
-  const time = signed == null || written == null ? null : Math.max(signed, written, floor);
-  const { not_before, not_after, revoked_at } = key;
-  if (revoked_at !== null && (time === null || time > revoked_at)) return "key_revoked";
-  if (time === null || time < not_before) return "key_expired";
-  return not_after !== null && time > not_after ? "key_expired" : null;
 }
 
 /** What the changes of a key state about it. */
@@ -303,8 +315,10 @@ function judgeChanges(
     const problem = keys.judgeEntry(entry, judged, true);
     if (problem !== null) findings.add(problem, `keyset.json/${seq}`);
     else if (!noteChange(stated, entry.facts)) findings.add("keyset", `keyset.json/${seq}`);
-    else if (entry.facts.action === "key_revoke")
-      keys.noteRevocation(String(objectIn(entry.facts, "subject").key_id), seq);
+    else if (entry.facts.action === "key_revoke") {
+      const { key_id, reason } = objectIn(entry.facts, "subject");
+      keys.noteRevocation(String(key_id), seq, reason);
+    }
   }
   for (const { key_id, record } of keys.all)
     if (!isAsStated(record, stated.get(key_id))) findings.add("key_unproved", `key:${key_id}`);
@@ -328,7 +342,10 @@ function changeAt(
   return { tenant: home, task: null, seq, hash: textHash(text), facts, before, end };
 }
 
-/** False: it moves a revocation to a later time, or to a weaker reason, which no fleet does. */
+/**
+ * False: it moves a revocation to a later time, or to a weaker reason, which no fleet does. Those of an earlier version stated a weaker reason with an earlier
+ * time: that is accepted, and weakens no verdict, because the strongest reason counts.
+ */
 function noteChange(stated: Map<string, Stated>, facts: ExactObject): boolean {
   const subject = objectIn(facts, "subject");
   const id = String(subject.key_id);
@@ -336,10 +353,8 @@ function noteChange(stated: Map<string, Stated>, facts: ExactObject): boolean {
   if (facts.action === "key_revoke" && known.revoked_at !== undefined) {
     const [earlier, later] = [exactTime(known.revoked_at), exactTime(subject.revoked_at)];
     if (earlier === null || later === null || later > earlier) return false;
-    const [rank, knownRank] = [subject.reason, known.revoked_reason].map((reason) =>
-      REVOCATION_RANKS.indexOf(reason),
-    );
-    if (rank! < knownRank!) return false;
+    const rank = rankOf(subject.reason);
+    if (rank < rankOf(known.revoked_reason) && (rank < 0 || later === earlier)) return false;
   }
   if (facts.action === "key_add") known.replaces = subject.replaces ?? null;
   for (const [member, name] of STATED_BY[String(facts.action)] ?? []) known[member] = subject[name] ?? null;
