@@ -11,6 +11,7 @@ import {
 } from "../../../../shared/protocol/signing-keys.ts";
 import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
 import { parseMoment } from "../../input/moment.ts";
+import { revocationWarning } from "../../rendering/keys/revocation-warning.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
@@ -141,35 +142,9 @@ async function revoke(session: Session, start: string, { reason, since }: Revoke
   const before = await namedKey(session, client, start);
   const { key_id: keyId } = before;
   const after = await client.admin.revokeKey({ ...session.deadline, keyId, reason, since: at });
-  warnOfEarlier(session, { before, after, reason });
+  const warning = revocationWarning({ before, after, reason });
+  if (warning !== null) session.warn(warning);
   await showKeys(session, await keysOf(session, client));
-}
-
-/** A second revocation cannot weaken the first one. */
-function warnOfEarlier(
-  session: Session,
-  {
-    before,
-    after,
-    reason,
-  }: {
-    readonly before: SigningKeyRecord;
-    readonly after: SigningKeyRecord;
-    readonly reason: RevocationReason;
-  },
-): void {
-  const { key_id, revoked_at, revoked_reason } = after;
-  const details = { key_id, revoked_at, revoked_reason };
-  if (before.revoked_at === revoked_at && before.revoked_reason === revoked_reason) {
-    const text =
-      "nothing changed: the key was revoked before, from this time on or an earlier one, and for this reason or a stronger one";
-    session.warn({ code: "key_unchanged", text, details });
-  } else if (revoked_reason !== reason)
-    session.warn({
-      code: "key_reason_kept",
-      text: "the key was revoked before for a stronger reason, which stays",
-      details,
-    });
 }
 
 async function namedKey(session: Session, client: FleetClient, start: string): Promise<SigningKeyRecord> {

@@ -2,6 +2,7 @@
 
 import { expect, test } from "vitest";
 import { renderSigners } from "../../../../services/cli/rendering/esign/signatures.ts";
+import { revocationWarning } from "../../../../services/cli/rendering/keys/revocation-warning.ts";
 import { renderSigningKeys } from "../../../../services/cli/rendering/keys/signing-keys.ts";
 import type { SignerRecord } from "../../../../shared/protocol/esign-signer.ts";
 import { view } from "./view.ts";
@@ -20,6 +21,27 @@ test("a revoked key has the time and the reason of its revocation, also on a nar
     `abababababababab, signatures after ${AT} (lost)`,
   );
   expect(shown({ revoked_at: null, revoked_reason: null })).not.toContain("signatures after");
+});
+
+test("a second revocation says what it has not changed, also where a service of an earlier version answers", () => {
+  const key_id = "ab".repeat(32);
+  const EARLIER = "2026-11-25T10:00:00.000Z";
+  const lost = { key_id, revoked_at: AT, revoked_reason: "lost" } as const;
+  const compromised = { ...lost, revoked_reason: "compromised" } as const;
+  const replaced = { ...lost, revoked_reason: "replaced" } as const;
+  const codeOf = (
+    ...[before, reason, after]: [typeof lost | typeof compromised, "lost" | "compromised", object]
+  ) => revocationWarning({ before, reason, after: { ...lost, ...after } })?.code;
+  expect(codeOf(lost, "compromised", compromised)).toBeUndefined();
+  expect(codeOf(lost, "lost", lost)).toBe("key_unchanged");
+  expect(codeOf(compromised, "lost", compromised)).toBe("key_unchanged");
+  expect(codeOf(lost, "lost", { ...compromised, revoked_at: EARLIER })).toBe("key_reason_kept");
+  // An earlier version records an earlier time alone, and then the reason that is named.
+  expect(codeOf(lost, "compromised", lost)).toBe("key_reason_weaker");
+  expect(codeOf(compromised, "lost", { revoked_at: EARLIER })).toBe("key_reason_weaker");
+  expect(revocationWarning({ before: replaced, reason: "lost", after: replaced })?.text).toContain(
+    "--reason lost",
+  );
 });
 
 test("the passkeys of a revoked person are not active", () => {
