@@ -24,7 +24,7 @@ export interface ArtifactStore {
   sync(place: UploadPlace): Promise<void>;
   /** The bytes of its parts by their sizes alone. */
   size(upload: StoredUpload): Promise<number>;
-  /** A text that is another one after its parts were changed, replaced or removed, as far as the place can know without their bytes. */
+  /** A text that is another one after its parts were changed, replaced or removed, as far as the place can know cheaply. */
   state(upload: StoredUpload): Promise<string>;
   /** Removes its parts. May be repeated. */
   remove(upload: StoredUpload): Promise<void>;

@@ -38,13 +38,13 @@ export class ArtifactBucket implements ArtifactStore {
   /** The bus acknowledges a part when it is durable, with its name. */
   async sync(): Promise<void> {}
 
-  /** Their sizes, of which a lost part has none. */
-  async state(upload: StoredUpload): Promise<string> {
-    return JSON.stringify(await this.#sizes(upload));
+  /** Always the same: a look would be a request for each part, and its size says little about its bytes. */
+  async state(): Promise<string> {
+    return "";
   }
 
   async size(upload: StoredUpload): Promise<number> {
-    const sizes = await this.#sizes(upload);
+    const sizes = await this.#ofParts(upload, (name) => this.#bucket.size(name));
     return sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0);
   }
 
@@ -67,10 +67,6 @@ export class ArtifactBucket implements ArtifactStore {
 
   removeFragments(beforeMs: number): Promise<number> {
     return this.#bucket.removeFragments(beforeMs);
-  }
-
-  #sizes(upload: StoredUpload): Promise<(number | null)[]> {
-    return this.#ofParts(upload, (name) => this.#bucket.size(name));
   }
 
   async #ofParts<T>({ parts, ...place }: StoredUpload, act: (name: string) => Promise<T>): Promise<T[]> {

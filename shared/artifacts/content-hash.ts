@@ -8,7 +8,7 @@ export type ContentHash = { readonly part: number } | { readonly sha256: string 
 
 /** `before` runs before each part with its size; it may wait or throw. */
 export async function contentHash(
-  store: ArtifactStore,
+  store: Pick<ArtifactStore, "get">,
   { size, ...place }: UploadPlace & { readonly size: number },
   before: (bytes: number) => Promise<void> = async () => {},
 ): Promise<ContentHash> {
