@@ -54,22 +54,31 @@ const FOLDERS: ReadonlySet<string> = new Set(["PWD", "OLDPWD"]);
 
 /** Throws ConfigError if a value is too short to be searched for, or if the file cannot be read or can be read by others. */
 export function knownSecrets({ secretNames, secretsFile }: RedactionSettings, env: Environment): string[] {
-  const found = new Set<string>();
+  const stated = new Set<string>();
   const personal = new Set([accountName(), hostname()]);
   for (const [name, value = ""] of Object.entries(env)) {
-    for (const password of passwordsOf(value)) if (!isPlain(password)) found.add(password);
-    if (isNamedSecret(name, value) && !isPlain(value) && !personal.has(value)) found.add(value);
+    if (isNamedSecret(name, value) && !isPlain(value) && !personal.has(value)) stated.add(value);
   }
   for (const name of secretNames) {
     const value = env[name] ?? "";
-    if (value !== "") found.add(longEnough(`${NAMES}: ${name}`, value));
+    if (value !== "") stated.add(longEnough(`${NAMES}: ${name}`, value));
   }
-  if (secretsFile !== undefined) for (const value of linesOf(secretsFile)) found.add(value);
-  if (found.size > KNOWN_SECRETS_MAX)
-    throw new ConfigError([
-      { name: FILE, expected: `at most ${KNOWN_SECRETS_MAX} secrets in all`, got: String(found.size) },
-    ]);
-  return [...found];
+  if (secretsFile !== undefined) for (const value of linesOf(secretsFile)) stated.add(value);
+  const written = Object.values(env).flatMap((value = "") => passwordsOf(value));
+  let count = 0;
+  for (const cut of [begins, firstAndLongest]) {
+    const passwords = written.flatMap(cut).flatMap(spellingsOf);
+    const found = new Set([...stated, ...passwords.filter((password) => !isPlain(password))]);
+    if (found.size <= KNOWN_SECRETS_MAX) return [...found];
+    count = found.size;
+  }
+  throw new ConfigError([
+    {
+      name: `${FILE}, ${NAMES} and the environment`,
+      expected: `at most ${KNOWN_SECRETS_MAX} secrets in all, with variables that are named like secrets and passwords in addresses`,
+      got: String(count),
+    },
+  ]);
 }
 
 function isNamedSecret(name: string, value: string): boolean {
@@ -84,16 +93,21 @@ function isNamedSecret(name: string, value: string): boolean {
 const ADDRESS_PASSWORD = /\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:]*:(?<password>[^\s/@]*(?:@[^\s/?#@]*)*)@/gi;
 const ADDRESS_PARTS_MAX = 16;
 
-/** The passwords of addresses, such as that of a database, as they stand there and decoded. */
+/** The passwords of addresses, such as that of a database, as they stand there. */
 function passwordsOf(value: string): string[] {
-  const found = value.matchAll(ADDRESS_PASSWORD);
-  return [...found].flatMap(({ groups }) => begins(groups?.password ?? "")).flatMap(spellingsOf);
+  return [...value.matchAll(ADDRESS_PASSWORD)].map(({ groups }) => groups?.password ?? "");
 }
 
 /** What ends before each `@`: one more begins the host, or stands in the password, or in the next address of a list. */
 function begins(text: string): string[] {
   const parts = text.split("@").slice(0, ADDRESS_PARTS_MAX);
   return parts.map((_, i) => parts.slice(0, i + 1).join("@"));
+}
+
+/** Of many at signs in many addresses the likeliest: there would be more beginnings than can be searched for. */
+function firstAndLongest(text: string): string[] {
+  const all = begins(text);
+  return [...all.slice(0, 1), ...all.slice(-1)];
 }
 
 function spellingsOf(written: string): string[] {

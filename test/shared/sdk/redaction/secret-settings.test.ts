@@ -89,6 +89,18 @@ test("of a value with many at signs, few beginnings", () => {
   expect(known({ DATABASE_URL: `x-y://a:${"delta@Qz7".repeat(1_000)}@h` }).length).toBeLessThanOrEqual(16);
 });
 
+test("of many addresses with many at signs, the first and the longest beginning, instead of a refusal", () => {
+  const addresses = Array.from(
+    { length: 60 },
+    (_, i) => `amqp://a:first-Qz7-${i}${"@d%65lta".repeat(15)}@h/`,
+  );
+  const found = known({ BROKERS: addresses.join(","), MY_SECRET: "Qz7-Vk9-x2" });
+  expect(found).toHaveLength(1 + 3 * 60);
+  expect(found).toEqual(
+    expect.arrayContaining(["Qz7-Vk9-x2", "first-Qz7-59", `first-Qz7-59${"@d%65lta".repeat(15)}`]),
+  );
+});
+
 test("the password of an address, also decoded", () => {
   const url = "postgres://app:Qz7%2FVk9x2@db:5432/app";
   expect(known({ DATABASE_URL: url })).toEqual(["Qz7%2FVk9x2", "Qz7/Vk9x2"]);
@@ -113,5 +125,7 @@ test("what cannot be searched for is refused, without the value", () => {
   expect(() => known({ FLEET_SECRET_NAMES: "PIN", PIN: "4711" })).toThrow(/PIN.*got 4 characters/);
   expect(() => known({ FLEET_SECRETS_FILE: join(folder, "none") })).toThrow("ENOENT");
   const many = Object.fromEntries(Array.from({ length: 501 }, (_, i) => [`TOKEN_${i}`, `Qz7-Vk9-${i}`]));
-  expect(() => known(many)).toThrow(/at most 500 secrets/);
+  expect(() => known(many)).toThrow(
+    /FLEET_SECRETS_FILE, FLEET_SECRET_NAMES and the environment.*at most 500 secrets/,
+  );
 });
