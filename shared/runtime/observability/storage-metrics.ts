@@ -23,7 +23,7 @@ export function sweepMetrics(make: MetricMakers) {
     ),
     shreddingsFailed: make.gauge(
       "fleet_shreddings_failed",
-      "Tasks whose shredding was approved and that could not be shredded in the last round.",
+      "Tasks whose shredding was approved and that could not be shredded in the last round, or whose late messages could not be erased.",
     ),
     retentionFreedBytesTotal: make.counter(
       "fleet_retention_freed_bytes_total",
