@@ -13,7 +13,7 @@ import type { Clock } from "../../../shared/runtime/clock.ts";
 const TRUSTED_MS = 10_000;
 /** How long a request waits for the end. */
 const WAIT_MS = 500;
-/** Of parts that change while they are read. Some places number their files anew each time, and an upload must end there too. */
+/** Of parts that change while they are read. Some places give their files other numbers each time, and an upload must end there too. */
 const READINGS_MAX = 3;
 
 /** What it needs of the place. */

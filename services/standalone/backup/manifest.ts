@@ -38,7 +38,7 @@ export interface BackupManifest {
   /** Of the store. */
   readonly layout: number;
   readonly incarnation: number;
-  /** Absent: the version before copied rows too, and did not say so; earlier ones copied the pages of the store's file, free ones too. */
+  /** Absent: the version before copied rows too, and did not state it; earlier ones copied the pages of the store's file, free ones too. */
   readonly copied?: typeof ROWS_COPIED;
   readonly files: readonly BackupFile[];
   /** The SHA-256 of the canonical text (RFC 8785) of the members above, and so of all files. Absent in format 1. */

@@ -136,7 +136,7 @@ test("a part that another program changes behind the reading is found", async ()
   expect(await soundness.whole(bytes, artifact)).toBe(false);
 });
 
-test("a place that numbers its files anew at each look has a result nevertheless, for 10 seconds", async () => {
+test("a place that gives its files other numbers at each look has a result nevertheless, for 10 seconds", async () => {
   const clock = manualClock();
   const content = Buffer.from("numbered");
   let number = 0;
