@@ -31,7 +31,9 @@ afterAll(async () => {
 test(
   "a new fleet is healthy: every check is made and none finds a problem",
   async () => {
-    const report = await examine(own());
+    let report = await examine(own());
+    // On a busy machine an answer may come too late to be checked.
+    while (report.counts.not_checked > 0) report = await examine(own());
     expect(problemsOf(report)).toEqual([]);
     expect(report).toMatchObject({
       exit: 0,
