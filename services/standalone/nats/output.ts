@@ -1,6 +1,7 @@
 /** The output of nats-server: forwarded to the log, and kept for the one line that explains a failed start. */
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
+import { OLDEST_SERVER } from "../../../shared/bus/server-check.ts";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
@@ -26,7 +27,7 @@ const CAUSES: readonly { pattern: RegExp; message: string; hint: string }[] = [
   {
     pattern: /unknown field|parse error/,
     message: "nats-server is too old for its settings",
-    hint: "use nats-server 2.12.0 or newer",
+    hint: `use nats-server ${OLDEST_SERVER} or newer`,
   },
 ];
 

@@ -5,12 +5,10 @@ import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { exitReport } from "../../harness/records/exit-reports.ts";
 import { input } from "../../harness/records/records.ts";
 import { newRestClient, type RestClient } from "../../harness/rest-client.ts";
+import { blockTask, CALL, POLL, TEXT } from "./blocked-task.ts";
 
 /** A busy machine takes seconds for each call. */
 const CALLS_MS = 240_000;
-const POLL = { timeout: 120_000 };
-const CALL = { deadlineMs: 60_000, fallback: "none" } as const;
-const TEXT = "marmalade";
 
 let fleet: TestFleet;
 let operator: FleetClient;
@@ -49,15 +47,7 @@ test("an answer without a text has no entry, and with one it has", { timeout: CA
   const before = await fleet.client("before-1");
   await readAll(before, "plain");
 
-  const blocked = await agent.takeTask("blocked", CALL);
-  await blocked.checkpoint(input({ goal: TEXT }), CALL);
-  const failed = { agent_id: "coder-1", task_id: "blocked", fence: blocked.fence! } as const;
-  await agent.reportExit(exitReport({ ...failed, class: "unrecoverable", details: TEXT }));
-  const { admin } = operator;
-  const alerts = async () => (await admin.listAlerts({ taskId: "blocked", ...CALL })).alerts;
-  await expect.poll(async () => (await alerts()).length, POLL).toBe(1);
-  const [{ alert }] = (await alerts()) as [Awaited<ReturnType<typeof alerts>>[number]];
-  await admin.acknowledgeAlert(alert.id, { note: TEXT, deadlineMs: 60_000 });
+  const alert = await blockTask(agent, operator);
 
   const after = await fleet.client("after-1");
   await readAll(after, "blocked");

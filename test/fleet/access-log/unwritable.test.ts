@@ -6,14 +6,10 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
-import { exitReport } from "../../harness/records/exit-reports.ts";
-import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
+import { alertsOf, blockTask, CALL, TEXT } from "./blocked-task.ts";
 
 const CALLS_MS = 240_000;
-const POLL = { timeout: 120_000 };
-const CALL = { deadlineMs: 60_000, fallback: "none" } as const;
-const TEXT = "marmalade";
 const WITHHELD = "withheld, because the access log cannot be written";
 
 let fleet: TestFleet;
@@ -44,15 +40,8 @@ async function damageLog(): Promise<void> {
 test("alerts say what to do, without the words of people and agents", { timeout: CALLS_MS }, async () => {
   const agent = await fleet.client("coder-1");
   const operator = await fleet.client("operator-1");
-  const blocked = await agent.takeTask("blocked", CALL);
-  await blocked.checkpoint(input(), CALL);
-  const failed = { agent_id: "coder-1", task_id: "blocked", fence: blocked.fence! } as const;
-  await agent.reportExit(exitReport({ ...failed, class: "unrecoverable", details: TEXT }));
   const { admin } = operator;
-  const alerts = async () => (await admin.listAlerts({ taskId: "blocked", ...CALL })).alerts;
-  await expect.poll(async () => (await alerts()).length, POLL).toBe(1);
-  const [{ alert }] = (await alerts()) as [Awaited<ReturnType<typeof alerts>>[number]];
-  await admin.acknowledgeAlert(alert.id, { note: TEXT, deadlineMs: 60_000 });
+  const alert = await blockTask(agent, operator);
   expect(await admin.alert(alert.id, CALL)).toMatchObject({
     alert: { data: { details: TEXT } },
     acknowledgement: { note: TEXT },
@@ -64,7 +53,7 @@ test("alerts say what to do, without the words of people and agents", { timeout:
     acknowledgement: { by: "operator-1", note: WITHHELD },
   };
   expect(await admin.alert(alert.id, CALL)).toMatchObject(withheld);
-  expect(await alerts()).toMatchObject([withheld]);
+  expect(await alertsOf(operator)).toMatchObject([withheld]);
   const env = { FLEET_URL: fleet.url, FLEET_HOME: fleet.home, FLEET_SPOOL_DIR: join(fleet.home, "spool") };
   // The log that cannot be written delays each answer.
   const shown = await callCli(["alerts", "show", alert.id, "--timeout", "60s"], { env });

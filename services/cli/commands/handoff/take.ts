@@ -50,11 +50,11 @@ async function take(session: Session, name: string, { commandId, quiet }: Flags)
     { ...session.deadline, commandId },
   );
   const fence = taken.task.fence ?? 0;
-  const { signaturesOfNamed } = await import("../esign/shown-signatures.ts");
+  const { besideMember, signaturesOfNamed } = await import("../esign/shown-signatures.ts");
   const signatures = quiet ? [] : await signaturesOfNamed(session, task_id, [checkpoint_id]);
   const facts = { handoff, owner: client.agentId, fence, deadline: taken.deadline, signatures };
   const { renderTakenOffer, takenOfferData } = await import("../../rendering/handoff/taken-offer.ts");
-  await session.show(takenOfferData(facts), () =>
+  await session.show({ ...takenOfferData(facts), ...besideMember(signatures) }, () =>
     quiet ? String(fence) : renderTakenOffer(facts, session.programName, session.view),
   );
 }

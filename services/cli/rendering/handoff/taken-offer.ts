@@ -1,6 +1,6 @@
 // An offer that a person has accepted, with the next steps.
 
-import { type EsignBlock, shownBlocks } from "../../../../shared/protocol/esign.ts";
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import type { Handoff } from "../../../../shared/sdk/sdk.ts";
 import { signedFields } from "../esign/signatures.ts";
 import { plain, principalText, shownId } from "../terminal/text.ts";
@@ -18,12 +18,9 @@ export interface TakenOffer {
   readonly signatures: readonly EsignBlock[];
 }
 
-export function takenOfferData({ handoff, owner, fence, deadline, signatures }: TakenOffer): object {
+export function takenOfferData({ handoff, owner, fence, deadline }: TakenOffer): object {
   const { task_id, handoff_id, checkpoint_id } = handoff;
-  return {
-    ...{ task_id, handoff_id, checkpoint_id, owner, fence, deadline },
-    ...(signatures.length > 0 && { electronic_signatures: shownBlocks(signatures) }),
-  };
+  return { task_id, handoff_id, checkpoint_id, owner, fence, deadline };
 }
 
 export function renderTakenOffer(

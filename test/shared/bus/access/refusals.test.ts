@@ -1,7 +1,8 @@
 // The rights that a real server refuses to a service are known to its connection, without the ids in the subjects.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { connectBus } from "../../../../shared/bus/connection.ts";
+import type { Bus } from "../../../../shared/bus/bus.ts";
+import { type ConnectBusOptions, connectBus } from "../../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../../shared/bus/streams/streams.ts";
 import { STREAMS, SUBJECTS } from "../../../../shared/protocol/subjects.ts";
 import { type GuardedNats, serviceGrant, startGuardedNats } from "../../../harness/guarded-nats.ts";
@@ -13,16 +14,20 @@ beforeAll(async () => {
 });
 afterAll(() => nats?.stop());
 
+/** The connection of a service with its own credentials. */
+async function busOf(
+  service: "reader" | "writer",
+  identity: string,
+  options: Pick<ConnectBusOptions, "monitorUrls"> = {},
+): Promise<Bus> {
+  const { text } = await nats.issue(serviceGrant(service));
+  const credentials = { creds: text };
+  const name = `${service}/${identity}`;
+  return connectBus({ url: nats.url, name, service, identity, log: testLog, credentials, ...options });
+}
+
 test("a service that may not publish an event reports the kind of the subject, and no tenant", async () => {
-  const { text } = await nats.issue(serviceGrant("reader"));
-  const bus = await connectBus({
-    url: nats.url,
-    name: "reader/test",
-    service: "reader",
-    identity: "test",
-    log: testLog,
-    credentials: { creds: text },
-  });
+  const bus = await busOf("reader", "test");
   expect((await bus.diagnose(Date.now)).refused).toEqual([]);
   bus.publish("fleet.event.wombat.CHECKPOINT_CREATED.task-1", { body: new Uint8Array() });
   bus.publish("$JS.API.STREAM.DELETE.FLEET_EVENTS", { body: new Uint8Array() });
@@ -33,16 +38,7 @@ test("a service that may not publish an event reports the kind of the subject, a
 });
 
 test("the clock of the bus and its storage are read with the rights of a service", async () => {
-  const { text } = await nats.issue(serviceGrant("writer"));
-  const bus = await connectBus({
-    url: nats.url,
-    name: "writer/test",
-    service: "writer",
-    identity: "test",
-    log: testLog,
-    credentials: { creds: text },
-    monitorUrls: () => nats.monitorUrl,
-  });
+  const bus = await busOf("writer", "test", { monitorUrls: () => nats.monitorUrl });
   const { storage, sync_always, connections, encrypted, loopback } = await bus.diagnose(Date.now);
   expect({ sync_always, encrypted, loopback }).toEqual({
     sync_always: true,
@@ -55,15 +51,7 @@ test("the clock of the bus and its storage are read with the rights of a service
 });
 
 test("a writer may queue the command of a caller while the store is away", async () => {
-  const { text } = await nats.issue(serviceGrant("writer"));
-  const bus = await connectBus({
-    url: nats.url,
-    name: "writer/queues",
-    service: "writer",
-    identity: "queues",
-    log: testLog,
-    credentials: { creds: text },
-  });
+  const bus = await busOf("writer", "queues");
   await bus.reconcileStreams(fleetStreams({ storageBytes: 256 * 1024 * 1024 }));
   const subject = SUBJECTS.queue("acme", "human=ada", "task-1", "create");
   const options = { messageId: "queued-1", timeoutMs: 30_000 };
