@@ -21,7 +21,6 @@ export interface LatestResult extends SignaturesBeside {
   readonly restored?: readonly CorruptCheckpoint[];
 }
 
-/** The signatures beside it: in a history. */
 export interface CheckpointPage extends SignaturesBeside {
   readonly checkpoints: readonly Checkpoint[];
   /** Corrupt checkpoints that belong on this page. */

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Checkpoint } from "./checkpoint.ts";
 import type { CorruptCheckpoint } from "./checkpoint-pages.ts";
 import type { ErrorBody } from "./errors.ts";
+import type { SignaturesBeside } from "./esign.ts";
 import { checkpointIdSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { pageLimit } from "./page-limit.ts";
@@ -40,7 +41,7 @@ export const recoveriesQuerySchema = z.looseObject({
 });
 
 /** The recovery point that a recovery would find now. */
-export interface FoundPoint {
+export interface FoundPoint extends SignaturesBeside {
   readonly checkpoint: Checkpoint | null;
   /** The reason why there is no recovery point. null: there is one. */
   readonly reason: PointFailure | null;

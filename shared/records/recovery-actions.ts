@@ -12,6 +12,7 @@ import type { Task } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
 import { readTask } from "./checkpoint/lookup.ts";
 import type { Reread } from "./corruption/report-corrupt.ts";
+import { signaturesBeside } from "./esign/beside.ts";
 import type { ActionParts } from "./handoff-actions.ts";
 import { type AttemptKind, readAttemptCount, readRecoveryCounts } from "./kv/counters.ts";
 import { readDue } from "./kv/due-index.ts";
@@ -121,9 +122,11 @@ export class RecoveryActions {
     const { transactions, policies, now } = this.#parts;
     const { task_id: task, checkpoint_id: checkpointId = null, before = null, force } = query;
     const { value: search, restored } = await this.#findPoint({ tenant, task }, { checkpointId, before });
-    const { owner, head } = await transactions.read("recovery_owner", async (reader) => ({
+    const shown = search.found ? [search.checkpoint] : [];
+    const { owner, head, beside } = await transactions.read("recovery_owner", async (reader) => ({
       owner: await readOwner(reader, { tenant, task }, policies, now()),
       head: await readTask(reader, tenant, task),
+      beside: await signaturesBeside(reader, tenant, shown),
     }));
     const { passed_over } = search;
     const refused = await this.#refusalOf({ tenant, task }, search, force);
@@ -131,7 +134,7 @@ export class RecoveryActions {
     if (search.found) {
       const { checkpoint } = search;
       const nextPhase = head && recoveryPhase(head, checkpoint);
-      return { point: { checkpoint, reason: null, details: null, ...found }, nextPhase };
+      return { point: { checkpoint, reason: null, details: null, ...found, ...beside }, nextPhase };
     }
     const { reason, details } = search;
     return { point: { checkpoint: null, reason, details, ...found }, nextPhase: null };

@@ -56,12 +56,10 @@ const pageSchema = z.looseObject({
   checkpoints: z.array(checkpointSchema),
   corrupt: z.array(corruptSchema),
   cursor: z.string().exactOptional(),
-});
-
-const historySchema = pageSchema.extend({
-  removed: z.array(removedSchema).exactOptional(),
   ...besideCheckpoints,
 });
+
+const historySchema = pageSchema.extend({ removed: z.array(removedSchema).exactOptional() });
 
 const searchSchema = pageSchema.extend({ indexed_through: z.string(), rebuilding: z.boolean() });
 
@@ -139,6 +137,7 @@ const recoveryPointSchema = z.looseObject({
       details: z.record(z.string(), z.unknown()).exactOptional(),
     })
     .nullable(),
+  ...besideCheckpoints,
 });
 
 const scrubPassSchema = z.looseObject({

@@ -46,7 +46,7 @@ export class VerifiedReads {
           const hit = await findVersion(reader, tenant, id, version);
           if (hit === null || !hit.found.sound) return hit && { ...hit, beside: {} };
           const { task, found } = hit;
-          const beside = asStored ? {} : await signaturesBeside(reader, { tenant, task }, [found.checkpoint]);
+          const beside = asStored ? {} : await signaturesBeside(reader, tenant, [found.checkpoint]);
           if (!signature) return { task, found, beside };
           const signed = await withSignature(reader, tenant, found[form]);
           return { task, found: { ...found, [form]: signed }, beside };
@@ -76,7 +76,7 @@ export class VerifiedReads {
         this.#transactions.read("latest", async (reader) => {
           const result = await foundLatest(reader, tenant, task);
           if (result instanceof FleetError || result.checkpoint === null) return result;
-          return { ...result, ...(await signaturesBeside(reader, { tenant, task }, [result.checkpoint])) };
+          return { ...result, ...(await signaturesBeside(reader, tenant, [result.checkpoint])) };
         }),
       (result) => ({ tenant, task, corrupt: corruptInLatest(result) }),
     );
@@ -89,8 +89,7 @@ export class VerifiedReads {
       () =>
         this.#transactions.read("history", async (reader) => {
           const page = await readHistory(reader, tenant, query);
-          const of = { tenant, task: query.task_id };
-          return { ...page, ...(await signaturesBeside(reader, of, page.checkpoints)) };
+          return { ...page, ...(await signaturesBeside(reader, tenant, page.checkpoints)) };
         }),
       ({ corrupt }) => ({ tenant, task: query.task_id, corrupt }),
     );

@@ -1,7 +1,7 @@
 /** The stored form of an electronic signature, and its row in the index of signed versions. */
 import { type Esigned, esignedSchema } from "../../protocol/esign.ts";
 import { checkpointIdSchema } from "../../protocol/ids.ts";
-import type { Bytes, Reader, Tx } from "../../store/store.ts";
+import type { Bytes, RangePage, Reader, Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, readable } from "../kv/codec.ts";
 import { esignedCheckpoint } from "../kv/evidence-keys.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
@@ -55,7 +55,26 @@ export async function readEsigned(
   id: string | null = null,
 ): Promise<readonly EsignedVersion[]> {
   const { rows } = await reader.getRange(keys.esignedOf(task, id), { limit: ESIGNATURES_OF_TASK });
-  return rows.flatMap(({ value }) => decodeEsigned(value) ?? []).sort((a, b) => a.seq - b.seq);
+  return decodeRows(rows);
+}
+
+const decodeRows = (rows: RangePage["rows"]): EsignedVersion[] =>
+  rows.flatMap(({ value }) => decodeEsigned(value) ?? []).sort((a, b) => a.seq - b.seq);
+
+/** Rows that are read of all tasks from the first to the last of several ones. Their keys and values are not encrypted. */
+const ROWS_BETWEEN = 100;
+
+/** Those of several tasks, and of others between them, in one read. Where more lie between them, in a read for each of the tasks. */
+export async function readEsignedBetween(
+  reader: Reader,
+  keys: TenantKeys,
+  tasks: readonly string[],
+): Promise<readonly EsignedVersion[]> {
+  const ranges = tasks.toSorted().map((task) => keys.esignedOf(task, null));
+  const span = { begin: ranges[0]!.begin, end: ranges.at(-1)!.end };
+  const { rows, more } = await reader.getRange(span, { limit: ROWS_BETWEEN });
+  if (!more) return decodeRows(rows);
+  return (await Promise.all(tasks.map((task) => readEsigned(reader, keys, task)))).flat();
 }
 
 /** The signed checkpoints of a task, by the keys of their rows: a damaged row must not end the protection. */

@@ -15,6 +15,7 @@ import type { Reader } from "../../store/store.ts";
 import type { Found } from "../checkpoint/body.ts";
 import { findInTask } from "../checkpoint/lookup.ts";
 import { termsOf } from "../encryption/blind-terms.ts";
+import { signaturesBeside } from "../esign/beside.ts";
 import { openCursor, sealCursor } from "../kv/cursor.ts";
 import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { positionOf } from "../outbox/feed.ts";
@@ -115,6 +116,7 @@ export async function search(
   return {
     checkpoints: page.checkpoints,
     corrupt: page.corrupt,
+    ...(await signaturesBeside(reader, tenant, page.checkpoints)),
     ...(!isEnd && page.place !== null && { cursor: sealCursor(kind, page.place) }),
     indexed_through: positionOf(state.cursor),
     rebuilding: state.state === "rebuilding",

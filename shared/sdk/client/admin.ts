@@ -8,7 +8,6 @@ import type { ReceivedAlert } from "../../protocol/alerts.ts";
 import type { RecoveryAnswer } from "../../protocol/answers.ts";
 import type { AuditAnchorPage } from "../../protocol/audit-anchors.ts";
 import type { AuditLogState, AuditProof, ExportSeal } from "../../protocol/audit-log.ts";
-import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import type {
   ImportBeginCommand,
   ImportEndCommand,
@@ -37,6 +36,7 @@ import type { Clock } from "../../runtime/clock.ts";
 import type { Stop } from "../../runtime/process/service.ts";
 import { AccessLogAdmin } from "../access-log/access-log-admin.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
+import { type DisplayedCheckpoint, withAnswered } from "../esign/display.ts";
 import { EsignAdmin } from "../esign/esign-admin.ts";
 import type { ClientConnection } from "../request/connection.ts";
 import { KnownKeys } from "../request/known-keys.ts";
@@ -141,13 +141,13 @@ export class FleetAdmin {
     return this.#parts.queries.send("dead_drop", { seq, deadlineMs, signal });
   }
 
-  /** A task's newest sound checkpoint; null if it has no checkpoint. Throws CORRUPT if none is sound: an operator must decide. */
+  /** A task's newest sound checkpoint, with the electronic signatures of its versions; null if it has no checkpoint. Throws CORRUPT if none is sound: an operator must decide. */
   async findRecoveryPoint(
     taskId: string,
     options: RecoveryPointOptions & CallOptions = {},
-  ): Promise<Checkpoint | null> {
-    const { checkpoint, reason, details, passed_over } = await this.recoveryPoint(taskId, options);
-    if (reason !== "chain_broken") return checkpoint;
+  ): Promise<DisplayedCheckpoint | null> {
+    const { checkpoint, reason, details, passed_over, ...beside } = await this.recoveryPoint(taskId, options);
+    if (reason !== "chain_broken") return checkpoint && withAnswered(checkpoint, beside);
     throw new FleetError("CORRUPT", "the chain is broken; an operator must decide", {
       details: { task_id: taskId, reason: details, corrupt: passed_over },
     });

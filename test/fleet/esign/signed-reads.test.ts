@@ -1,19 +1,30 @@
 /** A checkpoint that people have signed, as HTTP and the SDK answer it: with its signatures, and as the record that is hashed. */
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Bus } from "../../../shared/bus/bus.ts";
 import { hashOf } from "../../../shared/integrity/seal.ts";
 import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
+import type { SearchResult } from "../../../shared/protocol/checkpoint-pages.ts";
+import type { AnsweredOp } from "../../../shared/protocol/operations.ts";
+import type { QueryResults } from "../../../shared/protocol/queries.ts";
+import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { administratorBus } from "../../harness/credentials.ts";
 import { type EsignFleet, startEsignFleet } from "../../harness/esign/esign-fleet.ts";
 import { ownRestClient, type RestClient } from "../../harness/rest-client.ts";
 
 const CALLS_MS = 200_000;
 let fleet: EsignFleet;
 let rest: RestClient;
+let bus: Bus;
 beforeAll(async () => {
   fleet = await startEsignFleet();
   rest = ownRestClient(fleet.server);
+  bus = await administratorBus(fleet.server);
 }, CALLS_MS);
-afterAll(() => fleet?.stop());
+afterAll(async () => {
+  await bus?.close();
+  await fleet?.stop();
+});
 
 const tagOf = ({ headers }: { readonly headers: Headers }): string => headers.get("etag") ?? "";
 const ADA = { state: "valid", printed_name: "Ada Lovelace", meaning: "approval", zone: "Europe/London" };
@@ -107,6 +118,76 @@ test("the SDK answers a checkpoint with its signatures, and as stored the record
   const stored = await writer.getCheckpoint(id, { asStored: true });
   expect(stored).not.toHaveProperty("electronic_signatures");
   expect(hashOf(stored!)).toBe(stored!.compliance.hash);
+});
+
+/** A query as any program sends it over the bus. */
+async function asked<Op extends AnsweredOp>(op: Op, params: object): Promise<QueryResults[Op]> {
+  const out = { body: Buffer.from(JSON.stringify(params)) };
+  const subject = SUBJECTS.query("default", "agent-1", op);
+  const { body } = await bus.request(subject, out, { timeoutMs: 60_000 });
+  return JSON.parse(Buffer.from(body).toString()).result;
+}
+
+test("searches and recovery points have them beside their checkpoints, over HTTP, the SDK and the bus", {
+  timeout: CALLS_MS,
+}, async () => {
+  const id = await fleet.written("found", { goal: "the zebra crossing" });
+  await fleet.written("unsigned", { goal: "the zebra crossing" });
+  await fleet.signedBy(await fleet.newCaller(), "found");
+  const { writer } = fleet;
+  const own = { ...ADA, checkpoint_id: id, version: 1, newest_version: 1, audit_seq: expect.any(Number) };
+  // The index follows the writes.
+  const found = async () => (await writer.searchCheckpoints({ text: "zebra" })).checkpoints.length;
+  await expect.poll(found, { timeout: 60_000 }).toBe(2);
+
+  const searches = {
+    "/search?text=zebra": await read("/search?text=zebra"),
+    "/checkpoints?text=zebra": await read("/checkpoints?text=zebra"),
+    "/agents/agent-1/checkpoints": await read("/agents/agent-1/checkpoints?limit=100"),
+  };
+  const answers = {
+    ...Object.fromEntries(Object.entries(searches).map(([path, { body }]) => [path, body])),
+    searchCheckpoints: await writer.searchCheckpoints({ text: "zebra" }),
+    getCheckpointsByAgent: await writer.getCheckpointsByAgent("agent-1", { limit: 100 }),
+    search: await asked("search", { text: "zebra" }),
+    by_agent: await asked("by_agent", { agent_id: "agent-1", limit: 100 }),
+  } as Record<string, SearchResult>;
+  for (const [label, { checkpoints, electronic_signatures: blocks = [] }] of Object.entries(answers)) {
+    expect(
+      blocks.filter(({ checkpoint_id }) => checkpoint_id === id),
+      label,
+    ).toMatchObject([own]);
+    expect(blocks[0], label).not.toHaveProperty("signed");
+    const tasks = checkpoints.map(({ metadata }) => metadata.task_id);
+    expect(tasks, label).toEqual(expect.arrayContaining(["found", "unsigned"]));
+    for (const one of checkpoints) expect(hashOf(one), label).toBe(one.compliance.hash);
+  }
+
+  const points = {
+    http: (await read("/tasks/found/recovery")).body,
+    sdk: await writer.admin.recoveryPoint("found"),
+    bus: await asked("recovery_point", { task_id: "found" }),
+  };
+  for (const [label, point] of Object.entries(points))
+    expect(point, label).toMatchObject({
+      checkpoint: { metadata: { checkpoint_id: id } },
+      electronic_signatures: [own],
+    });
+  expect(await writer.admin.findRecoveryPoint("found")).toMatchObject({ electronic_signatures: [own] });
+  const preview = await rest.post(`/checkpoints/${id}/recover`, { dry_run: true });
+  expect(preview.body).toMatchObject({ preview: { electronic_signatures: [own] } });
+
+  const without = {
+    http: (await read("/tasks/unsigned/recovery")).body,
+    sdk: await writer.admin.recoveryPoint("unsigned"),
+    bus: await asked("recovery_point", { task_id: "unsigned" }),
+    point: await writer.admin.findRecoveryPoint("unsigned"),
+    search: await writer.searchCheckpoints({ taskId: "unsigned" }),
+    searched: (await read("/search?task_id=unsigned")).body,
+  };
+  for (const [label, answer] of Object.entries(without))
+    expect(answer, label).not.toHaveProperty("electronic_signatures");
+  expect(without.search.checkpoints).toHaveLength(1);
 });
 
 test("an agent writes nothing that looks like a signature of a person", { timeout: CALLS_MS }, async () => {

@@ -7,6 +7,7 @@ import { writeOrder } from "../../../../shared/records/checkpoint/order.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { create, openTestRecords, send, type TestRecords } from "../../../harness/records/records.ts";
 import { WRITING } from "../../../harness/records/signed.ts";
+import { indexAll, search } from "../search/corpus.ts";
 
 const FORGED = [{ state: "valid", printed_name: "Ada Lovelace", meaning: "approval", version: 1 }];
 const keys = tenantKeys("default");
@@ -43,6 +44,13 @@ test("each read leaves them out, and the record as it is stored has them under i
   requireNone((await repository.latest("default", "task-1")).checkpoint, "latest");
   const history = { task_id: "task-1", limit: 10, order: "newest", versions: "latest" } as const;
   requireNone((await repository.history("default", history)).checkpoints[0], "history");
+  await indexAll(records.store);
+  const found = await search(repository, { task_id: "task-1" });
+  requireNone(found.checkpoints[0], "search");
+  const { point } = await repository.recoveryPoint("default", { task_id: "task-1", force: false });
+  requireNone(point.checkpoint, "recovery_point");
+  for (const answer of [found, point])
+    for (const name of SIGNATURE_MEMBERS) expect(answer).not.toHaveProperty(name);
   const record = await stored();
   expect(record).toMatchObject({ electronic_signatures: FORGED, other_versions_signatures: FORGED });
   expect(hashOf(record)).toBe(record.compliance.hash);
