@@ -1,9 +1,10 @@
 /** Commands reach the fleet of their folder and no other: real fleets of two projects, one of which dies and loses its port to a third. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { connect, type FleetClient, type FleetWarning } from "../../shared/sdk/sdk.ts";
+import { filesWith } from "../harness/encryption/raw-bytes.ts";
 import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
 import { input } from "../harness/records/records.ts";
 import { callCli } from "../services/cli/call.ts";
@@ -179,8 +180,14 @@ test("commands for a fleet that was deleted stay until an operator sends them to
     expect([await client.getTask("late"), await client.getTask("wide")]).toEqual([null, null]);
     await expect.poll(() => client.getTask("fresh")).not.toBeNull();
     const id = listed[0].fleet.slice(0, 8);
-    const redirected = await fleetIn(other, "spool", "redirect", id, "--json", "--timeout", "1m");
-    expect(JSON.parse(redirected.out)).toMatchObject({ sent: 1, remaining: 0 });
+    for (const name of filesWith(listed[0].path, '"late"')) appendFileSync(name, "\nthe rest of a line");
+    const redirected = await fleetIn(other, "spool", "redirect", id, "--timeout", "1m");
+    expect(redirected).toMatchObject({
+      exit: 69,
+      out: expect.stringMatching(
+        /^Sent: 1 command; 1 damaged line set aside; `.*fleet spool status` says why\n$/,
+      ),
+    });
     await expect.poll(() => client.getTask("late")).not.toBeNull();
   } finally {
     await reborn.stop();

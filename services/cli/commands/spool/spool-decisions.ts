@@ -23,7 +23,7 @@ export function addSpoolDecisions(group: Command, action: ActionFactory, parts: 
     .argument("<fleet>", "the identity of the fleet that they were for, or its first digits")
     .summary("Send the commands for a deleted fleet to the fleet of this folder.")
     .description(
-      "Send the commands that wait for another fleet to the fleet of this folder. Commands on tasks that it does not have become dead letters there.",
+      "Send the commands that wait for another fleet to the fleet of this folder. Commands on tasks that it does not have become dead letters there (exit 69: some are left, or were set aside).",
     )
     .action(action((session, fleet: string) => redirect(session, fleet, parts)));
   withExamples(redirectCommand, (fleet) => ({
@@ -101,16 +101,20 @@ async function redirect(session: Session, fleet: string, { spoolsOf, sendAll }: 
       yield { ...spool, note };
     }
   };
-  const { sent, aside } = await sendAll(session, redirected());
+  const { sent, aside, damaged } = await sendAll(session, redirected());
   const left = (await spoolsOf(session)).filter(({ path }) => spools.some((one) => one.path === path));
   const remaining = total(left);
-  const { counted } = await import("../../rendering/terminal/text.ts");
+  if (remaining + aside + damaged > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
+  const [{ counted }, { asideTexts }] = await Promise.all([
+    import("../../rendering/terminal/text.ts"),
+    import("../../rendering/operations/spool.ts"),
+  ]);
   const fleetName = session.programName;
-  await session.show({ sent, remaining, aside, fleet: note.fleet }, () =>
+  await session.show({ sent, remaining, aside, damaged, fleet: note.fleet }, () =>
     [
       `Sent: ${counted(sent, "command")}`,
       ...(remaining > 0 ? [`${remaining} left, which \`${fleetName} spool flush\` sends`] : []),
-      ...(aside > 0 ? [`${aside} set aside; \`${fleetName} spool status\` says why`] : []),
+      ...asideTexts({ aside, damaged }, fleetName),
     ].join("; "),
   );
 }

@@ -56,21 +56,20 @@ async function flush(session: Session): Promise<void> {
   const left = await spoolsOf(session);
   const remaining = left.reduce((sum, { commands }) => sum + commands, 0);
   if (remaining + aside + damaged > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
-  const { counted } = await import("../../rendering/terminal/text.ts");
+  const [{ counted }, { asideTexts }] = await Promise.all([
+    import("../../rendering/terminal/text.ts"),
+    import("../../rendering/operations/spool.ts"),
+  ]);
   const { colors } = session.view;
   const fleet = session.programName;
   await session.show({ sent, remaining, aside, damaged, spools: left.map(data) }, () => {
     if (remaining + aside + damaged === 0) return `${colors.green("Sent:")} ${counted(sent, "command")}`;
-    const asides = [
-      ...(aside > 0 ? [counted(aside, "command")] : []),
-      ...(damaged > 0 ? [counted(damaged, "damaged line")] : []),
-    ];
     const parts = [
       `${counted(sent, "command")} sent`,
       ...(remaining > 0
         ? [`${counted(remaining, "command")} left; check the fleet with \`${fleet} status\``]
         : []),
-      ...(asides.length > 0 ? [`${asides.join(" and ")} set aside; \`${fleet} spool status\` says why`] : []),
+      ...asideTexts({ aside, damaged }, fleet),
     ];
     return `${colors.yellow("Incomplete:")} ${parts.join(", ")}`;
   });

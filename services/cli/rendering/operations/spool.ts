@@ -1,9 +1,10 @@
 // Spools for operators, one line for each agent with waiting commands on this machine.
 
+import type { SpoolCounts } from "../../../../shared/sdk/sdk.ts";
 import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
 import type { FleetState } from "../../runtime/spool-fleet.ts";
 import { tableLines } from "../terminal/table.ts";
-import { bytesText, count, plain, principalText } from "../terminal/text.ts";
+import { bytesText, count, counted, plain, principalText } from "../terminal/text.ts";
 import { ago, brieflyAgo } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -53,6 +54,18 @@ export function renderSpools(
             : []),
         ]),
   ].join("\n");
+}
+
+/** What was set aside while a spool was sent: at most one sentence. */
+export function asideTexts(
+  { aside, damaged }: Pick<SpoolCounts, "aside" | "damaged">,
+  fleet: string,
+): readonly string[] {
+  const asides = [
+    ...(aside > 0 ? [counted(aside, "command")] : []),
+    ...(damaged > 0 ? [counted(damaged, "damaged line")] : []),
+  ];
+  return asides.length > 0 ? [`${asides.join(" and ")} set aside; \`${fleet} spool status\` says why`] : [];
 }
 
 function folderLines(spools: readonly ListedSpool[]): string[] {
