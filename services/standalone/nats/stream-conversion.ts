@@ -15,7 +15,7 @@ import {
   statfsSync,
   statSync,
 } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, relative } from "node:path";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { STREAM_FOLDER, streamFiles } from "./stream-folder.ts";
@@ -52,8 +52,8 @@ export async function encryptStreams(
     rmSync(copy, { recursive: true });
     throw problem(
       "nats-server has left streams unencrypted",
-      { dir, plain: left.length },
-      "use nats-server 2.11 or newer",
+      { dir, plain: left.length, first: relative(copy, left[0]!) },
+      "see its output above: it names a stream that it cannot open. Until that is repaired, start without FLEET_ENCRYPTION_KEY",
     );
   }
   syncTree(copy);

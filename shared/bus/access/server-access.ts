@@ -1,7 +1,7 @@
 /** The part of the configuration of a nats-server that says whose credentials it accepts. It holds no secret. */
 import type { CalloutClaims, ServerClaims } from "./claims.ts";
 
-/** `callout`: the claims for a signing service, if there is one. It needs nats-server 2.11. */
+/** `callout`: the claims for a signing service, if there is one. */
 export function accessConfig(claims: ServerClaims, claimsDir: string, callout?: CalloutClaims): string {
   return `operator: ${claims.operator}
 system_account: ${claims.system.name}

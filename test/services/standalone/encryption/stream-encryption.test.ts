@@ -22,6 +22,7 @@ import {
   type NatsServerOptions,
   startNatsServer,
 } from "../../../../services/standalone/nats/server.ts";
+import { encryptStreams } from "../../../../services/standalone/nats/stream-conversion.ts";
 import { streamFiles } from "../../../../services/standalone/nats/stream-folder.ts";
 import { adoptStreams } from "../../../../shared/bus/access/stream-accounts.ts";
 import type { KeyEncryptionKeys } from "../../../../shared/integrity/encryption/key-encryption-key.ts";
@@ -172,6 +173,22 @@ test("a fleet that is killed while it encrypts its streams loses nothing", async
   expect(await found(server)).toEqual(complete(messages));
   expect(filesWith(dir, CANARY)).toEqual([]);
 }, 300_000);
+
+test("streams that the server leaves plain are named, and stay as they are", async () => {
+  const dir = folder();
+  const plain = await started(dir);
+  await fill(plain);
+  await plain.stop();
+  const before = filesWith(dir, CANARY);
+  await expect(encryptStreams(dir, async () => {})).rejects.toMatchObject({
+    message: "nats-server has left streams unencrypted",
+    details: { dir, plain: 3, first: expect.stringContaining(`streams/${STREAM}`) },
+    // Fleet has refused an old server before this step.
+    hint: expect.not.stringMatching(/\d\.\d/),
+  });
+  expect(filesWith(dir, CANARY)).toEqual(before);
+  expect(await found(await started(dir))).toEqual(complete());
+});
 
 test("a kill between the two steps of the exchange leaves the encrypted streams", async () => {
   const dir = folder();
