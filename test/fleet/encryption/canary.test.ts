@@ -9,6 +9,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { STREAMS } from "../../../shared/protocol/subjects.ts";
 import { newEncryptionKeyFile } from "../../../shared/sdk/encryption/key-file.ts";
 import { connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
 import { filesBelow, filesWith, holdsText } from "../../harness/encryption/raw-bytes.ts";
@@ -26,6 +27,8 @@ const ARTIFACT_BYTES = 200_000;
 let folder: string;
 let home: string;
 let canary: string;
+/** A word with capitals in content. The index of the search writes it in small letters, so these are found in the index alone. */
+let word: string;
 let collector: Server;
 let traces: Buffer[];
 let fleet: TestFleet | undefined;
@@ -36,6 +39,7 @@ beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "fleet-canary-"));
   home = join(folder, "home");
   canary = `canary${randomBytes(10).toString("hex")}`;
+  word = `WORD${randomBytes(10).toString("hex").toUpperCase()}`;
   traces = [];
   collector = createServer(async (request, response) => {
     for await (const part of request) traces.push(part as Buffer);
@@ -67,7 +71,7 @@ async function start(settings: Record<string, string>): Promise<void> {
 /** The client is an operator, so all of it is allowed. */
 async function writeContent(client: FleetClient): Promise<void> {
   const text = (what: string) => `${canary} ${what}`;
-  const content = { goal: text("goal"), current_focus: text("focus"), pending_items: [text("item")] };
+  const content = { goal: text(`goal ${word}`), current_focus: text("focus"), pending_items: [text("item")] };
   const task = await client.takeTask("secret", PATIENT);
   const file = at("attached.txt");
   writeFileSync(file, Buffer.alloc(ARTIFACT_BYTES, `${canary} artifact\n`));
@@ -157,6 +161,16 @@ async function spool(env: Record<string, string>): Promise<void> {
   await spooler.close();
 }
 
+/** The fleet stands still, so the command is still in the queue at the kill. */
+async function killWithQueue(): Promise<void> {
+  const client = await fleet!.client("queuer");
+  process.kill(fleet!.pid(), "SIGSTOP");
+  const checkpoint = input({ goal: `${canary} queued` });
+  const outcome = await client.createCheckpoint({ taskId: "queued", checkpoint, deadlineMs: 30_000 });
+  expect(outcome.outcome).toBe("queued");
+  await fleet!.kill9();
+}
+
 async function backUp(env: Record<string, string>): Promise<void> {
   const { exit, err } = await callCli(["backup", at("backup")], { env: { FLEET_HOME: home, ...env } });
   expect({ exit, err }).toEqual({ exit: 0, err: "" });
@@ -175,7 +189,8 @@ const mirrored = (checkpoints: number) =>
 /** The places of raw bytes, each with the files in which the canary is. */
 const places = () => ({
   store: filesWith(join(home, "store"), canary),
-  bus: filesWith(join(home, "nats"), canary),
+  terms: filesWith(join(home, "store"), word.toLowerCase()),
+  ...ofBus(filesWith(join(home, "nats"), canary)),
   mirror: filesWith(join(home, "checkpoints"), canary),
   artifacts: filesWith(join(home, "artifacts"), canary),
   spool: filesWith(at("spool"), canary),
@@ -184,7 +199,23 @@ const places = () => ({
   inbox: filesWith(join(waitingHooks!.folder, "inbox"), canary),
 });
 
-const NONE = { store: [], bus: [], mirror: [], artifacts: [], spool: [], backup: [], export: [], inbox: [] };
+function ofBus(files: readonly string[]) {
+  const isOfQueue = (path: string) => path.split("/").includes(STREAMS.queue);
+  return { queue: files.filter(isOfQueue), streams: files.filter((path) => !isOfQueue(path)) };
+}
+
+const NONE = {
+  store: [],
+  terms: [],
+  queue: [],
+  streams: [],
+  mirror: [],
+  artifacts: [],
+  spool: [],
+  backup: [],
+  export: [],
+  inbox: [],
+};
 
 /** Everything else that the fleet, its agents and its hooks have left. */
 function expectNowhereElse(): void {
@@ -199,6 +230,11 @@ function expectNowhereElse(): void {
   expect(holdsText(Buffer.concat(traces), canary), "the traces").toBe(false);
 }
 
+/** Also in a place of which the test does not know. */
+function expectInNoFile(): void {
+  for (const text of [canary, word, word.toLowerCase()]) expect(filesWith(folder, text)).toEqual([]);
+}
+
 async function useEverything(
   settings: Record<string, string>,
   spoolSettings: Record<string, string>,
@@ -207,12 +243,15 @@ async function useEverything(
   const policy = at("policy.json");
   writeFileSync(policy, JSON.stringify({ defaults: { offer: { deadline_ms: 1_000, max_attempts: 1 } } }));
   await start({ FLEET_POLICY: policy, ...settings });
-  await writeContent(await fleet!.client("owner"));
+  const client = await fleet!.client("owner");
+  await writeContent(client);
   await prompt();
   await spool(spoolSettings);
   await waitingPrompt(spoolSettings);
   await exportAll(...exportKeys);
   await mirrored(2);
+  const foundBy = async (text: string) => (await client.searchCheckpoints({ text, ...PATIENT })).checkpoints;
+  await expect.poll(async () => (await foundBy(word)).length, SOON).toBeGreaterThan(0);
   // Spans leave in batches, every few seconds.
   await expect.poll(() => Buffer.concat(traces).includes("alert_ack"), SOON).toBe(true);
 }
@@ -222,7 +261,7 @@ test(
   async () => {
     await useEverything({}, {});
     await backUp({});
-    await fleet!.kill9();
+    await killWithQueue();
     const found = places();
     for (const [place, files] of Object.entries(found)) expect(files, place).not.toEqual([]);
     expectNowhereElse();
@@ -239,9 +278,10 @@ test(
     const exportKey = ["--encrypt-with", `file:${keys.export}`];
     await useEverything(settings, { FLEET_SPOOL_KEY: `file:${keys.spool}` }, ...exportKey);
     await backUp(settings);
-    await fleet!.kill9();
+    await killWithQueue();
     expect(places()).toEqual(NONE);
     expectNowhereElse();
+    expectInNoFile();
 
     await fleet!.start();
     const client = await fleet!.client("reader");
@@ -250,9 +290,12 @@ test(
     expect(latest.checkpoint?.execution_state.goal).toBe(`${canary} second`);
     const { checkpoints } = await client.searchCheckpoints({ text: canary, ...PATIENT });
     expect(checkpoints.length).toBeGreaterThan(0);
+    const queued = async () => (await client.latest("queued", PATIENT)).checkpoint?.execution_state.goal;
+    await expect.poll(queued, SOON).toBe(`${canary} queued`);
     expect(await fleet!.terminate()).toBe(0);
     expect(places()).toEqual(NONE);
     expectNowhereElse();
+    expectInNoFile();
     // The root key is in its own file only, and the keys that it wraps are in none.
     const secret = readFileSync(keys.root, "utf8").trim();
     expect(filesWith(folder, secret)).toEqual([keys.root]);
