@@ -201,7 +201,7 @@ export function judgeEntry(
   if (!isSigned || (entry.seq === last && at !== verified.statement.at)) return "signature_mismatch";
   if (problem !== null) return problem;
   if (isAfterRevocation(verified.key, entry)) return "key_revoked";
-  return timeProblem(verified.key, earliestTime(entry, verified));
+  return timeProblem(entry, verified);
 }
 
 /**
@@ -246,24 +246,22 @@ function isKeyChange(action: unknown): boolean {
 }
 
 /**
- * The earliest time at which the entry can have been signed, as far as its chain shows: its own, and not much before that of its predecessor, or not
- * before it if others may have the key. So a thief of a revoked key cannot append an entry of an earlier time.
+ * Compares the times of the entry with those of its key: its own, and the earliest one that its chain allows, which is not much before that of its
+ * predecessor, or not before it if others may have the key. So a thief of a key cannot append an entry of an earlier time. The predecessor alone is no proof
+ * against the key: its clock may have been wrong.
  */
-function earliestTime(
+function timeProblem(
   { facts, before }: SignedEntry,
   { statement: { at }, key }: NonNullable<JudgedSignature["verified"]>,
-): number {
-  const times = [at, facts.at].map((time) => Date.parse(String(time)));
-  const allowance = countsAtOnce(key.revoked_reason) ? 0 : LIMITS.clock_skew_ms_max;
-  const floor = Date.parse(String(before)) - allowance;
-  return Math.max(...times, Number.isNaN(floor) ? Number.NEGATIVE_INFINITY : floor);
-}
-
-function timeProblem(
-  { not_before, not_after, revoked_at }: SigningKeyRecord,
-  time: number,
 ): SignatureProblem | null {
-  if (revoked_at !== null && !(time <= Date.parse(revoked_at))) return "key_revoked";
-  if (!(time >= Date.parse(not_before))) return "key_expired";
-  return not_after !== null && time > Date.parse(not_after) ? "key_expired" : null;
+  const { not_before, not_after, revoked_at, revoked_reason } = key;
+  const [signed, written, previous] = [at, facts.at, before].map((time) => Date.parse(String(time)));
+  const own = Math.max(signed!, written!);
+  const floor = previous! - (countsAtOnce(revoked_reason) ? 0 : LIMITS.clock_skew_ms_max);
+  const earliest = Number.isNaN(floor) ? own : Math.max(own, floor);
+  if (revoked_at !== null && !(own <= Date.parse(revoked_at))) return "key_revoked";
+  if (!(earliest >= Date.parse(not_before))) return "key_expired";
+  if (not_after !== null && own > Date.parse(not_after)) return "key_expired";
+  const isBehindEnd = [revoked_at, not_after].some((end) => end !== null && earliest > Date.parse(end));
+  return isBehindEnd ? "time_contradicted" : null;
 }

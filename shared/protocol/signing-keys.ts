@@ -83,6 +83,8 @@ export const SIGNATURE_PROBLEMS = {
   key_purpose: "the key of its signature is for another purpose",
   key_expired: "it was signed outside of the validity of the key",
   key_revoked: "it was signed after the revocation of the key",
+  time_contradicted:
+    "the entry before it states a time after the end of its key: one of the two clocks was wrong, or another program signed with the key after its end",
 } as const;
 export type SignatureProblem = keyof typeof SIGNATURE_PROBLEMS;
 

@@ -1527,16 +1527,20 @@ class BundleKeys {
     return found;
   }
 
-  /** Compares the earliest time at which the entry can have been signed, as far as its chain shows, with those of the key. */
+  /**
+   * Compares the times of the entry with those of its key: its own, and the earliest one that its chain allows. The entry before it alone is no proof against
+   * the key: its clock may have been wrong.
+   */
   #timeProblem(key, { facts, before }, { at }) {
     const [signed, written, previous] = [at, facts.at, before].map(exactTime);
     const allowance = EXPOSED_REASONS.includes(this.#reasonOf(key)) ? 0 : CLOCK_SKEW_MS;
     const floor = previous == null ? Number.NEGATIVE_INFINITY : previous - allowance;
-    const time = signed == null || written == null ? null : Math.max(signed, written, floor);
+    const own = signed == null || written == null ? null : Math.max(signed, written);
     const { not_before, not_after, revoked_at } = key;
-    if (revoked_at !== null && (time === null || time > revoked_at)) return "key_revoked";
-    if (time === null || time < not_before) return "key_expired";
-    return not_after !== null && time > not_after ? "key_expired" : null;
+    if (revoked_at !== null && (own === null || own > revoked_at)) return "key_revoked";
+    if (own === null || Math.max(own, floor) < not_before) return "key_expired";
+    if (not_after !== null && own > not_after) return "key_expired";
+    return [revoked_at, not_after].some((end) => end !== null && floor > end) ? "time_contradicted" : null;
   }
 }
 

@@ -1276,16 +1276,20 @@ def is_statement(value):
 def time_problem(key, reason, entry, statement):
     signed, written = exact_time(statement["at"]), exact_time(entry["facts"].get("at"))
     before = exact_time(entry["before"])
-    time = None
-    if signed is not None and written is not None:
-        is_exposed = any(same(reason, one) for one in EXPOSED_REASONS)
-        floor = signed if before is None else before - (0 if is_exposed else CLOCK_SKEW_MS)
-        time = max(signed, written, floor)
-    if key["revoked_at"] is not None and (time is None or time > key["revoked_at"]):
+    own = None if signed is None or written is None else max(signed, written)
+    if key["revoked_at"] is not None and (own is None or own > key["revoked_at"]):
         return "key_revoked"
-    if time is None or time < key["not_before"]:
+    if own is None:
         return "key_expired"
-    return "key_expired" if key["not_after"] is not None and time > key["not_after"] else None
+    # The entry before it alone is no proof against the key: its clock may have been wrong.
+    is_exposed = any(same(reason, one) for one in EXPOSED_REASONS)
+    floor = own if before is None else before - (0 if is_exposed else CLOCK_SKEW_MS)
+    if max(own, floor) < key["not_before"]:
+        return "key_expired"
+    if key["not_after"] is not None and own > key["not_after"]:
+        return "key_expired"
+    is_behind_end = any(end is not None and floor > end for end in (key["revoked_at"], key["not_after"]))
+    return "time_contradicted" if is_behind_end else None
 
 
 def change_at(change, last, before):

@@ -159,9 +159,22 @@ test("others may have a key: it signs nothing after an entry that is later than 
   for (const revoked_reason of ["compromised", "lost", "replaced"] as const) {
     const revoked = { revoked_at: "2026-11-20T10:00:05.000Z", revoked_reason };
     expect(await judgedWith(revoked, { before: revoked.revoked_at })).toBeNull();
-    const expected = revoked_reason === "replaced" ? null : "key_revoked";
+    const expected = revoked_reason === "replaced" ? null : "time_contradicted";
     expect(await judgedWith(revoked, { before })).toBe(expected);
   }
+});
+
+test("an entry behind one of a time after the end of its key is no fault of the key alone", async () => {
+  const not_after = "2026-11-20T10:00:30.000Z";
+  const behind = (before: string, changes = {}) => judgedWith({ not_after, ...changes }, { before });
+  expect(await behind("2026-11-20T10:01:00.000Z")).toBeNull();
+  expect(await behind("2026-11-20T10:01:00.001Z")).toBe("time_contradicted");
+  expect(await behind("2027-11-20T10:00:00.000Z")).toBe("time_contradicted");
+  expect(await behind("no time")).toBeNull();
+  // What the entry states itself comes first.
+  const late = "2027-11-20T10:00:00.000Z";
+  expect(await behind(late, { not_after: "2026-11-20T09:59:59.999Z" })).toBe("key_expired");
+  expect(await behind(late, { revoked_at: "2026-11-20T09:59:59.999Z" })).toBe("key_revoked");
 });
 
 test("an entry cannot be dated before a revocation, neither in its statement nor in itself", async () => {
@@ -169,7 +182,7 @@ test("an entry cannot be dated before a revocation, neither in its statement nor
   expect(await judgedWith(revoked)).toBeNull();
   // The entry before it is older than the revocation, within the difference of two clocks.
   expect(await judgedWith(revoked, { before: "2026-11-20T10:00:35.000Z" })).toBeNull();
-  expect(await judgedWith(revoked, { before: "2026-11-20T10:00:35.001Z" })).toBe("key_revoked");
+  expect(await judgedWith(revoked, { before: "2026-11-20T10:00:35.001Z" })).toBe("time_contradicted");
   const later = { signed_by: key.id, at: "2026-11-20T10:00:05.001Z" };
   expect(await judgedWith(revoked, { facts: later })).toBe("signature_mismatch");
   expect(await judgedWith(revoked, { seq: 6, hash: HASHES[1]!, facts: later })).toBe("key_revoked");

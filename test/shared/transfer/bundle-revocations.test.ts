@@ -202,7 +202,7 @@ test.each([
     { by: own, at: after(10) },
     { by: stolen, at: after(-10) },
   ];
-  expect(codesOf({ keys, changes, entries })).toEqual(["key_revoked auth/2"]);
+  expect(codesOf({ keys, changes, entries })).toEqual(["time_contradicted auth/2"]);
   // The record must have what the second one states.
   const older = [OWN, { ...STOLEN, revoked_reason: first }];
   expect(codesOf({ keys: older, changes })).toEqual([`key_unproved key:${stolen.id}`]);
@@ -245,7 +245,7 @@ test.each([
       { by: stolen, at: after(-70) },
     ];
     const { codes, keys_revoked } = judged({ keys: [OWN, recorded], changes, entries });
-    expect(codes).toEqual(["unproved auth/1", "key_revoked auth/3"]);
+    expect(codes).toEqual(["unproved auth/1", "time_contradicted auth/3"]);
     expect(keys_revoked).toEqual([{ key_id: stolen.id, revoked_at: since, reason: first }]);
     // Without the entry, or with another reason than it states, the record is not proved.
     const unproved = [`key_unproved key:${stolen.id}`];
@@ -289,7 +289,7 @@ test("what a revoked key signs counts until the entry of the revocation, and aft
   expect(codesOf({ entries: [thief(0)] })).toEqual(["unproved auth/1"]);
   expect(codesOf({ entries: [thief(0.001)] })).toEqual(["key_revoked auth/1"]);
   expect(codesOf({ entries: [fleet(0), thief(-1)] })).toEqual(["unproved auth/2"]);
-  expect(codesOf({ entries: [fleet(0.001), thief(-1)] })).toEqual(["key_revoked auth/2"]);
+  expect(codesOf({ entries: [fleet(0.001), thief(-1)] })).toEqual(["time_contradicted auth/2"]);
 });
 
 test("a key that was replaced as planned keeps the allowance for clocks", () => {
@@ -302,6 +302,25 @@ test("a key that was replaced as planned keeps the allowance for clocks", () => 
   ];
   expect(codesOf({ keys, changes, entries: entries(30) })).toEqual(["unproved auth/2"]);
   expect(codesOf({ keys, changes, entries: entries(30.001) })).toEqual(["key_revoked auth/2"]);
+});
+
+test("an entry behind one of a fast clock is no fault of its key, and a thief of the ended key is found", () => {
+  const endedAt = after(-3_600);
+  const retired = newKey();
+  const keys = [OWN, { ...recordOf(retired), not_after: endedAt }];
+  const changes = [
+    ...[addition(1, own), addition(2, retired)],
+    change(3, own, "key_retire", after(-3_630), { key_id: retired.id, not_after: endedAt }),
+  ];
+  const [ofFleet, ofRetired] = [own, retired].map((by) => (seconds: number) => ({
+    by,
+    at: new Date(Date.parse(endedAt) + seconds * 1_000).toISOString(),
+  }));
+  const codes = (...entries: readonly Entry[]) => codesOf({ keys, changes, entries });
+  expect(codes(ofFleet!(30), ofRetired!(0))).toEqual([]);
+  // A wrong clock, or a thief: the entries alone do not show which.
+  expect(codes(ofFleet!(30.001), ofRetired!(-10))).toEqual(["time_contradicted auth/2"]);
+  expect(codes(ofFleet!(30.001), ofRetired!(0.001))).toEqual(["key_expired auth/2"]);
 });
 
 /** Findings are in the order of their places. */

@@ -108,6 +108,7 @@ const EXPECTED = [
   "key_unproved",
   "key_untrusted",
   "key_revoked",
+  "time_contradicted",
   "log_invalid",
   "line",
   "order",

@@ -154,11 +154,11 @@ test("a weaker reason with an earlier time gives a thief no allowance back", asy
   nowMs -= 21 * SECOND_MS;
   await create(repositoryOn(storeOfThief(records.raw, records.key), records, now));
   nowMs += 60 * SECOND_MS;
-  expect(await codes()).toEqual(["key_revoked"]);
+  expect(await codes()).toEqual(["time_contradicted"]);
   // The time that the thief has stated. Within the allowance, its entry would follow no later one.
   const { value } = await revoked({ reason: "replaced", since: timeAfter(-60) });
   expect(value).toMatchObject({ revoked_at: timeAfter(-60), revoked_reason: "compromised" });
-  expect(await codes()).toEqual(["key_revoked"]);
+  expect(await codes()).toEqual(["time_contradicted"]);
 });
 
 test("a second revocation pardons no entry after the first one", async () => {
@@ -257,5 +257,22 @@ test("a thief of the key continues a chain with newer entries, within the differ
   nowMs -= SECOND_MS;
   await create(repositoryOn(storeOfThief(records.raw, records.key), records, now));
   nowMs += SECOND_MS;
-  expect(await codes()).toEqual(["key_revoked"]);
+  expect(await codes()).toEqual(["time_contradicted"]);
+});
+
+test("a thief of a key whose use has ended signs with it, at the present time and at one before the end", async () => {
+  await create(records.repository);
+  const thief = repositoryOn(storeOfThief(records.raw, records.key), records, now);
+  await other.transact(WRITING, (tx) => retireSigningKey(tx, records.key.id, change()));
+  nowMs += 3_600 * SECOND_MS;
+  await create(repositoryOn(other, records, now));
+  expect(await codes()).toEqual([]);
+  await create(thief);
+  expect(await codes()).toEqual(["key_expired"]);
+  nowMs += SECOND_MS;
+  await create(repositoryOn(other, records, now));
+  nowMs -= 3_600 * SECOND_MS;
+  await create(thief);
+  nowMs += 3_600 * SECOND_MS;
+  expect([...(await codes())].sort()).toEqual(["key_expired", "time_contradicted"]);
 });

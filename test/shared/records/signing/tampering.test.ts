@@ -248,11 +248,11 @@ test("a key appends an entry with a time before its revocation", async () => {
   attacked.nowMs -= HOUR_MS;
   const { checkpoint_id } = await create(thief);
   attacked.nowMs += HOUR_MS;
-  expect(await codes()).toEqual(["key_revoked"]);
+  expect(await codes()).toEqual(["time_contradicted"]);
   const { compliance } = await attacked.records.repository.get("default", checkpoint_id, undefined, {
     signature: true,
   });
-  expect(compliance.signature).toMatchObject({ state: "key_revoked" });
+  expect(compliance.signature).toMatchObject({ state: "time_contradicted" });
 });
 
 test("a revocation since an earlier time rejects the signatures since then", async () => {
