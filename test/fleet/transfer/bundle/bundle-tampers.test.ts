@@ -28,7 +28,7 @@ const TAMPERS = 1_000;
 const BATCH = 250;
 const SEED = 17;
 const ACCESS_BLOCKS = 3;
-const LONG_MS = 400_000;
+const LONG_MS = 900_000;
 
 const VERIFY_PY = fileURLToPath(new URL("../../../../shared/transfer/bundle/verify.py", import.meta.url));
 const hasPython = spawnSync("python3", ["--version"]).status === 0;
