@@ -5,8 +5,10 @@
  * batch costs the server disk writes that also delay commits.
  */
 import { type Bus, BusError, type OrderedMessage } from "../../shared/bus/bus.ts";
+import { type OfferMark, offerMarks } from "../../shared/bus/publish/offer-marks.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import type { Format } from "../../shared/records/kv/format.ts";
 import type { LeaderLease, LeaderLeases } from "../../shared/records/leader/leader-lease.ts";
 import { type Lease, requireLease } from "../../shared/records/leader/lease.ts";
 import {
@@ -45,13 +47,18 @@ export interface RelayContext extends ServiceContext {
   readonly bus: Bus;
   readonly disk: DiskSpace;
   readonly leases: LeaderLeases;
+  readonly format: Pick<Format, "message_key">;
+}
+
+interface Relaying extends RelayContext {
+  readonly markOf: OfferMark;
 }
 
 /** Stop finishes the current batch and releases the leases. */
 export function startRelay(context: RelayContext): Stop {
   const stopping = new AbortController();
   const { signal } = stopping;
-  const relayed = relay(context, signal);
+  const relayed = relay({ ...context, markOf: offerMarks(context.format.message_key) }, signal);
   const stopMeasuring = context.metrics.registry.measure({
     name: "outbox backlog",
     run: () => measure(context),
@@ -68,7 +75,7 @@ interface Partition {
   readonly leader: LeaderLease;
 }
 
-async function relay(context: RelayContext, signal: AbortSignal): Promise<void> {
+async function relay(context: Relaying, signal: AbortSignal): Promise<void> {
   const { store, clock, log, leases } = context;
   const partitions = Array.from({ length: LIMITS.outbox_partition_count }, (_, number) => ({
     number,
@@ -125,12 +132,12 @@ async function takeBatch(store: Store, partitions: readonly Partition[]): Promis
   return [{ leases, entries, isFull: pages.some(({ more }) => more) }];
 }
 
-async function publishBatch(context: RelayContext, { leases, entries }: Batch): Promise<void> {
+async function publishBatch(context: Relaying, { leases, entries }: Batch): Promise<void> {
   // After a failed write the server refuses every further one until its restart. The outbox keeps the events.
   if (context.disk.isExhausted("bus")) throw new BusError("unavailable", { reason: "the disk is full" });
   const events = entries.filter((entry) => !isOffer(entry));
   const published = await Promise.allSettled([
-    context.bus.publishOrdered(events.map(message), { timeoutMs: PUBLISH_DEADLINE_MS }),
+    context.bus.publishOrdered(events.map((entry) => message(entry, eventSubject(entry))), { timeoutMs: PUBLISH_DEADLINE_MS }),
     publishOffers(context, entries.filter(isOffer)),
   ]);
   for (const one of published) if (one.status === "rejected") throw one.reason;
@@ -147,9 +154,9 @@ async function publishBatch(context: RelayContext, { leases, entries }: Batch): 
  * An offer without room is dropped and made again at its deadline, because events must not wait for it. An offer leaves its stream when an
  * agent has taken it or a newer one of the task is stored, and a batch that is published again must not bring it back.
  */
-async function publishOffers({ bus, log }: RelayContext, offers: readonly OfferEntry[]): Promise<void> {
+async function publishOffers({ bus, log, markOf }: Relaying, offers: readonly OfferEntry[]): Promise<void> {
   try {
-    await bus.publishOrdered(offers.map(message), {
+    await bus.publishOrdered(offers.map((entry) => message(entry, offerSubject(entry, markOf))), {
       timeoutMs: PUBLISH_DEADLINE_MS,
       refuseFull: true,
       expectsRemoval: true,
@@ -160,16 +167,18 @@ async function publishOffers({ bus, log }: RelayContext, offers: readonly OfferE
   }
 }
 
-function subjectOf(entry: OutboxEntry): string {
-  const { tenant, subject: task, type } = entry.event;
-  if (isOffer(entry)) return SUBJECTS.offer(tenant, entry.event.data.agent_type, task);
-  return SUBJECTS.event(tenant, type, task);
+function eventSubject({ event }: OutboxEntry): string {
+  return SUBJECTS.event(event.tenant, event.type, event.subject);
 }
 
-function message(entry: OutboxEntry): OrderedMessage {
-  const { event, json } = entry;
+function offerSubject({ event }: OfferEntry, markOf: OfferMark): string {
+  const { tenant, subject: task, data } = event;
+  return SUBJECTS.offer(tenant, data.agent_type, task, markOf(tenant, task));
+}
+
+function message({ event, json }: OutboxEntry, subject: string): OrderedMessage {
   return {
-    subject: subjectOf(entry),
+    subject,
     messageId: event.id,
     orderKey: `${event.tenant}/${event.subject}`,
     body: encoder.encode(json),

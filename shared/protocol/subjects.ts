@@ -27,6 +27,11 @@ function anyOf(name: string, value: string | undefined): string {
   return value === undefined ? "*" : token(name, value);
 }
 
+/** No id contains `=`. */
+function markedTask(task: string, mark: string | undefined): string {
+  return mark === undefined ? token("task_id", task) : `${token("task_id", task)}=${token("mark", mark)}`;
+}
+
 export const SUBJECTS = {
   command: (tenant: string, agent: string, task: string, op: CommandOp): string =>
     `fleet.cmd.${token("tenant", tenant)}.${principal("agent_id", agent)}.${token("task_id", task)}.${op}`,
@@ -86,14 +91,14 @@ export const SUBJECTS = {
     task?: string | undefined;
   }): string =>
     `fleet.alert.${anyOf("tenant", of.tenant)}.${anyOf("severity", of.severity)}.${anyOf("task_id", of.task)}`,
-  /** A work queue per agent type: each offer reaches one client at a time. */
-  offer: (tenant: string, agentType: string, task: string): string =>
-    `fleet.offer.${token("tenant", tenant)}.${token("agent_type", agentType)}.${token("task_id", task)}`,
+  /** A work queue per agent type: each offer reaches one client at a time. `mark`: no client can foresee it. Versions up to `fd4acd51` set none. */
+  offer: (tenant: string, agentType: string, task: string, mark?: string): string =>
+    `fleet.offer.${token("tenant", tenant)}.${token("agent_type", agentType)}.${markedTask(task, mark)}`,
   offersOf: (tenant: string, agentType: string): string =>
     `fleet.offer.${token("tenant", tenant)}.${token("agent_type", agentType)}.*`,
   everyOffer: "fleet.offer.*.*.*",
-  taskOffers: (tenant: string, task: string): string =>
-    `fleet.offer.${token("tenant", tenant)}.*.${token("task_id", task)}`,
+  taskOffers: (tenant: string, task: string, mark?: string): string =>
+    `fleet.offer.${token("tenant", tenant)}.*.${markedTask(task, mark)}`,
   heartbeat: (tenant: string, agent: string): string =>
     `fleet.heartbeat.${token("tenant", tenant)}.${token("agent_id", agent)}`,
   everyHeartbeat: "fleet.heartbeat.*.*",

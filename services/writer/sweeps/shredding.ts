@@ -4,6 +4,7 @@
  */
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { type AlertParts, publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
+import { offerMarks } from "../../../shared/bus/publish/offer-marks.ts";
 import { alertOf } from "../../../shared/protocol/alerts.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { asFleetError } from "../../../shared/records/kv/store-errors.ts";
@@ -101,11 +102,14 @@ async function eachPage<Page extends { readonly next: Bytes | null }>(
 
 /** Offers have a prompt, and reports of exits and alerts have details. Events stay: the scrub compares the trail with them. */
 async function eraseMessages(
-  { backgroundBus: bus, log }: Pick<ShreddingContext, "backgroundBus" | "log">,
+  { backgroundBus: bus, log, format }: Pick<ShreddingContext, "backgroundBus" | "log" | "format">,
   { tenant, task }: ShredPlace,
   mayContinue: () => Promise<boolean>,
 ): Promise<void> {
+  const mark = offerMarks(format.message_key)(tenant, task);
   const filters = [
+    [STREAMS.offers, SUBJECTS.taskOffers(tenant, task, mark)],
+    // Of an earlier version.
     [STREAMS.offers, SUBJECTS.taskOffers(tenant, task)],
     [STREAMS.exits, SUBJECTS.taskExits(tenant, task)],
     [STREAMS.alerts, SUBJECTS.alertsOf({ tenant, task })],

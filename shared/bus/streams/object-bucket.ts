@@ -2,6 +2,9 @@
  * A bucket of JetStream's Object Store, in the format of the client library, so that its tools can read it. An object is one message with
  * its bytes, and one under its name with its hash. The second is written last: without it there is no object, and a crash in between
  * leaves a fragment. Reads ask the leader of the stream for the name, because a follower may not know it yet.
+ *
+ * JetStream confirms what a client stores at any subject that the client names, also that of a record. So the first message of a name is its
+ * record: the one that stores a record removes all before it, and a confirmation removes none.
  */
 import { createHash } from "node:crypto";
 import {
@@ -9,8 +12,10 @@ import {
   JetStreamApiError,
   type JetStreamClient,
   type JetStreamManager,
+  type MsgRequest,
+  type StoredMsg,
 } from "@nats-io/jetstream";
-import type { ObjectInfo, ObjectStore } from "@nats-io/obj";
+import type { ObjectStore } from "@nats-io/obj";
 import { LIMITS } from "../../protocol/limits.ts";
 import { bucketOf } from "../../protocol/object-bucket.ts";
 import type { ObjectBucket } from "../bus.ts";
@@ -22,6 +27,14 @@ interface BucketAccess {
 }
 
 const READS_AT_ONCE = 32;
+
+/** The members of a record that this bucket reads. */
+interface ObjectRecord {
+  readonly nuid: string;
+  readonly size: number;
+  readonly chunks: number;
+  readonly digest: string;
+}
 
 export function objectBucket(access: () => Promise<BucketAccess>, name: string): ObjectBucket {
   const bucket = new NatsObjectBucket(access, name);
@@ -37,7 +50,7 @@ export function objectBucket(access: () => Promise<BucketAccess>, name: string):
     name,
     put: (object, bytes) => safely(() => bucket.put(object, bytes)),
     get: (object) => safely(() => bucket.get(object)),
-    size: (object) => safely(async () => (await bucket.info(object))?.size ?? null),
+    size: (object) => safely(async () => (await bucket.record(object))?.size ?? null),
     remove: (object) => safely(() => bucket.remove(object)),
     names: () => safely(async () => (await bucket.contents()).names),
     removeFragments: (beforeMs) => safely(() => bucket.removeFragments(beforeMs)),
@@ -56,32 +69,34 @@ class NatsObjectBucket {
 
   async put(name: string, bytes: Uint8Array): Promise<boolean> {
     for (;;) {
-      const known = await this.info(name);
+      // Before the record is read: a record that another writer stores afterwards has a later position.
+      const revision = (await this.#last(this.#bucket.record(name)))?.seq ?? 0;
+      const known = revision === 0 ? null : await this.record(name);
       if (known !== null) {
         const stored = await this.#read(known);
         if (stored !== null) return Buffer.compare(stored, bytes) === 0;
       }
-      if (await this.#create(name, bytes, known?.revision ?? 0)) return true;
+      if (await this.#create(name, bytes, revision)) return true;
       // Another writer of this name was faster.
     }
   }
 
   async get(name: string): Promise<Uint8Array | null> {
-    const info = await this.info(name);
-    return info === null ? null : this.#read(info);
+    const record = await this.record(name);
+    return record === null ? null : this.#read(record);
   }
 
-  async info(name: string): Promise<ObjectInfo | null> {
-    const info = await (await this.#open()).info(name);
-    return info === null || info.deleted ? null : info;
+  async record(name: string): Promise<ObjectRecord | null> {
+    return readRecord(await this.#first(this.#bucket.record(name)));
   }
 
   /** The name goes first, so that no reader finds an object without bytes. */
   async remove(name: string): Promise<void> {
-    const info = await this.info(name);
-    if (info === null) return;
+    const first = await this.#first(this.#bucket.record(name));
+    if (first === null) return;
     await this.#purge(this.#bucket.record(name));
-    await this.#purge(this.#bucket.content(info.nuid));
+    const record = readRecord(first);
+    if (record !== null) await this.#purge(this.#bucket.content(record.nuid));
   }
 
   async contents(): Promise<{ names: string[]; ids: string[] }> {
@@ -103,15 +118,14 @@ class NatsObjectBucket {
     if (ids.length <= names.length) return 0;
     const used = new Set<string>();
     for (let at = 0; at < names.length; at += READS_AT_ONCE) {
-      const infos = await Promise.all(names.slice(at, at + READS_AT_ONCE).map((name) => this.info(name)));
-      for (const info of infos) if (info !== null) used.add(info.nuid);
+      const records = await Promise.all(names.slice(at, at + READS_AT_ONCE).map((name) => this.record(name)));
+      for (const record of records) if (record !== null) used.add(record.nuid);
     }
-    const { manager } = await this.#access();
     let removed = 0;
     for (const id of ids) {
       if (used.has(id)) continue;
       const subject = this.#bucket.content(id);
-      const fragment = await manager.streams.getMessage(this.#bucket.stream, { last_by_subj: subject });
+      const fragment = await this.#last(subject);
       if (fragment === null || fragment.time.getTime() >= beforeMs) continue;
       await this.#purge(subject);
       removed += 1;
@@ -139,18 +153,30 @@ class NatsObjectBucket {
     }
   }
 
-  async #read({ nuid, size, chunks, digest }: ObjectInfo): Promise<Uint8Array | null> {
-    if (size === 0) return new Uint8Array(0);
+  async #read(record: ObjectRecord): Promise<Uint8Array | null> {
+    if (record.size === 0) return new Uint8Array(0);
     // Another program wrote it: every object of this one is one message.
-    if (chunks !== 1) return null;
+    if (record.chunks !== 1) return null;
     const { manager } = await this.#access();
     const { stream, content } = this.#bucket;
-    const query = { last_by_subj: content(nuid) };
-    const message =
-      (await manager.direct.getMessage(stream, query)) ?? (await manager.streams.getMessage(stream, query));
-    if (message === null || message.data.length !== size) return null;
-    const hash = createHash("sha256").update(message.data).digest("base64url");
-    return digest.replace(/=+$/, "") === `SHA-256=${hash}` ? message.data : null;
+    const subject = content(record.nuid);
+    // Any server of the stream answers the first; the last message may be a confirmation.
+    const read = await manager.direct.getMessage(stream, { last_by_subj: subject });
+    if (read !== null && isContent(read.data, record)) return read.data;
+    const first = await this.#first(subject);
+    return first !== null && isContent(first.data, record) ? first.data : null;
+  }
+
+  async #first(subject: string): Promise<StoredMsg | null> {
+    const { manager } = await this.#access();
+    // The server knows this form, and the library passes it on.
+    const query = { seq: 1, next_by_subj: subject } as MsgRequest;
+    return manager.streams.getMessage(this.#bucket.stream, query);
+  }
+
+  async #last(subject: string): Promise<StoredMsg | null> {
+    const { manager } = await this.#access();
+    return manager.streams.getMessage(this.#bucket.stream, { last_by_subj: subject });
   }
 
   async #purge(filter: string): Promise<void> {
@@ -169,5 +195,28 @@ class NatsObjectBucket {
       throw error;
     });
     return this.#store;
+  }
+}
+
+function isContent(bytes: Uint8Array, { size, digest }: ObjectRecord): boolean {
+  if (bytes.length !== size) return false;
+  const hash = createHash("sha256").update(bytes).digest("base64url");
+  return digest.replace(/=+$/, "") === `SHA-256=${hash}`;
+}
+
+/** null: there is no record, or the message is none. */
+function readRecord(message: StoredMsg | null): ObjectRecord | null {
+  if (message === null) return null;
+  const { nuid, size, chunks, digest, deleted } = parsed(message);
+  const isRecord = typeof nuid === "string" && typeof digest === "string";
+  if (!isRecord || typeof size !== "number" || typeof chunks !== "number" || deleted === true) return null;
+  return { nuid, size, chunks, digest };
+}
+
+function parsed(message: StoredMsg): Readonly<Record<string, unknown>> {
+  try {
+    return (message.json<Record<string, unknown> | null>() ?? {}) as Record<string, unknown>;
+  } catch {
+    return {};
   }
 }

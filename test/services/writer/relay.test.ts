@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startRelay } from "../../../services/writer/relay.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
+import { offerMarks } from "../../../shared/bus/publish/offer-marks.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { offerSchema } from "../../../shared/protocol/offer.ts";
@@ -46,6 +47,7 @@ describe("the relay", () => {
 
   const context = (instance: string) => ({
     store: bench.store,
+    format: bench.format,
     bus,
     disk: unguardedDisk,
     leases: createLeaderLeases(bench.store, instance, Date.now),
@@ -117,6 +119,7 @@ describe("the relay", () => {
     await drained();
     await stop();
     const made = await bench.repository.handoff("default", { handoff_id: id });
+    const mark = offerMarks(bench.format.message_key)("default", task);
     const offers: string[] = [];
     const arrived = Promise.withResolvers<void>();
     const stopTaking = await bus.consume(
@@ -133,7 +136,7 @@ describe("the relay", () => {
       },
     );
     await arrived.promise;
-    expect(offers).toEqual([`${SUBJECTS.offer("default", "qa", task)} ${id}/1`]);
+    expect(offers).toEqual([`${SUBJECTS.offer("default", "qa", task, mark)} ${id}/1`]);
     expect(made).toMatchObject({ state: "offered", attempt: 1 });
     await allReceived([task], 4);
     await stopTaking();
