@@ -5,6 +5,7 @@
  */
 
 import type { DurableMessage } from "../../shared/bus/bus.ts";
+import { isConfirmation } from "../../shared/bus/publish/confirmation.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
 import type { CommandAnswer } from "../../shared/protocol/answers.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
@@ -39,6 +40,11 @@ export function createQueuedHandler(
 /** Resolves when the message can be acknowledged, or was given back. */
 async function settle(context: WriterParts, message: DurableMessage, signal: AbortSignal): Promise<void> {
   const { clock, log, metrics } = context;
+  if (isConfirmation(message)) {
+    // No client of the tenant in its subject has sent it, so its operators need no letter and no alert.
+    const { subject, seq } = message;
+    return log.warn({ subject, seq }, "a confirmation of JetStream was dropped: a client made it a command");
+  }
   let command: ValidCommand | null = null;
   try {
     command = read(context.parseCommand, message);

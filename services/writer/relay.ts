@@ -137,7 +137,10 @@ async function publishBatch(context: Relaying, { leases, entries }: Batch): Prom
   if (context.disk.isExhausted("bus")) throw new BusError("unavailable", { reason: "the disk is full" });
   const events = entries.filter((entry) => !isOffer(entry));
   const published = await Promise.allSettled([
-    context.bus.publishOrdered(events.map((entry) => message(entry, eventSubject(entry))), { timeoutMs: PUBLISH_DEADLINE_MS }),
+    context.bus.publishOrdered(
+      events.map((entry) => message(entry, eventSubject(entry))),
+      { timeoutMs: PUBLISH_DEADLINE_MS },
+    ),
     publishOffers(context, entries.filter(isOffer)),
   ]);
   for (const one of published) if (one.status === "rejected") throw one.reason;
@@ -156,11 +159,14 @@ async function publishBatch(context: Relaying, { leases, entries }: Batch): Prom
  */
 async function publishOffers({ bus, log, markOf }: Relaying, offers: readonly OfferEntry[]): Promise<void> {
   try {
-    await bus.publishOrdered(offers.map((entry) => message(entry, offerSubject(entry, markOf))), {
-      timeoutMs: PUBLISH_DEADLINE_MS,
-      refuseFull: true,
-      expectsRemoval: true,
-    });
+    await bus.publishOrdered(
+      offers.map((entry) => message(entry, offerSubject(entry, markOf))),
+      {
+        timeoutMs: PUBLISH_DEADLINE_MS,
+        refuseFull: true,
+        expectsRemoval: true,
+      },
+    );
   } catch (error) {
     if (!(error instanceof BusError) || error.kind !== "stream_full") throw error;
     log.error({ error, offers: offers.length }, "the stream of offers is full");

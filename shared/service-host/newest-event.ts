@@ -2,9 +2,12 @@
 import { type Bus, BusError } from "../bus/bus.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { STREAMS } from "../protocol/subjects.ts";
-import { missingEvent } from "../records/restored/missing-event.ts";
+import { isAuditedEvent, missingEvent } from "../records/restored/missing-event.ts";
 import { exitCodes, refusedStart, StartupError } from "../runtime/process/startup.ts";
 import type { Store } from "../store/store.ts";
+
+/** Clients can make JetStream store its confirmations among the events, so the newest message may be none. */
+const LOOKED_AT_MAX = 1_000;
 
 /** Throws StartupError if the newest event of the bus is missing in the store. Without events on the bus nothing is known. */
 export async function requireNewestEvent(store: Store, bus: Bus, storeUrl: string): Promise<void> {
@@ -27,7 +30,12 @@ async function newestEvent(bus: Bus): Promise<Uint8Array | null> {
   const events = bus.stream(STREAMS.events);
   try {
     const { messages, lastSeq } = await events.state();
-    return messages === 0 ? null : ((await events.get(lastSeq))?.body ?? null);
+    const first = Math.max(1, lastSeq - LOOKED_AT_MAX + 1);
+    for (let seq = lastSeq; messages > 0 && seq >= first; seq -= 1) {
+      const body = (await events.get(seq))?.body;
+      if (body !== undefined && isAuditedEvent(body)) return body;
+    }
+    return null;
   } catch (cause) {
     if (!(cause instanceof BusError)) throw cause;
     throw new StartupError("the newest event of the bus cannot be read", {

@@ -7,6 +7,8 @@ import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 
 /** The number of alerts without a task among which it is looked up. */
 const LOOKUP_COUNT = 100;
+/** The same with the messages that are no alerts: clients can make JetStream store its confirmations among them. */
+const SCAN_COUNT = 5_000;
 
 export interface EarlierAlert {
   /** Its position in the stream of alerts. 0: there is none. */
@@ -25,10 +27,18 @@ export async function newestAlert<T extends AlertType>(
   { type, severity, matches }: AlertKind<T>,
 ): Promise<EarlierAlert> {
   const filter = SUBJECTS.alertsOf({ tenant: DEFAULT_TENANT, severity, task: NO_TASK });
-  for (const { seq, body } of await alerts.newest({ filter, limit: LOOKUP_COUNT })) {
-    const alert = parsed(body);
-    if (alert?.type === type && matches(alert.data as Alert<T>["data"]))
-      return { seq, atMs: Date.parse(alert.time) };
+  let before: number | undefined;
+  for (let scanned = 0, found = 0; scanned < SCAN_COUNT && found < LOOKUP_COUNT; scanned += LOOKUP_COUNT) {
+    const slice = await alerts.newest({ filter, limit: LOOKUP_COUNT, before });
+    for (const { seq, body } of slice) {
+      const alert = parsed(body);
+      if (alert === null) continue;
+      if (alert.type === type && matches(alert.data as Alert<T>["data"]))
+        return { seq, atMs: Date.parse(alert.time) };
+      found += 1;
+    }
+    if (slice.length < LOOKUP_COUNT) break;
+    before = slice.at(-1)?.seq;
   }
   return { seq: 0, atMs: 0 };
 }

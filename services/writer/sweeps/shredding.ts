@@ -3,8 +3,8 @@
  * lease that each of its transactions checks.
  */
 import type { Bus } from "../../../shared/bus/bus.ts";
-import { type AlertParts, publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
 import { offerMarks } from "../../../shared/bus/publish/offer-marks.ts";
+import { type AlertParts, publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
 import { alertOf } from "../../../shared/protocol/alerts.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { asFleetError } from "../../../shared/records/kv/store-errors.ts";

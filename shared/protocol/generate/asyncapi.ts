@@ -190,7 +190,7 @@ interface Notice {
 
 const OFFER: Notice = {
   name: "offer",
-  subject: SUBJECTS.offer("tenant", "agent_type", "task_id"),
+  subject: SUBJECTS.offer("tenant", "agent_type", "task_id", "mark"),
   action: "send",
   file: "offer.json",
   contentType: CONTENT_TYPES.event,

@@ -14,14 +14,15 @@ const PARAMETERS: Readonly<Record<string, string>> = {
   reason: "The error code in lower case.",
   severity: "The urgency of the alert: warning or critical.",
   task_id: "The task that the message is about.",
+  mark: "The same for all offers of a task. Only services can make it.",
 };
 
 /** Turns `fleet.x.tenant.task_id` into `fleet.x.{tenant}.{task_id}` with a description of each parameter. */
 export function channelAddress(subject: string): Readonly<Record<string, unknown>> {
-  const tokens = subject.split(".");
+  const tokens = subject.split(/([.=])/);
   const parameters = tokens.filter((token) => Object.hasOwn(PARAMETERS, token));
   return {
-    address: tokens.map((token) => (parameters.includes(token) ? `{${token}}` : token)).join("."),
+    address: tokens.map((token) => (parameters.includes(token) ? `{${token}}` : token)).join(""),
     parameters: Object.fromEntries(parameters.map((name) => [name, { description: PARAMETERS[name] }])),
   };
 }

@@ -13,6 +13,12 @@ import { isEventOf, readEntry } from "../scrub/trail/entries.ts";
 
 const READ_DEADLINE_MS = 5_000;
 
+/** Whether a message is an event with an entry in the trail. */
+export function isAuditedEvent(body: Uint8Array): boolean {
+  const event = readMessage(Buffer.from(body).toString());
+  return event !== null && isNumbered(event);
+}
+
 /**
  * The event in a message that was read from the bus before this call, if the store should have its entry and does not. null for the events of
  * a lost store that an operator has named, for those from before the store began, and for a message that is no event.

@@ -2,19 +2,15 @@
  * JetStream confirms a stored message at the reply address that its sender chose, without the permissions of the sender. No confirmation may
  * act as a request of another caller, in a real fleet with credentials.
  */
-import { join } from "node:path";
-import { connect, credsAuthenticator, type NatsConnection } from "@nats-io/transport-node";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { issueGrant } from "../../../shared/bus/access/administration.ts";
-import { ACCESS_FOLDER } from "../../../shared/bus/access/local-credentials.ts";
-import type { ClientRole } from "../../../shared/protocol/roles.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { administratorAuthenticator } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { ATTACKING_TENANT, attackerOf } from "./confirmed-attacks.ts";
 
 const SOON = { timeout: 30_000, interval: 50 };
-const TENANT = "other";
 let fleet: TestFleet;
 let operator: FleetClient;
 /** Sees the confirmations, so that a test knows that they were sent. */
@@ -33,14 +29,6 @@ afterAll(async () => {
   await fleet?.stop();
 });
 
-async function attackerOf(role: ClientRole): Promise<NatsConnection> {
-  const name = `mallory-${role}`;
-  const grant = { role, tenant: TENANT, name, expiresAt: null, now: new Date() } as const;
-  const { credentials } = await issueGrant(join(fleet.home, ACCESS_FOLDER), grant);
-  const authenticator = credsAuthenticator(Buffer.from(credentials));
-  return connect({ servers: fleet.url, authenticator, inboxPrefix: `_INBOX.${TENANT}.${name}` });
-}
-
 /** The number of requests that were dropped for their missing reply address. */
 async function dropped(kind: "queries" | "commands"): Promise<number> {
   const text = await (await fetch(`${fleet.opsUrl()}/metrics`)).text();
@@ -53,13 +41,13 @@ async function dropped(kind: "queries" | "commands"): Promise<number> {
 const QUERIES = ["scrub_start", "index_rebuild", "key_rotate", "encryption_rotate", "dead_drop"] as const;
 
 test.each([
-  ["agent", (name: string) => SUBJECTS.exit(TENANT, name, "any")],
-  ["agent", (name: string) => SUBJECTS.queue(TENANT, name, "any", "release")],
-  ["runner", () => SUBJECTS.exit(TENANT, "started", "any")],
+  ["agent", (name: string) => SUBJECTS.exit(ATTACKING_TENANT, name, "any")],
+  ["agent", (name: string) => SUBJECTS.queue(ATTACKING_TENANT, name, "any", "release")],
+  ["runner", () => SUBJECTS.exit(ATTACKING_TENANT, "started", "any")],
 ] as const)(
   "the confirmation of what an %s stores asks nothing as a person of another tenant (%#)",
   async (role, stored) => {
-    const attacker = await attackerOf(role);
+    const attacker = await attackerOf(fleet, role);
     const before = { queries: await dropped("queries"), commands: await dropped("commands") };
     const keys = await operator.admin.signingKeys();
     const confirmed: string[] = [];
@@ -85,8 +73,11 @@ test.each([
 
 test("a request without a reply address is dropped before its content is read, also with the right to send it", async () => {
   const before = await dropped("queries");
-  const attacker = await attackerOf("agent");
-  attacker.publish(SUBJECTS.query(TENANT, "mallory-agent", "task"), JSON.stringify({ task_id: "any" }));
+  const attacker = await attackerOf(fleet, "agent");
+  attacker.publish(
+    SUBJECTS.query(ATTACKING_TENANT, "mallory-agent", "task"),
+    JSON.stringify({ task_id: "any" }),
+  );
   await attacker.flush();
   await expect.poll(() => dropped("queries"), SOON).toBe(before + 1);
   await attacker.close();

@@ -3,8 +3,11 @@
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { uuidv7 } from "uuidv7";
 import { expect, onTestFinished, test } from "vitest";
+import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { type ConnectOptions, FleetError } from "../../../shared/sdk/sdk.ts";
+import { administratorBus } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { input } from "../../harness/records/records.ts";
 import { callCli } from "../../services/cli/call.ts";
@@ -18,6 +21,19 @@ const AGENT: ConnectOptions = { fallback: "none" };
 async function published(fleet: TestFleet): Promise<void> {
   const { admin } = await fleet.client("human=auditor");
   await expect.poll(async () => (await admin.status()).outbox.depth, SOON).toBe(0);
+}
+
+/** Any client can make JetStream store its confirmation as the newest message of the events. */
+async function confirmAmongEvents(fleet: TestFleet): Promise<void> {
+  const bus = await administratorBus(fleet);
+  const body = Buffer.from(JSON.stringify({ stream: STREAMS.exits, seq: 1 }));
+  for (let n = 0; n < 20; n += 1)
+    await bus.publishDurable(
+      SUBJECTS.event("default", "TASK_TAKEN", `any-${n}`),
+      { body },
+      { messageId: uuidv7(), timeoutMs: 30_000 },
+    );
+  await bus.close();
 }
 
 test(
@@ -46,6 +62,7 @@ test(
     const after = { taskId: "task-1", checkpoint: input({ goal: "lost" }), fence, ...PATIENT };
     await agent.createCheckpoint(after);
     await published(fleet);
+    await confirmAmongEvents(fleet);
     await fleet.terminate();
     rmSync(store, { recursive: true });
     cpSync(join(folder, "copy"), store, { recursive: true });

@@ -3,8 +3,11 @@ import { statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createDiskCheck } from "../../../services/writer/monitor/disk-alert.ts";
+import { newestAlert } from "../../../services/writer/monitor/earlier-alert.ts";
 import type { AlertPage, AlertState } from "../../../shared/protocol/alert-queries.ts";
 import { alertText } from "../../../shared/protocol/alert-text.ts";
+import { NO_TASK } from "../../../shared/protocol/alerts.ts";
+import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createDiskSpace, type DiskSpace } from "../../../shared/runtime/disk-space.ts";
@@ -88,4 +91,18 @@ test("each occasion has one alert, also with two writers and after a restart", a
   expect(await copies()).toBe(2);
   const gauge = (await fleet.metrics.diskFreeBytes.get()).values;
   expect(gauge).toMatchObject([{ labels: { disk_of: "store" }, value: expect.any(Number) }]);
+});
+
+test("the newest alert is found behind more confirmations of JetStream than alerts are looked at", async () => {
+  const check = writer();
+  setLow();
+  await check();
+  const view = fleet.bus.stream(STREAMS.alerts);
+  const kind = { type: "DISK_NEARLY_FULL", severity: "critical", matches: () => true } as const;
+  const before = await newestAlert(view, kind);
+  expect(before.seq).toBe(1);
+  const body = Buffer.from(JSON.stringify({ stream: STREAMS.exits, seq: 1 }));
+  for (let n = 0; n < 150; n += 1)
+    await fleet.publish(SUBJECTS.alert(DEFAULT_TENANT, "critical", NO_TASK), { body });
+  expect(await newestAlert(view, kind)).toEqual(before);
 });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { startShredding } from "../../../services/writer/sweeps/shredding.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
+import { offerMarks } from "../../../shared/bus/publish/offer-marks.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
@@ -47,6 +48,7 @@ test("an alert, an offer and a report that were published late go too, and those
   const clock = manualClock(Date.now());
   const records = await openTestRecords("lmdb", () => clock.now());
   const { store, format, repository } = records;
+  const mark = offerMarks(format.message_key)("default", "gone");
   const metrics = createMetrics({ ofProcess: false });
   const config = { policies: DEFAULT_POLICIES };
   const start = (instance: string) =>
@@ -73,6 +75,7 @@ test("an alert, an offer and a report that were published late go too, and those
     await stop();
     await publish(SUBJECTS.alert("default", "critical", "gone"), CANARY);
     await publish(SUBJECTS.offer("default", "qa", "gone"), CANARY);
+    await publish(SUBJECTS.offer("default", "qa", "gone", mark), CANARY);
     await publish(SUBJECTS.exit("default", "coder-1", "gone"), CANARY);
     await publish(SUBJECTS.exit("default", "coder-1", "gone-2"), KEPT);
     await expect.poll(() => [isOnDisk(CANARY), isOnDisk(KEPT)], { timeout: 30_000 }).toEqual([true, true]);
@@ -82,6 +85,7 @@ test("an alert, an offer and a report that were published late go too, and those
     for (const [stream, filter] of [
       [STREAMS.alerts, SUBJECTS.alertsOf({ tenant: "default", task: "gone" })],
       [STREAMS.offers, SUBJECTS.taskOffers("default", "gone")],
+      [STREAMS.offers, SUBJECTS.taskOffers("default", "gone", mark)],
       [STREAMS.exits, SUBJECTS.taskExits("default", "gone")],
     ] as const)
       expect(await bus.stream(stream).count(filter), stream).toBe(0);

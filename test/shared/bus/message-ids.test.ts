@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Bus, OrderedMessage } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { messageIds } from "../../../shared/bus/publish/message-ids.ts";
+import { offerMarks } from "../../../shared/bus/publish/offer-marks.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
@@ -116,4 +117,21 @@ test("a shared id is the same from a service and from a client", async () => {
   const shared = { messageId: "shared", isSharedId: true, ...TIMEOUT };
   await service.publishDurable(subjectOf("shared"), { body: body("real") }, shared);
   expect(await store(attacker, "shared", "real", "shared")).toMatchObject({ duplicate: true });
+});
+
+test("the mark of offers is another one for each key, tenant and task, and the same for all offers of a task", () => {
+  const markOf = offerMarks(KEY);
+  const marks = [
+    markOf("default", "one"),
+    markOf("default", "two"),
+    markOf("other", "one"),
+    offerMarks(randomBytes(32).toString("hex"))("default", "one"),
+    messageIds(KEY).of("default/one"),
+  ];
+  expect(new Set(marks).size).toBe(marks.length);
+  expect(offerMarks(KEY)("default", "one")).toBe(marks[0]);
+  expect(marks[0]).toMatch(/^[A-Za-z0-9_-]{43}$/);
+  expect(SUBJECTS.offer("default", "qa", "one", marks[0])).toBe(`fleet.offer.default.qa.one=${marks[0]}`);
+  expect(() => SUBJECTS.offer("default", "qa", "one=two", marks[0])).toThrow();
+  expect(() => SUBJECTS.offer("default", "qa", "one", "two=three")).toThrow();
 });
