@@ -140,6 +140,10 @@ export function withoutSignatures<T extends object>(checkpoint: T): T {
   return Object.fromEntries(own) as T;
 }
 
+/** The members of an answer that are beside its checkpoints. */
+export const signaturesIn = (answer: SignaturesBeside): SignaturesBeside =>
+  Object.fromEntries(Object.entries(answer).filter(([name]) => Object.hasOwn(besideCheckpoints, name)));
+
 /** What a display shows, without all that verifies the signatures. */
 export const shownBlocks = (signatures: readonly EsignBlock[]): EsignBlock[] =>
   signatures.map(({ signed: _, entry: __, passkey_acts: ___, ...block }) => block);

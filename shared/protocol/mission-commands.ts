@@ -3,6 +3,7 @@
  * coordinator carries the fence of the task; a specialist changes only its own sorties and needs no fence.
  */
 import { z } from "zod";
+import { besideCheckpoints } from "./esign.ts";
 import { checkpointIdSchema, commandIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import {
@@ -198,6 +199,7 @@ export const resumePreviewSchema = z.looseObject({
   /** Checkpoints that are used, and whose files the mirror lacks. Absent: none. */
   missing_copies: z.array(z.string()).exactOptional(),
   recovery_context: recoveryContextSchema,
+  ...besideCheckpoints,
 });
 
 export const MISSION_COMMAND_SCHEMAS = {

@@ -1,6 +1,7 @@
 /** The operations of seed 002 with checkpoints of missions: one is written, they are listed, and a mission resumes from one. */
 import { uuidv7 } from "uuidv7";
 import { FleetError } from "../../../shared/protocol/errors.ts";
+import { signaturesIn } from "../../../shared/protocol/esign.ts";
 import { normalizeCheckpointId } from "../../../shared/protocol/ids.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { Mission } from "../../../shared/protocol/mission.ts";
@@ -10,6 +11,7 @@ import {
   missionMembers,
 } from "../../../shared/protocol/rest/mission-checkpoint.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
+import { withAnswered } from "../../../shared/sdk/esign/display.ts";
 import type { Members } from "../http/body.ts";
 import { versionTag } from "../http/entity-tag.ts";
 import type { ActAnswer, ActContext } from "./act-context.ts";
@@ -43,11 +45,12 @@ export async function createMissionCheckpoint({
   });
   if (answer.status === "queued") return { status: 202, body: answer };
   const { checkpoint_id, version, hash, command_id, replayed, warnings } = answer;
-  const { checkpoint } = await fleet.ask("get", { checkpoint_id, version });
+  // The answer to a repetition can be later than a signature.
+  const { checkpoint, ...beside } = await fleet.ask("get", { checkpoint_id, version });
   return {
     status: 201,
     body: {
-      checkpoint: { ...checkpoint, ...missionMembers(checkpoint) },
+      checkpoint: { ...withAnswered(checkpoint, beside), ...missionMembers(checkpoint) },
       ...{ command_id, replayed, warnings },
     },
     headers: {
@@ -59,11 +62,15 @@ export async function createMissionCheckpoint({
 
 export async function listMissionCheckpoints({ fleet, url }: ActContext): Promise<ActAnswer> {
   const { mission_id: task_id, limit, cursor } = url;
-  const { checkpoints, cursor: next } = await fleet.ask("history", { task_id, limit, cursor });
+  const page = await fleet.ask("history", { task_id, limit, cursor });
+  const { checkpoints, cursor: next } = page;
   const isWhole = cursor === undefined && next === undefined;
   const total = isWhole ? checkpoints.length : await countOf(fleet, task_id);
   const more = next === undefined ? {} : { cursor: next };
-  return { status: 200, body: { checkpoints: checkpoints.map(listedMissionCheckpoint), total, ...more } };
+  return {
+    status: 200,
+    body: { checkpoints: checkpoints.map(listedMissionCheckpoint), total, ...more, ...signaturesIn(page) },
+  };
 }
 
 async function countOf(fleet: FleetRequests, task_id: unknown): Promise<number | null> {

@@ -1,6 +1,7 @@
 /** The checkpoints of missions over HTTP, in the form of seed 002 ("API endpoints"). */
 import { z } from "zod";
 import type { Checkpoint } from "../checkpoint.ts";
+import { besideCheckpoints } from "../esign.ts";
 import { prefixedCheckpointId, principalSchema, tokenSchema } from "../ids.ts";
 import { LIMITS } from "../limits.ts";
 import {
@@ -53,6 +54,7 @@ export const missionCheckpointPageSchema = z.looseObject({
   /** The number of the mission's checkpoints. null: more than a thousand. */
   total: z.int().nullable(),
   cursor: z.string().exactOptional(),
+  ...besideCheckpoints,
 });
 
 type ListedMissionCheckpoint = z.output<typeof listedMissionCheckpointSchema>;

@@ -18,6 +18,7 @@ import type { QueryParams } from "../../protocol/queries.ts";
 import type { Reader, Tx } from "../../store/store.ts";
 import { findMany, placeOf, readTask } from "../checkpoint/lookup.ts";
 import { readOrder } from "../checkpoint/order.ts";
+import { signaturesBeside } from "../esign/beside.ts";
 import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import type { CommandContext, Replay } from "../task/command-transaction.ts";
 import type { RememberedResumption } from "../task/idempotency.ts";
@@ -245,6 +246,7 @@ export async function previewResumption(
       ...recoveryContext,
       blockers: [...recoveryContext.blockers, ...locks.blockers, ...messages.blockers],
     },
+    ...(await signaturesBeside(reader, tenant, [checkpoint])),
   };
 }
 

@@ -87,17 +87,31 @@ test("HTTP answers a checkpoint with the signatures of all its versions, and as 
 test("a checkpoint of a mission has its signatures beside the members of the seed", {
   timeout: CALLS_MS,
 }, async () => {
-  const written = async (path: string, body: object, status: number) => {
-    const headers = { "idempotency-key": uuidv7() };
+  const written = async (path: string, body: object, status: number, key = uuidv7()) => {
+    const headers = { "idempotency-key": key };
     const write = () => rest.post(path, body, headers);
     // A busy fleet may queue it first, and the same write is answered again.
     await expect.poll(async () => (await write()).status, { timeout: 60_000 }).toBe(status);
     return (await write()).body;
   };
   await written("/missions/msn-http/start", { title: "Sign it" }, 200);
-  const made = await written("/checkpoints", { mission_id: "msn-http", trigger: "manual" }, 201);
-  const { id } = made.checkpoint as { id: string };
+  const key = uuidv7();
+  const make = () => written("/checkpoints", { mission_id: "msn-http", trigger: "manual" }, 201, key);
+  const { checkpoint: made } = (await make()) as { checkpoint: { id: string } };
+  expect(made).not.toHaveProperty("electronic_signatures");
+  const { id } = made;
+  const others = {
+    list: async () => (await read("/checkpoints?mission_id=msn-http")).body,
+    preview: async () => (await rest.post(`/checkpoints/${id}/recover`, { dry_run: true })).body,
+    sdk: () => fleet.writer.mission("msn-http").previewResume(),
+    bus: () => asked("resume_preview", { mission_id: "msn-http" }),
+  };
+  for (const [label, ask] of Object.entries(others))
+    expect(await ask(), label).not.toHaveProperty("electronic_signatures");
   await fleet.signedBy(await fleet.newCaller(), "msn-http");
+  for (const [label, ask] of Object.entries(others))
+    expect(await ask(), label).toMatchObject({ electronic_signatures: [{ ...ADA, version: 1 }] });
+  expect(await make()).toMatchObject({ checkpoint: { id, electronic_signatures: [ADA] } });
   expect((await read(`/checkpoints/${id}`)).body).toMatchObject({
     ...{ id, mission_id: "msn-http" },
     electronic_signatures: [ADA],

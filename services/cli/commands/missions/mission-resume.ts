@@ -40,13 +40,17 @@ export async function restoreMission(session: Session, flags: MissionResumeFlags
     session.warn({ code: "CHECKPOINT_FILE_MISSING", text, details: { checkpoint_id } });
   }
   const rendering = await import("../../rendering/missions/resume.ts");
+  const { withoutSignatures } = await import("../../../../shared/protocol/esign.ts");
   const { besideMember, signaturesOfNamed } = await import("../esign/shown-signatures.ts");
   const signatures = await signaturesOfNamed(session, mission.mission_id, [preview.checkpoint_id]);
   const signed = besideMember(signatures);
   const point = () => rendering.renderResumePoint(mission, { preview, signatures }, session.view);
   const plan = () => `${point()}\n\n${rendering.renderResumePlan(preview)}`;
   if (dryRun === true)
-    return session.show({ ...preview, ...signed }, () => `${plan()}\n\nNothing was changed.`);
+    return session.show(
+      { ...withoutSignatures(preview), ...signed },
+      () => `${plan()}\n\nNothing was changed.`,
+    );
   if (yes !== true) await confirm(session, plan);
   const resumption = await handle.resume({ ...session.deadline, checkpointId });
   const prompt = await promptOf(handle, resumption, budget);

@@ -3,7 +3,9 @@ import { Command } from "commander";
 import { afterEach, expect, test, vi } from "vitest";
 import { addHistory } from "../../../../services/cli/commands/checkpoints/history.ts";
 import { addList } from "../../../../services/cli/commands/checkpoints/list.ts";
+import { addSearch } from "../../../../services/cli/commands/checkpoints/search.ts";
 import { signaturesOf, signaturesOfNamed } from "../../../../services/cli/commands/esign/shown-signatures.ts";
+import { restoreMission } from "../../../../services/cli/commands/missions/mission-resume.ts";
 import type { Session } from "../../../../services/cli/runtime/session.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { EsignAdmin } from "../../../../shared/sdk/esign/esign-admin.ts";
@@ -45,8 +47,11 @@ async function pageOf(page: object, show: (session: Session) => Promise<void>, i
   };
   const esign = new EsignAdmin({ queries: { send }, tenant: "default" } as unknown as EsignParts);
   const shown: object[] = [];
-  const client = { admin: { esign }, getCheckpointHistory: async () => page, getTask: async () => null };
+  const reads = { getCheckpointHistory: async () => page, searchCheckpoints: async () => page };
+  const mission = { state: async () => ({ mission_id: "msn" }), previewResume: async () => page };
+  const client = { ...reads, admin: { esign }, getTask: async () => null, mission: () => mission };
   await show({
+    context: { now: () => 0 },
     ...{ client: async () => client, deadline: {}, warn() {}, programName: "fleet" },
     show: async (data: object) => void shown.push(data),
   } as unknown as Session);
@@ -108,6 +113,8 @@ test("a failure ends the reads, with one warning for all tasks without signature
 test.each([
   { name: "history", add: addHistory, args: ["history", "auth"] },
   { name: "list", add: addList, args: ["list", "--task", "auth"] },
+  { name: "list of an agent", add: addList, args: ["list", "--agent", "agent-1"] },
+  { name: "search", add: addSearch, args: ["search", "--task", "auth"] },
 ])("$name prints no signature that the program itself has not verified", async ({ add, args }) => {
   const block = { state: "valid", printed_name: "Ada Lovelace", checkpoint_id: "chk-0", version: 1 };
   const record = ofTask(null, 0);
@@ -135,4 +142,12 @@ test.each([
     );
     expect(shown).toEqual([{ checkpoints: [record], corrupt: [] }]);
   }
+});
+
+test("a preview of a resumption prints no signature that the program itself has not verified", async () => {
+  const block = { state: "valid", printed_name: "Ada Lovelace", checkpoint_id: "chk-0", version: 1 };
+  const preview = { mission_id: "msn", checkpoint_id: "chk-0" };
+  const page = { ...preview, electronic_signatures: [block], electronic_signatures_left_out: 2 };
+  const dryRun = (session: Session) => restoreMission(session, { mission: "msn", dryRun: true } as never);
+  for (const isAway of [false, true]) expect(await pageOf(page, dryRun, isAway)).toEqual([preview]);
 });
