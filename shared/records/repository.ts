@@ -291,9 +291,9 @@ export class CheckpointRepository {
     return this.#transactions.read("recoveries", (reader) => listRecoveries(reader, tenant, query));
   }
 
-  /** Like {@link VerifiedReads.find}, without the versions that were restored for the answer. */
+  /** Like {@link VerifiedReads.find}, without what is beside the checkpoint there. */
   async get(tenant: string, id: string, version?: number, form: ReadForm = {}): Promise<Checkpoint> {
-    return (await this.reads.find(tenant, id, version, form)).checkpoint;
+    return (await this.reads.find(tenant, id, version, { ...form, isAlone: true })).checkpoint;
   }
 
   latest(tenant: string, task: string): Promise<QueryResults["latest"]> {

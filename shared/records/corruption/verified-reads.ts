@@ -20,6 +20,9 @@ import type { Findings } from "./report-corrupt.ts";
 
 export type ReadForm = Pick<QueryInput<"get">, "as_stored" | "signature">;
 
+/** `isAlone`: the signatures of people are not read. */
+type FindForm = ReadForm & { readonly isAlone?: boolean };
+
 export class VerifiedReads {
   readonly #transactions: Transactions;
   readonly #findings: Findings;
@@ -37,7 +40,7 @@ export class VerifiedReads {
     tenant: string,
     id: string,
     version?: number,
-    { as_stored: asStored, signature }: ReadForm = {},
+    { as_stored: asStored, signature, isAlone = asStored }: FindForm = {},
   ): Promise<QueryResults["get"]> {
     const form = asStored ? "stored" : "checkpoint";
     const { value: hit, restored } = await this.#findings.reread(
@@ -46,7 +49,7 @@ export class VerifiedReads {
           const hit = await findVersion(reader, tenant, id, version);
           if (hit === null || !hit.found.sound) return hit && { ...hit, beside: {} };
           const { task, found } = hit;
-          const beside = asStored ? {} : await signaturesBeside(reader, tenant, [found.checkpoint]);
+          const beside = isAlone ? {} : await signaturesBeside(reader, tenant, [found.checkpoint]);
           if (!signature) return { task, found, beside };
           const signed = await withSignature(reader, tenant, found[form]);
           return { task, found: { ...found, [form]: signed }, beside };

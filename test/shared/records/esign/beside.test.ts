@@ -1,5 +1,5 @@
 /** The signatures beside a checkpoint that is read: damage, many of them, and a key that is away. */
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Checkpoint } from "../../../../shared/protocol/checkpoint.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { signaturesBeside } from "../../../../shared/records/esign/beside.ts";
@@ -22,7 +22,10 @@ beforeEach(async () => {
   records = await openTestRecords("lmdb");
   id = (await create(records.repository)).checkpoint_id;
 });
-afterEach(() => records.close());
+afterEach(() => {
+  vi.restoreAllMocks();
+  return records.close();
+});
 
 const sign = async (reason?: string): Promise<number> => {
   const wanted = { task: "task-1", ...(reason !== undefined && { changes: { reason } }) };
@@ -80,23 +83,24 @@ async function listSigned(task: string, checkpoint_id: string, count: number): P
   });
 }
 
+/** `ranges` gets the number of rows of each range that is read. */
+function counted(reader: Reader, ranges: number[]): Reader {
+  return {
+    get: (key) => reader.get(key),
+    getMany: (wanted) => reader.getMany(wanted),
+    async getRange(range, options) {
+      const page = await reader.getRange(range, options);
+      ranges.push(page.rows.length);
+      return page;
+    },
+  };
+}
+
 /** The signatures beside checkpoints, and the numbers of rows that were read in each range. */
 async function besideAll(checkpoints: readonly Checkpoint[]) {
   const ranges: number[] = [];
   const value = await records.store.read(READING, (reader) =>
-    signaturesBeside(
-      {
-        get: (key) => reader.get(key),
-        getMany: (wanted) => reader.getMany(wanted),
-        async getRange(range, options) {
-          const page = await reader.getRange(range, options);
-          ranges.push(page.rows.length);
-          return page;
-        },
-      },
-      "default",
-      checkpoints,
-    ),
+    signaturesBeside(counted(reader, ranges), "default", checkpoints),
   );
   const { electronic_signatures: shown = [], ...rest } = value;
   return { shown: shown.map((one) => [one.checkpoint_id, one.audit_seq]), rest, ranges };
@@ -131,6 +135,20 @@ test("those of many tasks are read at once, and apart only where many lie betwee
   await listSigned("task-b", idOf(b), 100);
   expect(await besideAll(page)).toEqual({ shown: expected, rest: {}, ranges: [100, 2, 1] });
   expect(await besideAll([a!])).toEqual({ shown: [[idOf(a), 1]], rest: {}, ranges: [1] });
+});
+
+test("a service that needs the checkpoint alone reads no signatures", async () => {
+  await sign();
+  const ranges: number[] = [];
+  const { store, repository } = records;
+  const read = store.read.bind(store);
+  vi.spyOn(store, "read").mockImplementation((options, body) =>
+    read(options, (reader) => body(counted(reader, ranges))),
+  );
+  const { checkpoint } = await found();
+  const withThem = ranges.splice(0).length;
+  expect(await repository.get("default", id)).toEqual(checkpoint);
+  expect(ranges).toHaveLength(withThem - 1);
 });
 
 test("of too many on a page the first tasks keep theirs, and of a task the newest are shown", async () => {
