@@ -8,6 +8,7 @@ import {
   cpSync,
   existsSync,
   fsyncSync,
+  mkdirSync,
   openSync,
   readdirSync,
   renameSync,
@@ -42,6 +43,7 @@ export async function encryptStreams(
   const { plain } = streamFiles(streams);
   if (plain.length === 0) return;
   requireRoom(streams);
+  makeFolders(streams, copy);
   cpSync(streams, copy, { recursive: true, preserveTimestamps: true });
   // A server that was stopped in good order leaves a summary of each stream. With it the next one opens the stream without its blocks, which
   // then stay plain; without it the server reads all of them, and writes them again.
@@ -75,18 +77,30 @@ function requireRoom(folder: string): void {
     );
 }
 
+/** The empty folders of a copy. `cpSync` would open them to other users: it keeps the modes of files only. */
+function makeFolders(from: string, to: string): void {
+  for (const path of [from, ...foldersBelow(from)])
+    mkdirSync(join(to, relative(from, path)), { mode: statSync(path).mode & 0o777 });
+}
+
 function filesBelow(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
 }
 
+/** Each folder before those in it. */
+function foldersBelow(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort();
+}
+
 /** After a power cut the copy must be whole, because the plain streams are removed. */
 function syncTree(folder: string): void {
   for (const path of filesBelow(folder)) syncPath(path);
-  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }))
-    if (entry.isDirectory()) syncPath(join(entry.parentPath, entry.name));
-  syncPath(folder);
+  for (const path of [...foldersBelow(folder), folder]) syncPath(path);
 }
 
 function syncPath(path: string): void {

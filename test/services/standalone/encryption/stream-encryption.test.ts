@@ -10,6 +10,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -188,6 +189,23 @@ test("streams that the server leaves plain are named, and stay as they are", asy
   });
   expect(filesWith(dir, CANARY)).toEqual(before);
   expect(await found(await started(dir))).toEqual(complete());
+});
+
+test("the folders of encrypted streams have the modes of the plain ones", async () => {
+  const dir = folder();
+  const plain = await started(dir);
+  await fill(plain);
+  await plain.stop();
+  const mode = (path: string) => statSync(join(dir, path)).mode & 0o777;
+  const folders = [
+    "store",
+    ...["jetstream", "jetstream/$G", `jetstream/$G/streams/${STREAM}`].map((path) => join("store", path)),
+  ];
+  const former = folders.map(mode);
+  expect(former[0], "the server closes its folder to others").toBe(0o700);
+  await (await started(dir, await open(keySource()))).stop();
+  expect(streamFiles(join(dir, "store")).encrypted).toBeGreaterThan(0);
+  expect(folders.map(mode)).toEqual(former);
 });
 
 test("a kill between the two steps of the exchange leaves the encrypted streams", async () => {
