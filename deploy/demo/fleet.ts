@@ -1,7 +1,8 @@
 /** The fleet of the demo: the running one, otherwise one of its own. */
-import { mkdirSync, openSync, writeFileSync } from "node:fs";
+import { openSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { connect, type FleetClient } from "../../shared/sdk/sdk.ts";
+import { openDemoHome } from "./home.ts";
 import { startFleet } from "./process.ts";
 import { AGENT_TYPE } from "./recovery/failed-task.ts";
 import type { Timeline } from "./timeline.ts";
@@ -77,11 +78,12 @@ export async function ensureFleet(
     return { client: already, isOurs: false, env: theirEnv, storeFile: null, silenceMs: null };
   }
   if (!startsOne) throw new Error(`no fleet answers at ${url}; start one, or name its address in FLEET_URL`);
-  mkdirSync(home, { recursive: true });
-  const logPath = join(home, "demo.log");
+  const logPath = openDemoHome(home);
   const begun = performance.now();
   // Without the file mirror: the third part damages a checkpoint to show how a task continues without it.
-  const own = withPolicy({ FLEET_MIRROR_DIR: "off", ...env, FLEET_URL: ownUrl }, home);
+  // With the full path of the home: the fleet and the agents work in the folder of the project, which may not be that of the demo.
+  const place = { FLEET_HOME: resolve(home), FLEET_URL: ownUrl };
+  const own = withPolicy({ FLEET_MIRROR_DIR: "off", ...env, ...place }, home);
   const fleet = startFleet(own.env, openSync(logPath, "a"));
   onStarted(async () => {
     fleet.child.kill("SIGTERM");

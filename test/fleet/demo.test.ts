@@ -1,7 +1,7 @@
 /** The README promises the demo: it runs to its end, all its checks pass, and no process is left. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -30,8 +30,27 @@ test("with --running it starts no fleet of its own", async () => {
   expect(output).toContain(`✗          no fleet answers at ${FLEET_URL}`);
 }, 60_000);
 
-test("an agent is killed and another continues; a task is handed over twice; agents fail and their tasks are recovered; all checks pass", async () => {
+test("it refuses the folder of another fleet, and changes nothing there", async () => {
   const home = mkdtempSync(join(tmpdir(), "fleet-demo-"));
+  const store = join(home, "store");
+  mkdirSync(store);
+  writeFileSync(join(store, "data.mdb"), "work");
+  const child = spawn(process.execPath, ["deploy/demo/main.ts", "--exit"], {
+    cwd: projectRoot,
+    env: { ...process.env, FLEET_HOME: home, FLEET_NATS_PORT: await freePort(), NO_COLOR: "1" },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const [output, [code]] = await Promise.all([text(child.stdout), once(child, "close")]);
+  expect(code).toBe(1);
+  expect(output).toContain(`✗          ${home} has a fleet that is not the demo's`);
+  expect(readdirSync(home, { recursive: true }).sort()).toEqual(["store", "store/data.mdb"]);
+  expect(readFileSync(join(store, "data.mdb"), "utf8")).toBe("work");
+  rmSync(home, { recursive: true });
+}, 60_000);
+
+test("an agent is killed and another continues; a task is handed over twice; agents fail and their tasks are recovered; all checks pass", async () => {
+  const parent = mkdtempSync(join(tmpdir(), "fleet-demo-"));
+  const home = join(parent, "home");
   const child = spawn(process.execPath, ["deploy/demo/main.ts", "--exit"], {
     cwd: projectRoot,
     env: {
@@ -48,8 +67,10 @@ test("an agent is killed and another continues; a task is handed over twice; age
     output += chunk.toString();
   });
   const [code] = (await once(child, "close")) as [number | null];
-  rmSync(home, { recursive: true, force: true });
+  const mode = statSync(home).mode & 0o777;
+  rmSync(parent, { recursive: true, force: true });
   expect(code, output).toBe(0);
+  expect(mode, "other users cannot read the work").toBe(0o700);
   expect(output).toContain("surveyor-a ended with SIGKILL");
   expect(output).toMatch(/✓\s+surveyor-b continued exactly where surveyor-a was killed/);
   // The second part: 70 % of the context, the same type, another type, and the late write.
