@@ -7,7 +7,12 @@
 
 hook=$1 vendor=$2 event=$3
 here=${0%/*}
-[ "$4" = --home ] && : "${FLEET_HOME=$5}" && export FLEET_HOME
+# The installed command names the fleet. FLEET_HOME counts for an agent that a runner started: in the shell of a user it may name another.
+if [ "$4" = --home ]; then
+  [ -n "${FLEET_AGENT_ID:-}" ] || FLEET_HOME=$5
+  : "${FLEET_HOME=$5}"
+  export FLEET_HOME
+fi
 folder=${FLEET_HOOK_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/fleet/hooks}
 payload=$(cat)
 umask 077

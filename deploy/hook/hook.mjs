@@ -57,7 +57,9 @@ export async function runHook([vendor, event, ...options], env = process.env) {
     secure(folder);
     const waitMs = wait(event, env);
     const fleet = Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith("FLEET_")));
-    if (options.includes("--home") && fleet.FLEET_HOME === undefined) fleet.FLEET_HOME = home;
+    // As in fleet.sh: FLEET_HOME counts for an agent that a runner started.
+    if (options.includes("--home") && (!env.FLEET_AGENT_ID || fleet.FLEET_HOME === undefined))
+      fleet.FLEET_HOME = home;
     const fields = { vendor, event, at, wait: waitMs, cwd: process.cwd(), ...fleet };
     const name = `${String(at).padStart(14, "0")}-${process.pid}.event`;
     const file = keep(folder, name, await stored(name, fields, payload, env));

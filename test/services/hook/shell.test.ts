@@ -206,6 +206,18 @@ describe("the kept event", () => {
     }
   });
 
+  test("names the fleet of the installed command, or that of an agent that a runner started", async () => {
+    const payload = JSON.stringify({ session_id: "s-1", tool_name: "Bash", tool_input: { command: "x" } });
+    const other = { FLEET_HOME: "/home/other" };
+    for (const words of [NODE, ...SHELLS.map((shell) => [...shell.words, join(HOOK, "fleet.sh")])]) {
+      expect((await keptBy(words, payload, other)).env).toMatchObject({ FLEET_HOME: "/home/fleet" });
+      const started = { ...other, FLEET_AGENT_ID: "agent-1" };
+      expect((await keptBy(words, payload, started)).env).toMatchObject(started);
+      const without = { FLEET_AGENT_ID: "agent-1" };
+      expect((await keptBy(words, payload, without)).env).toMatchObject({ FLEET_HOME: "/home/fleet" });
+    }
+  });
+
   test.each(ADDRESS_CASES)("has no password of an address with $name", async ({ value, passwords }) => {
     const command = (words: readonly string[]) => ({
       session_id: "s-1",
