@@ -16,6 +16,7 @@ import { type HookEvent, shortHash } from "./event.ts";
 import { agentOf, type FleetConnections, type HookAgent } from "./fleet-connections.ts";
 import { activityOf, cleanText } from "./payload/activity.ts";
 import { shortensContext } from "./payload/compaction.ts";
+import { activityOfTurn, redactionNotice, removedFrom } from "./payload/redaction-notice.ts";
 import { capturedCheckpoint, saveCommandId } from "./saved-work.ts";
 
 /** A hash, because the name of a machine may have characters that a token may not. */
@@ -76,9 +77,9 @@ export class SessionWork {
     } else if (decision === "requested") {
       const { vendor } = event;
       log.info({ agent_id: agent.agentId, task_id: taskId, vendor }, "agent asked for a checkpoint");
-      answer(JSON.stringify(HOOK_VENDORS[vendor].ask(this.#message(taskId, agent, event))));
+      answer(JSON.stringify(HOOK_VENDORS[vendor].ask(this.#message(result, taskId, agent, event))));
     } else {
-      answer("");
+      answer(noticeOf(event, result));
     }
     // The hook of an error and that of the end run beside each other: the end may be first, and have saved the work.
     if (save || isRateLimit(event)) await this.#save(client, agent, event, { ...result, taskId });
@@ -95,6 +96,11 @@ export class SessionWork {
     const task = client.task(agent.taskId ?? agent.agentId);
     const withoutSecrets = <T>(content: T) => task.withoutSecrets(content);
     const activity = await activityOf(event, withoutSecrets);
+    const redacted = activity === undefined ? [] : removedFrom(activity);
+    if (redacted.length > 0) {
+      const facts = { agent_id: agent.agentId, event: event.event, redacted };
+      this.#parts.log.info(facts, "secrets were removed from what is saved of a session");
+    }
     const { reason } = event;
     return client.turnEvent({
       sessionId: event.sessionId,
@@ -106,7 +112,7 @@ export class SessionWork {
       machine: MACHINE,
       isCheckpointMessage: event.isCheckpointMessage,
       isContinuation: event.isContinuation,
-      reason: reason && (await cleanText(withoutSecrets, reason, REASON_CHARS)),
+      reason: reason && (await cleanText(withoutSecrets, "reason", reason, REASON_CHARS)),
       isContinuedAtPrompt,
       activity,
     });
@@ -139,13 +145,19 @@ export class SessionWork {
     return JSON.stringify(form(text));
   }
 
-  #message(taskId: string, { agentId, agentType, fence }: HookAgent, event: HookEvent): string {
+  #message(
+    { session }: TurnResult,
+    taskId: string,
+    { agentId, agentType, fence }: HookAgent,
+    event: HookEvent,
+  ): string {
     const { messageFile } = this.#parts;
     const program = fleetCallOf(event);
     return checkpointMessage({
       ...{ taskId, agentType, fence, program },
       agentId: program === undefined ? undefined : agentId,
       document: messageFile === undefined ? undefined : readFileSync(messageFile, "utf8"),
+      notice: redactionNotice(activityOfTurn(session)),
     });
   }
 
@@ -190,6 +202,22 @@ function earlyPrompt(client: FleetClient, { taskId }: HookAgent, event: HookEven
   // Awaited after the record, which may fail first.
   prompt.catch(() => {});
   return prompt;
+}
+
+/**
+ * The report of redaction, at a prompt for the model, and at the end of a turn for the user: nothing but a request lets the model read
+ * on there. Empty: nothing was removed, or the request for a checkpoint of this turn had the report.
+ */
+function noticeOf(event: HookEvent, { decision, session }: TurnResult): string {
+  const { promptContext, notice } = HOOK_VENDORS[event.vendor];
+  if (decision === "short_turn" || decision === "no_activity") {
+    const text = redactionNotice(activityOfTurn(session));
+    return text === undefined ? "" : JSON.stringify(notice(text));
+  }
+  const isPrompt = event.event === "user_prompt_submit" && !event.isCheckpointMessage;
+  if (!isPrompt || event.waitMs === 0 || decision !== "recorded") return "";
+  const text = redactionNotice({ prompt: session.activity.prompt });
+  return text === undefined ? "" : JSON.stringify(promptContext(text));
 }
 
 const dropsAnswer = ({ vendor, name, reason = "" }: HookEvent): boolean =>

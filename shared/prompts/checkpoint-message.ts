@@ -27,10 +27,12 @@ export interface CheckpointMessageInput {
   readonly agentId?: string | undefined;
   /** The document; default {@link CHECKPOINT_MESSAGE}. {command} is the call of \`fleet checkpoint\`, {task} the task. */
   readonly document?: string | undefined;
+  /** What the agent is to know besides, after the document. */
+  readonly notice?: string | undefined;
 }
 
 export function checkpointMessage(input: CheckpointMessageInput): string {
-  const { taskId, agentType, agentId, fence, document, program = "fleet" } = input;
+  const { taskId, agentType, agentId, fence, document, notice, program = "fleet" } = input;
   const author = agentId === undefined ? "" : ` --agent ${agentId}`;
   const owner = fence === undefined ? "" : ` --fence ${fence}`;
   const command = `${program} checkpoint --task ${taskId}${author}${owner} --type ${agentType} --phase implementing --goal "..." --completed "..." --pending "..." --decision "... because ..." --next "..." --lint`;
@@ -39,7 +41,7 @@ export function checkpointMessage(input: CheckpointMessageInput): string {
     .replaceAll("{command}", () => command)
     .replaceAll("{task}", () => taskId)
     .trim();
-  return `${CHECKPOINT_MARK}\n\n${text}\n`;
+  return `${CHECKPOINT_MARK}\n\n${text}\n${notice === undefined ? "" : `\n${notice}\n`}`;
 }
 
 export const isCheckpointMessage = (prompt: string): boolean => prompt.includes(CHECKPOINT_MARK);

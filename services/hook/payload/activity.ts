@@ -26,7 +26,11 @@ export async function activityOf(
   switch (event.event) {
     case "user_prompt_submit":
       return {
-        prompt: await clean.text(stringOf(event.payload.prompt) ?? "", LIMITS.session_prompt_chars_max),
+        prompt: await clean.text(
+          "prompt",
+          stringOf(event.payload.prompt) ?? "",
+          LIMITS.session_prompt_chars_max,
+        ),
       };
     case "after_model":
       return toolActivity(event, clean);
@@ -60,7 +64,7 @@ async function shellActivity(
     ? await clean.paths(changedFiles({ input: raw }, event.folder))
     : [];
   if (raw === "") return { tool_calls: 1 };
-  const command = await clean.text(raw.replaceAll(/\s+/g, " "), LIMITS.session_text_chars_max);
+  const command = await clean.text("command", raw.replaceAll(/\s+/g, " "), LIMITS.session_text_chars_max);
   const passed = await hasPassed(event);
   const isTest = TESTS.test(raw);
   const one = { command, ...(passed !== undefined && { passed }), ...(isTest && { is_test: true }) };
@@ -85,28 +89,35 @@ async function endActivity({ payload }: HookEvent, clean: Clean): Promise<Activi
   return {
     ...(model !== undefined && { model: model.slice(0, 200).toWellFormed() }),
     ...usage,
-    ...(message !== undefined && { message: await clean.text(message, LIMITS.session_prompt_chars_max) }),
+    ...(message !== undefined && {
+      message: await clean.text("message", message, LIMITS.session_prompt_chars_max),
+    }),
   };
 }
 
 interface Clean {
-  text(text: string, chars: number): Promise<string>;
+  /** `name`: how the report of redaction names the text. */
+  text(name: string, text: string, chars: number): Promise<string>;
   paths(paths: string[]): Promise<string[]>;
 }
 
 const cleaner = (withoutSecrets: WithoutSecrets): Clean => ({
-  text: (text, chars) => cleanText(withoutSecrets, text, chars),
+  text: (name, text, chars) => cleanText(withoutSecrets, name, text, chars),
   // What stands for a secret may be longer than the secret.
-  paths: async (paths) =>
-    (await withoutSecrets(paths)).filter(({ length }) => length <= LIMITS.session_text_chars_max),
+  paths: async (paths) => {
+    const { files } = await withoutSecrets({ files: paths });
+    return files.filter(({ length }) => length <= LIMITS.session_text_chars_max);
+  },
 });
 
 /** Cut after the secrets are removed, so that no half of one stays. */
 export async function cleanText(
   withoutSecrets: WithoutSecrets,
+  name: string,
   text: string,
   chars: number,
 ): Promise<string> {
-  const safe = await redactedText(await withoutSecrets(text.slice(0, 20 * chars)));
+  const { [name]: known = "" } = await withoutSecrets({ [name]: text.slice(0, 20 * chars) });
+  const safe = await redactedText(known);
   return safe.slice(0, chars).toWellFormed();
 }

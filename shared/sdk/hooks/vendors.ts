@@ -36,6 +36,8 @@ export interface HookVendor {
   readonly promptContext: (text: string) => object;
   /** The answer that lets the agent continue, with the text as its instruction. */
   readonly ask: (text: string) => object;
+  /** The answer that shows a text to the user, at any event. */
+  readonly notice: (text: string) => object;
 }
 
 export const HOOK_VENDOR_NAMES = ["claude-code", "codex", "gemini"] as const;
@@ -44,6 +46,7 @@ export type HookVendorName = (typeof HOOK_VENDOR_NAMES)[number];
 const added =
   (hookEventName: string) =>
   (additionalContext: string): object => ({ hookSpecificOutput: { hookEventName, additionalContext } });
+const notice = (systemMessage: string): object => ({ systemMessage });
 const block = (text: string): object => ({ decision: "block", reason: text });
 
 export const HOOK_VENDORS: Readonly<Record<HookVendorName, HookVendor>> = {
@@ -68,6 +71,7 @@ export const HOOK_VENDORS: Readonly<Record<HookVendorName, HookVendor>> = {
     context: added("SessionStart"),
     promptContext: added("UserPromptSubmit"),
     ask: block,
+    notice,
   },
   codex: {
     title: "Codex CLI",
@@ -86,6 +90,7 @@ export const HOOK_VENDORS: Readonly<Record<HookVendorName, HookVendor>> = {
     context: added("SessionStart"),
     promptContext: added("UserPromptSubmit"),
     ask: block,
+    notice,
   },
   gemini: {
     title: "Gemini CLI",
@@ -110,6 +115,7 @@ export const HOOK_VENDORS: Readonly<Record<HookVendorName, HookVendor>> = {
     context: added("SessionStart"),
     promptContext: added("BeforeAgent"),
     ask: (text) => ({ decision: "deny", reason: text }),
+    notice,
   },
 };
 
