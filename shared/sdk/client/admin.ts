@@ -1,6 +1,7 @@
 /** `fleet.admin`: the operations of operators and their tools. Status, recoveries, alerts, dead letters, search index, scrub. */
 
 import type { BusLink } from "../../bus/bus.ts";
+import { isConfirmation } from "../../bus/publish/confirmation.ts";
 import type { GrantAct } from "../../protocol/access-grant.ts";
 import type { AgentPage } from "../../protocol/agents.ts";
 import type { AcknowledgedAlerts, AlertPage, AlertState } from "../../protocol/alert-queries.ts";
@@ -273,6 +274,7 @@ export class FleetAdmin {
     const { connection, tenant } = this.#parts;
     const { taskId: task, severity } = options;
     return connection.bus.subscribe(SUBJECTS.alertsOf({ tenant, severity, task }), (message) => {
+      if (isConfirmation(message)) return;
       handler(JSON.parse(new TextDecoder().decode(message.body)) as ReceivedAlert);
     });
   }

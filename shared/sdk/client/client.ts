@@ -3,6 +3,7 @@
  * options are camelCase. Operations on one task are those of its handle; here they stand under the names of seed 000 §5.1.
  */
 import { hash } from "node:crypto";
+import { isConfirmation } from "../../bus/publish/confirmation.ts";
 import { encodeBody } from "../../integrity/wire.ts";
 import type { FinalStatus } from "../../protocol/checkpoint.ts";
 import type { CheckpointPage, LatestResult, SearchResult } from "../../protocol/checkpoint-pages.ts";
@@ -329,6 +330,7 @@ export class FleetClient {
         ? SUBJECTS.tenantEvents(tenant)
         : SUBJECTS.taskEvents(tenant, options.taskId);
     return connection.bus.subscribe(subject, (message) => {
+      if (isConfirmation(message)) return;
       handler(JSON.parse(new TextDecoder().decode(message.body)) as FleetEvent);
     });
   }

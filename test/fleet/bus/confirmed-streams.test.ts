@@ -9,6 +9,7 @@ import { type JetStreamManager, jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { NO_TASK } from "../../../shared/protocol/alerts.ts";
+import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { ARTIFACT_BUCKET } from "../../../shared/protocol/object-bucket.ts";
 import { QUEUED_OPS } from "../../../shared/protocol/operations.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
@@ -17,7 +18,7 @@ import { administratorAuthenticator } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { input } from "../../harness/records/records.ts";
 import { fileOf, MIB, sha256 } from "../artifacts/bytes.ts";
-import { CONFIRMED, confirmAt } from "./confirmed-attacks.ts";
+import { CONFIRMATIONS, confirmAt } from "./confirmed-attacks.ts";
 
 const CALLS_MS = 180_000;
 const POLL = { timeout: 60_000, interval: 100 };
@@ -128,6 +129,9 @@ test(
     const task = await agent.takeTask("held", CALL);
     await task.checkpoint(input(), CALL);
     const before = await agent.getTask("held", CALL);
+    const [events, alerts]: [FleetEvent[], unknown[]] = [[], []];
+    const stopEvents = await agent.onEvent((event) => void events.push(event), { taskId: "held" });
+    const stopAlerts = await operator.admin.onAlert(({ type }) => void alerts.push(type));
     await confirmAt(fleet, witness, [
       ...QUEUED_OPS.map((op) => SUBJECTS.queue("default", "coder-1", "held", op)),
       SUBJECTS.exit("default", "coder-1", "held"),
@@ -139,13 +143,20 @@ test(
     ]);
     await handled();
     expect(await agent.getTask("held", CALL)).toEqual(before);
-    expect((await task.checkpoint(input(), CALL)).outcome).toBe("committed");
+    const after = await task.checkpoint(input(), CALL);
+    expect(after.outcome).toBe("committed");
     expect((await operator.admin.listAlerts({ taskId: "held", ...CALL })).alerts).toEqual([]);
+    // The event of the checkpoint comes behind the confirmations.
+    const isSeen = () => events.some((event) => JSON.stringify(event).includes(after.checkpointId));
+    await expect.poll(isSeen, POLL).toBe(true);
+    expect(events.filter(({ type }) => typeof type !== "string")).toEqual([]);
+    expect(alerts).toEqual([]);
+    await Promise.all([stopEvents(), stopAlerts()]);
     const letters = await subjectsOf(STREAMS.dead, SUBJECTS.deadOf("default"));
     // The attackers' own target, whose messages no service wrote.
     expect(letters).toEqual([SUBJECTS.dead("default", STREAMS.queue, "invalid", "held")]);
     const { state } = await manager.streams.info(STREAMS.dead, { subjects_filter: letters[0]! });
-    expect(state.subjects?.[letters[0]!]).toBe(CONFIRMED.length);
+    expect(state.subjects?.[letters[0]!]).toBe(CONFIRMATIONS);
   },
   CALLS_MS,
 );
