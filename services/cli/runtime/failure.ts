@@ -2,6 +2,7 @@
 
 import { BusError } from "../../../shared/bus/bus.ts";
 import { ERROR_TABLE, type ErrorBody, type ErrorCode, FleetError } from "../../../shared/protocol/errors.ts";
+import type { RemovedCheckpoint } from "../../../shared/protocol/retention.ts";
 import { SIGNING_REFUSALS } from "../../../shared/protocol/signing-refusal.ts";
 import { exitCodes, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
 import { NO_ANSWER, REFUSED_CREDENTIALS } from "../../../shared/sdk/request/request.ts";
@@ -92,16 +93,7 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
     fields.some(({ expected }) => expected === "an artifact that is stored")
       ? `Store the file with \`${fleet} artifact put FILE\`, which prints its reference, then repeat this call.`
       : "Correct the fields above; --help describes each option.",
-  NOT_FOUND: ({ details }, call) =>
-    typeof details.setting === "string"
-      ? `Name the identity provider of your people in the file of ${details.setting}, the same for writers and readers: "Electronic signatures of people" in SECURITY.md shows one.`
-      : details.shred === "approved"
-        ? `The removal is in progress: \`${call.fleet} task shreds\` shows its state. Ask again when it has ended.`
-        : details.latest_id === null
-          ? missingCheckpoint(details, call)
-          : "artifacts" in details
-            ? `Store these files with \`${call.fleet} artifact put FILE\`, then repeat this call.`
-            : `List what exists with \`${call.fleet} ${listOf(details)}\`, and check --tenant${isOfMission(details) ? " and --agent" : ""}.`,
+  NOT_FOUND: notFound,
   CONFLICT: conflict,
   FINALIZED: (_, { fleet }) => `Write a new checkpoint of the task with \`${fleet} checkpoint\`.`,
   FENCED: ({ details }, call) =>
@@ -134,6 +126,27 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
   TIMEOUT: timeout,
   INTERNAL: () => "This is a bug in Fleet: please report it with the message above.",
 };
+
+function notFound({ details }: FleetError, call: HintContext): string {
+  if (typeof details.setting === "string")
+    return `Name the identity provider of your people in the file of ${details.setting}, the same for writers and readers: "Electronic signatures of people" in SECURITY.md shows one.`;
+  if (details.shred === "approved")
+    return `The removal is in progress: \`${call.fleet} task shreds\` shows its state. Ask again when it has ended.`;
+  if ("removed" in details) return removedHint(details, call);
+  if (details.latest_id === null) return missingCheckpoint(details, call);
+  if ("artifacts" in details)
+    return `Store these files with \`${call.fleet} artifact put FILE\`, then repeat this call.`;
+  return `List what exists with \`${call.fleet} ${listOf(details)}\`, and check --tenant${isOfMission(details) ? " and --agent" : ""}.`;
+}
+
+/** What is left of a removed checkpoint, and of its task. */
+function removedHint(details: FleetError["details"], call: HintContext): string {
+  const { reason } = details.removed as Partial<RemovedCheckpoint>;
+  const task = taskOf(details, call);
+  return reason === "shredded"
+    ? `\`${call.fleet} task show ${task}\` shows the state; when all content is gone, \`${call.fleet} task shred-certificate ${task}\` proves it.`
+    : `See what is left with \`${call.fleet} checkpoint history ${task}\`.`;
+}
 
 function conflict({ details }: FleetError, call: HintContext): string {
   if (details.recorded_in !== undefined) return otherFleetHint(details, call);

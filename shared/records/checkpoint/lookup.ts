@@ -70,10 +70,12 @@ export function requireSound(found: Found): Sound {
 }
 
 export function removedError(removed: RemovedCheckpoint): FleetError {
-  const { checkpoint_id, task_id } = removed;
-  return new FleetError("NOT_FOUND", "the checkpoint was removed by retention", {
-    details: { checkpoint_id, task_id, removed },
-  });
+  const { checkpoint_id, task_id, reason } = removed;
+  const message =
+    reason === "shredded"
+      ? "two persons had the task of the checkpoint shredded"
+      : "the checkpoint was removed by retention";
+  return new FleetError("NOT_FOUND", message, { details: { checkpoint_id, task_id, removed } });
 }
 
 /**

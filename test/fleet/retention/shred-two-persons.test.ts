@@ -112,6 +112,8 @@ test("the certificate verifies without the fleet, and an edited one does not", {
   const shown = await cli("task", "shred-certificate", "auth", "--out", file);
   expect(shown).toMatchObject({ exit: 0 });
   expect(shown.out).toContain("olga (person)");
+  // The harness made their credentials with the keys of the fleet.
+  expect(shown.out).toContain("No credentials were issued for olga (person) and pavel (person)");
   const [key] = (await olga.admin.signingKeys(CALL)).keys;
   const verify = (path: string, ...args: string[]) =>
     callCli(["task", "shred-verify", path, "--json", ...args], { env: { FLEET_HOME: folder } });
@@ -130,6 +132,38 @@ test("the certificate verifies without the fleet, and an edited one does not", {
   writeFileSync(edited, JSON.stringify(evidence));
   expect(await verify(edited)).toMatchObject({ exit: 8 });
   expect((await verify(file, "--key", "0".repeat(64))).exit).toBe(8);
+});
+
+test("an approval under a name without issued credentials is said to be one", {
+  timeout: TEST_MS,
+}, async () => {
+  await written("two-names", 1);
+  const head = await olga.getTask("two-names", CALL);
+  const file = join(folder, "rita.creds");
+  expect(await cli("access", "issue", "--agent", "rita", "--role", "custodian", "--out", file)).toMatchObject(
+    {
+      exit: 0,
+    },
+  );
+  const requested = await callCli(["task", "shred", "two-names", "--reason", "erasure"], {
+    env: { FLEET_URL: fleet.url, FLEET_HOME: folder, FLEET_NATS_CREDS: file },
+  });
+  expect(requested).toMatchObject({ exit: 0 });
+  const approved = await cli("--person", "bob", "task", "shred-approve", "two-names");
+  expect(approved).toMatchObject({ exit: 0 });
+  expect(approved.out).toContain("No credentials were issued for bob (person) at that time");
+  const listed = JSON.parse((await cli("task", "shreds", "--json")).out) as {
+    readonly shreds: readonly { readonly task_id: string; readonly without_credentials: unknown }[];
+  };
+  expect(listed.shreds.find(({ task_id }) => task_id === "two-names")?.without_credentials).toEqual([
+    "human=bob",
+  ]);
+  await expect.poll(() => stateOf("two-names"), POLL).toBe("shredded");
+  const shown = await cli("checkpoint", "show", String(head?.latest_id));
+  expect(shown).toMatchObject({ exit: 4 });
+  expect(shown.err).toContain("two persons had the task of the checkpoint shredded");
+  expect(shown.err).toContain("task shred-certificate two-names");
+  expect(shown.err).not.toContain("{");
 });
 
 test("a legal floor refuses the request", { timeout: TEST_MS }, async () => {

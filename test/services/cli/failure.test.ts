@@ -57,8 +57,26 @@ test.each<[ErrorCode, FleetErrorOptions, RegExp]>([
     { details: { task_id: "auth", shred: "approved" } },
     /^The removal is in progress: .*task shreds/,
   ],
+  [
+    "NOT_FOUND",
+    { details: { task_id: "auth", removed: { reason: "shredded" } } },
+    /^`fleet task show auth` .*`fleet task shred-certificate auth` proves it/,
+  ],
+  [
+    "NOT_FOUND",
+    { details: { task_id: "auth", removed: { reason: "age" } } },
+    /^See .*`fleet checkpoint history auth`/,
+  ],
 ])("%s about keys and shredding has a hint that fits: %j", (code, options, hint) => {
   expect(callFailureOf(new FleetError(code, "text", options)).hint).toMatch(hint);
+});
+
+test("a removed checkpoint is shown with the time and the reason, and not as JSON", () => {
+  const removed = { checkpoint_id: "0199", removed_at: "2026-01-04T10:00:00.000Z", reason: "age", seq: 1 };
+  const error = new FleetError("NOT_FOUND", "text", { details: { task_id: "auth", removed } });
+  const shown = renderFailure(callFailureOf(error), view);
+  expect(shown).toContain("(task_id=auth, removed_at=2026-01-04T10:00:00.000Z, removed_for=age)");
+  expect(failureData(callFailureOf(error))).toMatchObject({ details: { removed } });
 });
 
 describe("about artifacts and files, the hint names the command that repairs them", () => {

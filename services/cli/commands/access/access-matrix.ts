@@ -45,7 +45,7 @@ async function matrix(session: Session, { at: given, right }: MatrixFlags): Prom
       "Give a time such as 7d, 2026-01-04 or 2026-01-04T10:00Z.",
     );
   const folder = await existingFolder(session);
-  const { readGrants } = await import("../../../../shared/bus/access/register/grants.ts");
+  const { isGrantValidAt, readGrants } = await import("../../../../shared/bus/access/register/grants.ts");
   const { rightsAt } = await import("../../../../shared/bus/access/register/rights-history.ts");
   const table = rightsAt(folder, at);
   if (table === null)
@@ -62,7 +62,7 @@ async function matrix(session: Session, { at: given, right }: MatrixFlags): Prom
     return { rights: RIGHT_NAMES.filter((name) => operations.includes(RIGHTS[name])), operations };
   };
   const principals = readGrants(folder)
-    .filter((grant) => isValidAt(grant, at) && (tenant ?? grant.tenant) === grant.tenant)
+    .filter((grant) => isGrantValidAt(grant, at) && (tenant ?? grant.tenant) === grant.tenant)
     .map((grant) => ({ ...principalIn(grant), ...authorityOf(grant) }))
     .filter(({ rights }) => right === undefined || rights.includes(right));
   const shown = {
@@ -74,12 +74,6 @@ async function matrix(session: Session, { at: given, right }: MatrixFlags): Prom
   };
   const { renderMatrix } = await import("../../rendering/access/matrix.ts");
   await session.show(shown, () => renderMatrix(shown, session.view));
-}
-
-function isValidAt({ issued_at, expires_at, revoked_at }: RegisteredGrant, at: string): boolean {
-  const time = Date.parse(at);
-  const isEnded = (end: string | null): boolean => end !== null && Date.parse(end) <= time;
-  return Date.parse(issued_at) <= time && !isEnded(expires_at) && !isEnded(revoked_at);
 }
 
 const principalIn = ({ id, name, role, tenant, issued_at, expires_at, scopes }: RegisteredGrant) => ({

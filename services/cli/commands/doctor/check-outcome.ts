@@ -41,6 +41,7 @@ export const CHECKS = {
   "disks.services": "Without room the fleet refuses commands.",
   "machine.disk": "Without room this machine can neither keep a fleet's data nor spool commands of agents.",
   "machine.permissions": "Other users of this machine can read the work or the keys, or change them.",
+  "machine.persons": "A decision of two persons is that of one where the same user can act under both names.",
   "machine.spool": "These commands have not reached their fleet: its records do not have this work yet.",
 } as const;
 

@@ -1,5 +1,8 @@
 // The facts that `fleet doctor` judges: of this machine, of the connection to the bus, and of all services.
 
+import { join } from "node:path";
+import { hasClientKeys, hasKeys } from "../../../../shared/bus/access/access-files.ts";
+import { ACCESS_FOLDER } from "../../../../shared/bus/access/local-credentials.ts";
 import type { BusLink } from "../../../../shared/bus/bus.ts";
 import { acceptsWithoutCredentials } from "../../../../shared/bus/open-access.ts";
 import { readsPlainText } from "../../../../shared/bus/server-greeting.ts";
@@ -71,6 +74,8 @@ export interface DoctorFacts {
   readonly machine: {
     /** The folder of the fleet's data; null: there is none on this machine. */
     readonly home: string | null;
+    /** Whether this machine has the keys of the fleet, which make credentials for any name. */
+    readonly hasKeys: boolean;
     readonly openFiles: readonly OpenFile[];
     /** undefined: its disk cannot be read. */
     readonly disk: DiskState | undefined;
@@ -97,6 +102,7 @@ export async function collectFacts(session: Session): Promise<DoctorFacts> {
     bus,
     machine: {
       home: hasHome ? home : null,
+      hasKeys: home !== undefined && holdsKeys(join(home, ACCESS_FOLDER)),
       openFiles: findOpenFiles(hasHome ? home : undefined, context.env),
       disk: diskOf(hasHome ? home : "."),
       spools: await spoolsOf(session),
@@ -104,6 +110,9 @@ export async function collectFacts(session: Session): Promise<DoctorFacts> {
     },
   };
 }
+
+/** A copy for clients makes credentials for any name too. */
+const holdsKeys = (folder: string): boolean => hasKeys(folder) || hasClientKeys(folder);
 
 async function askBus(session: Session): Promise<BusFacts | Obstacle> {
   try {

@@ -4,12 +4,14 @@ import { type Command, Option } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { ShredState, TaskShred } from "../../../../shared/protocol/shred.ts";
+import type { ShredStatement } from "../../../../shared/protocol/shred-certificate.ts";
 import { readObject } from "../../input/document.ts";
 import { revokedKeyOption, trustedKeyOption } from "../../input/key-id.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
+import { unissuedNames } from "./shred-persons.ts";
 
 /** The protocol's own list comes with its schemas, which would make the help slow. */
 const STATES = ["requested", "approved", "shredded"] as const;
@@ -90,7 +92,12 @@ async function requestShred(
 async function approveShred(session: Session, task: string): Promise<void> {
   const { retention } = (await session.client()).admin;
   const answer = await retention.approveShred(task, await requestOf(session, task), session.deadline);
-  await session.show(answer, () => text(task, answer.shred));
+  const { shred } = answer;
+  const unissued = shred === null ? null : ((await unissuedNames(session))?.(shred) ?? null);
+  const { personsText } = await import("../../rendering/keys/shred-certificate.ts");
+  await session.show({ ...answer, without_credentials: unissued }, () =>
+    [text(task, shred), personsText(unissued)].join("\n"),
+  );
 }
 
 async function cancelShred(session: Session, task: string): Promise<void> {
@@ -117,7 +124,9 @@ async function shreds(
   const page = await retention.shreds({ ...session.deadline, state, limit, cursor });
   const next = nextPage(session, page.cursor);
   const { renderShreds } = await import("../../rendering/operations/holds.ts");
-  await session.show(page, () => renderShreds({ shreds: page.shreds, next }, session.view));
+  const namesOf = page.shreds.length === 0 ? null : await unissuedNames(session);
+  const listed = page.shreds.map((one) => ({ ...one, without_credentials: namesOf?.(one) ?? null }));
+  await session.show({ ...page, shreds: listed }, () => renderShreds({ shreds: listed, next }, session.view));
 }
 
 function text(task: string, shred: TaskShred | null): string {
@@ -145,10 +154,18 @@ async function showCertificate(
   const { statement } = found;
   const isOther = statement !== null && (statement.task !== task || statement.tenant !== tenant);
   const judged = isOther ? { ...found, problem: "it is that of another task" } : found;
+  const unissued = statement === null ? null : ((await unissuedNames(session))?.(actsOf(statement)) ?? null);
   const { renderCertificate } = await import("../../rendering/keys/shred-certificate.ts");
-  await session.show({ ...evidence, ...judged }, () => renderCertificate(judged, false, session.view));
+  await session.show({ ...evidence, ...judged, without_credentials: unissued }, () =>
+    renderCertificate(judged, { isCompared: false, unissued }, session.view),
+  );
   if (judged.problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
 }
+
+const actsOf = ({ request, approval }: ShredStatement) => ({
+  ...{ requested_by: request.by, requested_at: request.at },
+  ...{ approved_by: approval.by, approved_at: approval.at },
+});
 
 async function verifyCertificate(
   session: Session,
@@ -161,6 +178,8 @@ async function verifyCertificate(
   // Anyone can sign a certificate with a key of their own.
   const ok = judged.problem !== null ? false : isCompared || null;
   const { renderCertificate } = await import("../../rendering/keys/shred-certificate.ts");
-  await session.show({ ok, ...judged }, () => renderCertificate(judged, isCompared, session.view));
+  await session.show({ ok, ...judged }, () =>
+    renderCertificate(judged, { isCompared, unissued: null }, session.view),
+  );
   if (judged.problem !== null) session.exitCode = ERROR_TABLE.CORRUPT.exit;
 }

@@ -4,10 +4,29 @@ import type { JudgedShred } from "../../../../shared/transfer/shred-evidence.ts"
 import { counted, plain, principalText, short } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
 
-/** `isCompared`: the key was compared with one that the caller trusts. */
+/**
+ * What is known of the credentials behind the two names. `unissued`: those without issued ones; null: the register of credentials is
+ * not here.
+ */
+export function personsText(unissued: readonly string[] | null): string {
+  if (unissued === null)
+    return "The fleet knows both only by the names in their credentials. The user that runs the fleet can use any name: see `fleet access matrix --at TIME` on its machine.";
+  if (unissued.length === 0)
+    return "Both had issued credentials at that time. The user that runs the fleet can use any name without them.";
+  const names = unissued.map((name) => principalText(name)).join(" and ");
+  return `No credentials were issued for ${names} at that time: the user that runs the fleet acted under ${unissued.length === 1 ? "this name" : "these names"}, or a person with a token of an identity provider.`;
+}
+
+interface Compared {
+  /** The key was compared with one that the caller trusts. */
+  readonly isCompared: boolean;
+  /** As in {@link personsText}. */
+  readonly unissued: readonly string[] | null;
+}
+
 export function renderCertificate(
   { problem, statement, key_id }: JudgedShred,
-  isCompared: boolean,
+  { isCompared, unissued }: Compared,
   { colors }: View,
 ): string {
   const verdict =
@@ -23,6 +42,7 @@ export function renderCertificate(
     `Reason: ${short(reason)}${reference === null ? "" : `, case ${short(reference)}`}`,
     `Requested by ${principalText(request.by)} at ${short(request.at)} (entry ${request.seq})`,
     `Approved by ${principalText(approval.by)} at ${short(approval.at)} (entry ${approval.seq})`,
+    personsText(unissued),
     `Ended with entry ${end.seq}, hash ${end.hash}`,
     ...(keys === undefined
       ? []

@@ -2,6 +2,7 @@
 
 import type { HoldPage } from "../../../../shared/protocol/holds.ts";
 import type { ShredPage } from "../../../../shared/protocol/shred.ts";
+import { personsText } from "../keys/shred-certificate.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
 import { counted, plain, principalText } from "../terminal/text.ts";
 import { ago, brieflyAgo } from "../terminal/time.ts";
@@ -42,7 +43,10 @@ export function renderHolds({ holds, next }: HoldTable, view: View): string {
 }
 
 export interface ShredTable {
-  readonly shreds: ShredPage["shreds"];
+  readonly shreds: readonly (ShredPage["shreds"][number] & {
+    /** The persons without issued credentials at that time; null: not known here. */
+    readonly without_credentials: readonly string[] | null;
+  })[];
   /** The command for the next page; undefined if this is the last one. */
   readonly next: string | undefined;
 }
@@ -70,8 +74,10 @@ export function renderShreds({ shreds, next }: ShredTable, view: View): string {
     ago(one.requested_at, view.now),
     one.approved_by === null ? "-" : principalText(one.approved_by),
   ]);
+  const unissued = [...new Set(shreds.flatMap((one) => one.without_credentials ?? []))];
   return [
     ...tableLines(rows, { heads, view, fit: SHRED_FIT }),
+    ...(unissued.length === 0 ? [] : ["", personsText(unissued)]),
     "",
     ...pageEnd(counted(shreds.length, "task"), next, view),
   ].join("\n");

@@ -36,6 +36,13 @@ export function readGrants(folder: string): RegisteredGrant[] {
   return [...found.values()];
 }
 
+/** Whether the credentials were valid at the time. */
+export function isGrantValidAt({ issued_at, expires_at, revoked_at }: RegisteredGrant, at: string): boolean {
+  const time = Date.parse(at);
+  const isEnded = (end: string | null): boolean => end !== null && Date.parse(end) <= time;
+  return Date.parse(issued_at) <= time && !isEnded(expires_at) && !isEnded(revoked_at);
+}
+
 function granted(line: Extract<GrantLine, { readonly issued: unknown }>): RegisteredGrant {
   return { ...line.issued, scopes: line.scopes ?? null, revoked_at: null };
 }

@@ -2,6 +2,8 @@
 
 import { expect, test } from "vitest";
 import { renderHistory } from "../../../../services/cli/rendering/checkpoints/history.ts";
+import { personsText } from "../../../../services/cli/rendering/keys/shred-certificate.ts";
+import { renderShreds } from "../../../../services/cli/rendering/operations/holds.ts";
 import { type Checkpoint, checkpointSchema } from "../../../../shared/protocol/checkpoint.ts";
 import type { RemovedCheckpoint } from "../../../../shared/protocol/retention.ts";
 import type { ShredState } from "../../../../shared/protocol/shred.ts";
@@ -42,4 +44,20 @@ test("a shredding that is requested or in progress is shown beside the checkpoin
     "the removal of all content of the task is requested: `fleet task show auth`",
   );
   expect(textOf("approved", [kept])).toContain("all its content is being removed");
+});
+
+test("names without issued credentials are named, and what is not known is not asserted", () => {
+  expect(personsText(["human=bob"])).toContain("No credentials were issued for bob (person) at that time");
+  expect(personsText([])).toContain("Both had issued credentials at that time");
+  expect(personsText(null)).toContain("only by the names in their credentials");
+  const shred = {
+    ...{ task_id: "auth", state: "shredded" as const, reason: "erasure", case: null, request_seq: 1 },
+    ...{ requested_by: "human=ada", requested_at: "2026-01-04T15:30:00.000Z", expires_at: "" },
+    ...{ approved_by: "human=bob", approved_at: null, approve_seq: null, ended_at: null, end_seq: null },
+  };
+  const shown = (unissued: readonly string[] | null) =>
+    renderShreds({ shreds: [{ ...shred, without_credentials: unissued }], next: undefined }, view);
+  expect(shown(["human=bob"])).toContain("No credentials were issued for bob (person)");
+  expect(shown([])).not.toContain("credentials");
+  expect(shown(null)).not.toContain("credentials");
 });

@@ -7,8 +7,21 @@ import type { DoctorFacts } from "../facts.ts";
 import type { OpenFile } from "../open-files.ts";
 
 export function checkMachine({ machine, program }: DoctorFacts): readonly CheckOutcome[] {
-  const { home, openFiles, disk, spools } = machine;
-  return [checkDisk(disk, home), ...checkFiles(openFiles, home), ...checkSpools(spools, program)];
+  const { home, openFiles, disk, spools, hasKeys } = machine;
+  return [
+    checkDisk(disk, home),
+    ...checkFiles(openFiles, home),
+    personsNote(hasKeys, program),
+    ...checkSpools(spools, program),
+  ];
+}
+
+/** A note, because each machine with a fleet has its keys, and there is nothing to repair. */
+function personsNote(hasKeys: boolean, program: string): CheckOutcome {
+  const found = hasKeys
+    ? `this user has the keys of the fleet and can act under any name; two names are two persons only with credentials of their own: \`${program} access issue\``
+    : "no keys on this machine make credentials for any name";
+  return sound("machine.persons", found);
 }
 
 function checkDisk(disk: DoctorFacts["machine"]["disk"], home: string | null): CheckOutcome {
