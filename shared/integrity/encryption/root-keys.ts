@@ -16,9 +16,9 @@ import { secretKeyOf } from "./secret-key.ts";
 import { readSecretFile, readSecretVariable, refusedSecret, type SecretPlace } from "./secret-source.ts";
 import { openTransitKey, transitAddress } from "./vault-transit.ts";
 
-const LOCAL_TYPE = "file:/path (from the root folder) or env:NAME, or several with commas";
+const LOCAL_TYPE = "file:/absolute/path of a key file or env:NAME, or several with commas";
 const TYPE =
-  "file:/path (from the root folder), env:NAME, vault:https://host/v1/transit/keys/NAME or awskms:KEY_ARN, or several with commas";
+  "file:/absolute/path of a key file, env:NAME, vault:https://host/v1/transit/keys/NAME or awskms:KEY_ARN, or several with commas";
 const MAKE_HINT = "make a key with: fleet keys encryption-key --out FILE";
 
 /** The setting of root keys from all sources. Its value may be a key that was pasted by mistake, so it is never shown. */

@@ -35,15 +35,22 @@ export function readSecretFile(path: string, place: SecretPlace): string {
   } catch (error) {
     const problem = error instanceof Error ? error.message : String(error);
     const expected = "a file with mode 0600 of this user";
-    throw refusedSecret("a secret cannot be read from its file", place, { file: path, expected, problem });
+    const facts = { file: path, expected, problem };
+    const hint =
+      error instanceof ExposedFile ? `close the file to others with: chmod 600 ${path}` : undefined;
+    throw refusedSecret("a secret cannot be read from its file", place, facts, hint);
   }
 }
+
+/** Other users can read the file, or write it. */
+class ExposedFile extends Error {}
 
 function requirePrivate(file: number): void {
   const stat = fstatSync(file);
   if (!stat.isFile()) throw new Error("it is no file");
   if (stat.size > FILE_BYTES_MAX) throw new Error(`it has ${stat.size} bytes`);
-  if ((stat.mode & EXPOSED_KEY_MODE) !== 0) throw new Error(`its mode is ${(stat.mode & 0o777).toString(8)}`);
+  if ((stat.mode & EXPOSED_KEY_MODE) !== 0)
+    throw new ExposedFile(`its mode is ${(stat.mode & 0o777).toString(8)}`);
   const user = process.geteuid?.();
   if (user !== undefined && stat.uid !== user && stat.uid !== ROOT_USER)
     throw new Error(`its owner is the user ${stat.uid}`);

@@ -68,7 +68,7 @@ export function readConfig<const F extends Fields>(fields: F, env: Environment):
 }
 
 function shown(raw: string, field: Field<unknown>): string {
-  if (field.secret) return "a secret that does not fit";
+  if (field.secret) return "another text, which is not shown because it may be a secret";
   const withoutPassword = raw.replace(/\/\/[^/@]*@/g, "//…@");
   return JSON.stringify(withoutPassword.length > 80 ? `${withoutPassword.slice(0, 80)}…` : withoutPassword);
 }

@@ -1,6 +1,6 @@
 // The results of `fleet doctor`. A code is stable, so that scripts and the manual can name it.
 
-/** What each check is about, and what a problem of it means for the fleet. */
+/** What each check is about, and what a problem of it means for the fleet, unless the problem has a meaning of its own. */
 export const CHECKS = {
   "bus.connection":
     "Without the bus nothing works: agents keep their commands in a spool on their own disks.",
@@ -55,16 +55,22 @@ export interface CheckOutcome {
   readonly found: string;
   /** The command or the setting that solves the problem. Absent: there is none. */
   readonly fix?: string;
+  /** What this problem means for the fleet, if it is not what the check is about. */
+  readonly meaning?: string;
 }
+
+export const meaningOfCheck = ({ code, meaning }: CheckOutcome): string => meaning ?? CHECKS[code];
 
 export const sound = (code: CheckCode, found: string): CheckOutcome => ({ code, state: "ok", found });
 
-export const warning = (code: CheckCode, found: string, fix: string): CheckOutcome => ({
+export const warning = (code: CheckCode, found: string, fix: string, meaning?: string): CheckOutcome => ({
   ...{ code, state: "warning", found, fix },
+  ...(meaning !== undefined && { meaning }),
 });
 
-export const failed = (code: CheckCode, found: string, fix: string): CheckOutcome => ({
+export const failed = (code: CheckCode, found: string, fix: string, meaning?: string): CheckOutcome => ({
   ...{ code, state: "failed", found, fix },
+  ...(meaning !== undefined && { meaning }),
 });
 
 /** What cannot be determined is never healthy. `fix`: the way to have it checked. */

@@ -2,10 +2,10 @@
 
 import { withoutPassword } from "../../../../shared/bus/connection.ts";
 import {
-  CHECKS,
   type CheckOutcome,
   type CheckState,
   isProblem,
+  meaningOfCheck,
 } from "../../commands/doctor/check-outcome.ts";
 import { type DoctorFacts, isReached } from "../../commands/doctor/facts.ts";
 import { tableLines } from "../terminal/table.ts";
@@ -35,7 +35,7 @@ export function doctorData({ url, version, bus }: DoctorFacts, findings: readonl
       failed: total("failed"),
       not_checked: total("not_checked"),
     },
-    checks: findings.map((one) => (isProblem(one) ? { ...one, meaning: CHECKS[one.code] } : one)),
+    checks: findings.map((one) => (isProblem(one) ? { ...one, meaning: meaningOfCheck(one) } : one)),
     services: (reached?.services ?? []).map(({ diagnosis, offsetMs, uncertaintyMs }) => ({
       service: diagnosis.service,
       instance: diagnosis.instance,
@@ -66,14 +66,11 @@ export function renderDoctor(facts: DoctorFacts, findings: readonly CheckOutcome
   ].join("\n");
 }
 
-function problemLines(
-  { code, state, found, fix = "" }: CheckOutcome,
-  paint: (text: string) => string,
-  { colors }: View,
-): string[] {
+function problemLines(problem: CheckOutcome, paint: (text: string) => string, { colors }: View): string[] {
+  const { code, state, found, fix = "" } = problem;
   return [
     `${paint(WORDS[state])}  ${colors.bold(code)}: ${plain(found)}`,
-    `  ${CHECKS[code]}`,
+    `  ${meaningOfCheck(problem)}`,
     ...(fix === "" ? [] : [`  ${colors.cyan("Fix:")} ${plain(fix)}`]),
   ];
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { checkRows } from "../../../../services/cli/commands/doctor/checks/encrypted-rows.ts";
-import type { BusFacts } from "../../../../services/cli/commands/doctor/facts.ts";
+import type { BusFacts, DoctorFacts } from "../../../../services/cli/commands/doctor/facts.ts";
+import { doctorData, renderDoctor } from "../../../../services/cli/rendering/doctor/doctor.ts";
 import { renderEncryption } from "../../../../services/cli/rendering/keys/encryption.ts";
 import type { EncryptionDiagnosis } from "../../../../shared/protocol/diagnosis.ts";
 import { view } from "./view.ts";
@@ -72,6 +73,7 @@ test("a converted store is shown with the end of its conversion, and what is lef
     state: "warning",
     found: `writer/0 started before the end of the conversion (${END}), and may believe plain rows`,
     fix: "Restart it.",
+    meaning: expect.stringMatching(/^Until then this service accepts a row without encryption/) as string,
   });
   expect(at("2026-01-24T11:30:00.000Z")).toMatchObject({
     state: "ok",
@@ -91,6 +93,25 @@ test("a converted store is shown with the end of its conversion, and what is lef
   // Of an earlier version, or by a tool of the engine: it may have free pages.
   expect(restoredFrom(END)).toContain("Plain bytes");
   expect(restoredFrom(END, false)).toContain("Plain bytes");
+});
+
+test("the report says what a problem means: only plain rows can be read by another program", () => {
+  const meanings = (state: EncryptionDiagnosis) => {
+    const diagnosis = { service: "writer", instance: "0", store: LMDB, encryption: state };
+    const rows = checkRows({ services: [{ diagnosis }], unasked: null } as unknown as BusFacts);
+    const facts = { url: "", version: "1.0.0", bus: { problem: "not asked" } } as unknown as DoctorFacts;
+    return { shown: renderDoctor(facts, rows, view), data: doctorData(facts, rows).checks };
+  };
+  const readable = "can read all work";
+  const plain = meanings({ ...COMPLETE, state: "converting" });
+  expect(plain.shown).toContain(readable);
+  expect(plain.data).toMatchObject([{ meaning: expect.stringContaining(readable) as string }]);
+  const needed = meanings({ ...COMPLETE, bucket_keys_of_other_roots: 2 });
+  expect(needed.shown).not.toContain(readable);
+  expect(needed.shown).toContain("cannot be taken out of use");
+  expect(needed.data).toMatchObject([
+    { meaning: expect.stringContaining("cannot be taken out of use") as string },
+  ]);
 });
 
 test("on FoundationDB, the notice after a conversion names no command that refuses there", () => {

@@ -65,14 +65,20 @@ test("a group may read the file, as container platforms mount secrets", async ()
 const LEAKED = newText();
 
 test.each([
-  ["missing", () => join(dir, "missing"), "ENOENT"],
-  ["readable by others", () => keyFile("readable", LEAKED, 0o604), "its mode is 604"],
-  ["writable by a group", () => keyFile("writable", LEAKED, 0o620), "its mode is 620"],
-  ["a link to a file that others read", () => linkTo(keyFile("exposed", LEAKED, 0o644)), "its mode is 644"],
-  ["a folder", () => dir, "it is no file"],
-  ["a large file", () => keyFile("large", LEAKED.repeat(2_000)), "bytes"],
-])("a key file that is %s is refused, without a part of it", async (_, path, problem) => {
-  const refused = await open([`file:${path()}`]).catch((error: unknown) => error);
+  ["missing", () => join(dir, "missing"), "ENOENT", false],
+  ["readable by others", () => keyFile("readable", LEAKED, 0o604), "its mode is 604", true],
+  ["writable by a group", () => keyFile("writable", LEAKED, 0o620), "its mode is 620", true],
+  [
+    "a link to a file that others read",
+    () => linkTo(keyFile("exposed", LEAKED, 0o644)),
+    "its mode is 644",
+    true,
+  ],
+  ["a folder", () => dir, "it is no file", false],
+  ["a large file", () => keyFile("large", LEAKED.repeat(2_000)), "bytes", false],
+])("a key file that is %s is refused, without a part of it", async (_, pathOf, problem, isExposed) => {
+  const path = pathOf();
+  const refused = await open([`file:${path}`]).catch((error: unknown) => error);
   expect(refused).toMatchObject({
     message: "a secret cannot be read from its file",
     exitCode: 78,
@@ -81,6 +87,7 @@ test.each([
       expected: "a file with mode 0600 of this user",
       problem: expect.stringContaining(problem),
     },
+    hint: isExposed ? `close the file to others with: chmod 600 ${path}` : undefined,
   });
   expect(JSON.stringify(refused, Object.getOwnPropertyNames(refused))).not.toContain(LEAKED.slice(0, 12));
 });
@@ -164,6 +171,13 @@ test.each([
   const read = () => readConfig({ keys: field }, { [setting]: text });
   expect(read).toThrow(setting);
   if (text.includes(LEAKED)) expect(read).not.toThrow(LEAKED.slice(0, 12));
+});
+
+test("a path without its form is answered with the form, and is not shown", () => {
+  const read = () => readConfig({ keys: field }, { [setting]: "encryption.key" });
+  expect(read).toThrow(
+    /FLEET_ENCRYPTION_KEY: expected file:\/absolute\/path of a key file, .*; got another text, which is not shown because it may be a secret$/,
+  );
 });
 
 test("a spool takes keys of this machine only", () => {

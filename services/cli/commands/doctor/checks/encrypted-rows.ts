@@ -6,6 +6,15 @@ import { counted } from "../../../rendering/terminal/text.ts";
 import { type CheckOutcome, failed, notChecked, orSound, sound, warning } from "../check-outcome.ts";
 import type { BusFacts } from "../facts.ts";
 
+/** What the problems mean that have no plain rows. */
+const MEANINGS = {
+  believes:
+    "Until then this service accepts a row without encryption as a record, also one that another program has put into the store.",
+  lost: "What these keys encrypt is unreadable, and their tenants may be unable to write.",
+  needed: "A root key that is still needed cannot be taken out of use.",
+  unrotated: "These tenants keep their former bucket keys, which were to be replaced.",
+} as const;
+
 const SET_KEY = "Stop all services, set FLEET_ENCRYPTION_KEY for each, and start them.";
 
 /** `isRequired`: rows that are plain, or of which no service answers, are a failure. */
@@ -59,6 +68,7 @@ function notRestarted(services: BusFacts["services"]): readonly CheckOutcome[] {
         "encryption.rows",
         `${connectionName(diagnosis)} started before the end of the conversion (${end}), and may believe plain rows`,
         "Restart it.",
+        MEANINGS.believes,
       ),
     ];
   });
@@ -79,6 +89,7 @@ function differentRoots(states: readonly EncryptionDiagnosis[]): readonly CheckO
       "encryption.rows",
       `services wrap new keys by ${roots.size} different root keys`,
       "Name the same root key first in FLEET_ENCRYPTION_KEY of every service.",
+      MEANINGS.needed,
     ),
   ];
 }
@@ -98,6 +109,7 @@ function unfinished({
         "encryption.rows",
         `${counted(damaged, "bucket key")} cannot be read: another program changed the store`,
         "Run `fleet keys encryption rotate`: each tenant gets a new one, so it can write again. Rows whose keys the damaged ones wrapped need a backup.",
+        MEANINGS.lost,
       ),
     );
   if (damagedData > 0)
@@ -106,6 +118,7 @@ function unfinished({
         "encryption.rows",
         `${counted(damagedData, "data key")} cannot be unwrapped: another program changed the store`,
         "Restore a backup: the rows of these tasks and tenants are unreadable. `fleet scrub findings` names them.",
+        MEANINGS.lost,
       ),
     );
   if (unavailable > 0)
@@ -114,6 +127,7 @@ function unfinished({
         "encryption.rows",
         `the bucket keys of ${counted(unavailable, "tenant")} could not be rotated: a root key cannot be used`,
         "Keep the root key in FLEET_ENCRYPTION_KEY, and check whether its key service answers.",
+        MEANINGS.unrotated,
       ),
     );
   if (full > 0)
@@ -122,6 +136,7 @@ function unfinished({
         "encryption.rows",
         `a rotation gives ${counted(full, "tenant")} no new bucket key: none of the earlier ones could be removed yet`,
         "Make every root key in FLEET_ENCRYPTION_KEY usable, and run `fleet keys encryption rotate` twice: the first rotation removes them.",
+        MEANINGS.unrotated,
       ),
     );
   if (others > 0)
@@ -130,6 +145,7 @@ function unfinished({
         "encryption.rows",
         `${counted(others, "bucket key")} need a root key other than the first one`,
         "A watchdog wraps them again within seconds. Keep the old root key in FLEET_ENCRYPTION_KEY until then.",
+        MEANINGS.needed,
       ),
     );
   if (state === "converting")
