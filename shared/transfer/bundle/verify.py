@@ -557,6 +557,10 @@ MEMBERS_MAX = 4_096
 NOTE_BYTES_MAX = 100_000
 
 
+def is_member_name(name):
+    return len(name) <= 99 and NAME.fullmatch(name) is not None
+
+
 def tar_header(name, size, mtime):
     def octal(value, digits):
         return b"%0*o\0" % (digits, value)
@@ -605,7 +609,7 @@ class Archive:
         name = header.split(b"\0", 1)[0].decode("latin-1")
         size, mtime = header[124:135], header[136:147]
         octal = re.compile(rb"[0-7]{11}")
-        if len(header) < BLOCK or len(name) > 99 or NAME.fullmatch(name) is None:
+        if len(header) < BLOCK or not is_member_name(name):
             return None
         if octal.fullmatch(size) is None or octal.fullmatch(mtime) is None:
             return None
@@ -2296,6 +2300,7 @@ def is_manifest(value):
         and all(
             isinstance(one, dict)
             and isinstance(one.get("name"), str)
+            and is_member_name(one["name"])
             and is_count(one.get("size"))
             and is_hash(one.get("sha256"))
             for one in value["files"]
@@ -2374,15 +2379,13 @@ class Bundle:
         for name in NEEDED:
             if name not in archive.members:
                 self.find("files", name)
-        if "\n".join(names) != "\n".join(expected):
+        if names != expected:
             self.find("files", "manifest.json")
         # Nothing is hashed then: a list may name one file often.
         if any(code == "files" for _, code in self.findings.sorted()):
             return False
         for one in manifest["files"]:
-            member = archive.members.get(one["name"])
-            if member is None:
-                continue
+            member = archive.members[one["name"]]
             if member[1] != one["size"] or archive.hash(one["name"]) != one["sha256"]:
                 self.find("file_hash", one["name"])
         for name, (_, _, mtime) in archive.members.items():

@@ -27,15 +27,35 @@ export function sealedAgain(
   key: SigningKey,
   changes: Readonly<Record<string, unknown>>,
 ): Buffer {
-  const changed = unpacked(rehashed(parts));
+  return packed(resealedParts(unpacked(rehashed(parts)), key, changes), mtimeOf(parts));
+}
+
+/** The bundle with a seal for its manifest as it is. */
+function resealedParts(
+  changed: BundleParts,
+  key: SigningKey,
+  changes: Readonly<Record<string, unknown>>,
+): BundleParts {
   const [seal] = linesOf(changed, "seal.json");
   const facts = JSON.parse(seal.entry);
   const subject = { ...facts.subject, manifest: sha256(changed.get("manifest.json")!), ...changes };
   const kept = Object.fromEntries(Object.entries(subject).filter(([, value]) => value !== undefined));
   const entry = canonicalText({ ...facts, signed_by: key.id, subject: kept });
   const signature = envelope(key, { ...facts, task: null }, sha256(entry));
-  const file = line({ seq: seal.seq, entry, signature });
-  return packed(withFile(changed, "seal.json", file), mtimeOf(changed));
+  return withFile(changed, "seal.json", line({ seq: seal.seq, entry, signature }));
+}
+
+/** A manifest with one name for all files, which is equal to their list if both are joined. */
+export const joinedNames = (manifest: Any): Any => ({
+  ...manifest,
+  files: [{ name: manifest.files.map(({ name }: Any) => name).join("\n"), size: 0, sha256: "0".repeat(64) }],
+});
+
+/** The fleet seals any manifest that a caller with the right to export states. The report is another one than at the seal. */
+function exchangedReport(parts: BundleParts, key: SigningKey): BundleParts {
+  const [manifest] = linesOf(parts, "manifest.json");
+  const sealed = resealedParts(withFile(parts, "manifest.json", line(joinedNames(manifest))), key, {});
+  return withFile(sealed, "report.html", "<h1>Everything was approved</h1>");
 }
 
 /** Without the newest blocks of the access log, with the numbers of what is left. */
@@ -78,7 +98,9 @@ export function withoutTask(parts: BundleParts, hidden: string): BundleParts {
 export const sealTampers = (key: SigningKey): readonly (readonly [Maker, number])[] => {
   const turn = turns();
   const sealed: Maker = (parts) => {
-    const what = turn(3);
+    const what = turn(4);
+    if (what === 3)
+      return made("one name for all files", packed(exchangedReport(parts, key), mtimeOf(parts)));
     if (what === 2)
       return made(
         "seal of an earlier moment",

@@ -1,4 +1,5 @@
 /** The form of manifest.json. */
+import { isMemberName } from "./archive.ts";
 import { type ExactObject, exactTime, isCountFrom, isExactObject, isHexHash } from "./exact-json.ts";
 
 /** 2: the seal states the end of the access log, and the time of what it states. */
@@ -35,6 +36,7 @@ export function isManifest({
       (one) =>
         isExactObject(one) &&
         typeof one.name === "string" &&
+        isMemberName(one.name) &&
         isCountFrom(0, one.size) &&
         isHexHash(one.sha256),
     )

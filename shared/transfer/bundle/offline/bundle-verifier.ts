@@ -121,11 +121,11 @@ class OpenBundle {
     if (names.at(-1) === SEAL) expected.push(SEAL);
     for (const name of ["export.jsonl", "proofs.jsonl", "keyset.json"])
       if (!names.includes(name)) this.findings.add("files", name);
-    if (names.join("\n") !== expected.join("\n")) this.findings.add("files", MANIFEST);
+    const isAsListed = names.length === expected.length && names.every((name, i) => name === expected[i]);
+    if (!isAsListed) this.findings.add("files", MANIFEST);
     if (this.findings.has("files")) return false;
     for (const { name, size, sha256 } of listed) {
-      const member = this.members.get(String(name));
-      if (member === undefined) continue;
+      const member = this.members.get(String(name))!;
       if (member.size !== size || memberHash(this.#file, member) !== sha256)
         this.findings.add("file_hash", String(name));
     }
