@@ -134,6 +134,7 @@ export type Why =
   | "agent_alive"
   | "kept"
   | "no_hold"
+  | "hold_placed"
   | "below_floor"
   | "not_a_person"
   | "same_person"

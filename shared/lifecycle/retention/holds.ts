@@ -18,6 +18,15 @@ export function changeHolds(decision: Decision, task: TaskRecord, input: HoldInp
   if (release !== undefined && !before.holds.includes(release)) {
     return conflict("no_hold", "the task has no such hold", { task_id: task.task_id, holds: before.holds });
   }
+  const placed = before.placed?.find(({ name }) => name === hold);
+  // Else the second one would take the place of the person, the time and the reason of the first.
+  if (placed !== undefined && release !== hold) {
+    const { name, ...facts } = placed;
+    return conflict("hold_placed", "the task has a hold of this name", {
+      ...{ task_id: task.task_id, hold: name },
+      ...facts,
+    });
+  }
   const left = before.holds.filter((name) => name !== release);
   const holds = [...new Set([...left, ...(hold === undefined ? [] : [hold])])].sort();
   return decision.add("hold", {

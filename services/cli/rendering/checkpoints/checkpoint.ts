@@ -1,6 +1,7 @@
 // One checkpoint with all its sections, for operators.
 
 import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
+import { promisedDays } from "../../../../shared/protocol/retention.ts";
 import { utilizationOf } from "../../../../shared/protocol/triggers.ts";
 import { splitSignatures } from "../../../../shared/sdk/esign/display.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
@@ -26,12 +27,29 @@ export function renderCheckpoint(
     ...(checkpoint.fleet === undefined ? [] : renderMission(checkpoint.fleet, view)),
     ...(checkpoint.verification === undefined ? [] : verification(checkpoint.verification, view)),
     "",
-    field("Retention", checkpoint.compliance.retention_policy, view),
+    field("Retention", classText(checkpoint), view),
     field("Audit", plain(checkpoint.compliance.event_log_ref), view),
     field("Hash", checkpoint.compliance.hash, view),
     field("Signature", signatureText(checkpoint.compliance.signature, view), view),
     ...signatureBlockLines(splitSignatures(checkpoint, signatures), view),
   ].join("\n");
+}
+
+const DAY_MS = 86_400_000;
+
+/** "short; floor regulated, kept until 2033-11-27 at least": a checkpoint stays until the longer of the two ends. */
+function classText({ metadata, compliance }: Checkpoint): string {
+  const { retention_policy: policy, retention_floor: floor, retain_until: until } = compliance;
+  const days = Math.max(promisedDays(policy), floor === undefined ? 0 : promisedDays(floor));
+  const end = until ?? endOf(metadata.committed_at, days);
+  const kept =
+    days === 0 ? "" : end === null ? ", kept for good" : `, kept until ${end.slice(0, 10)} at least`;
+  return `${policy}${floor === undefined ? "" : `; floor ${floor}`}${kept}`;
+}
+
+/** null: there is no end. */
+function endOf(committedAt: string, days: number): string | null {
+  return days === Infinity ? null : new Date(Date.parse(committedAt) + days * DAY_MS).toISOString();
 }
 
 function heading({ metadata: m, execution_state: state }: Checkpoint, view: View): string[] {

@@ -201,7 +201,7 @@ describe("one checkpoint", () => {
       "Phase: testing",
       "Progress: 75%",
       "",
-      "Retention: standard",
+      "Retention: standard, kept until 2026-04-04 at least",
       "Audit: audit/default/auth#1",
       `Hash: ${"0".repeat(64)}`,
       "Signature: unsigned",

@@ -1,6 +1,7 @@
 // The history of a task whose content was removed: by retention, or because two persons had the task shredded.
 
 import { expect, test } from "vitest";
+import { renderCheckpoint } from "../../../../services/cli/rendering/checkpoints/checkpoint.ts";
 import { renderHistory } from "../../../../services/cli/rendering/checkpoints/history.ts";
 import { personsText } from "../../../../services/cli/rendering/keys/shred-certificate.ts";
 import { renderShreds } from "../../../../services/cli/rendering/operations/holds.ts";
@@ -60,4 +61,21 @@ test("names without issued credentials are named, and what is not known is not a
   expect(shown(["human=bob"])).toContain("No credentials were issued for bob (person)");
   expect(shown([])).not.toContain("credentials");
   expect(shown(null)).not.toContain("credentials");
+});
+
+test.each([
+  [{}, "standard, kept until 2026-04-04 at least"],
+  [{ retention_policy: "working" }, "working"],
+  [{ retention_policy: "permanent" }, "permanent, kept for good"],
+  [
+    { retention_policy: "short", retention_floor: "regulated" },
+    "short; floor regulated, kept until 2033-01-04 at least",
+  ],
+  [
+    { retention_policy: "short", retention_floor: "P1D", retain_until: "2026-02-01T00:00:00.000Z" },
+    "short; floor P1D, kept until 2026-02-01 at least",
+  ],
+])("a checkpoint shows the longer of its class and its floor: %j", (compliance, expected) => {
+  const shown = renderCheckpoint({ ...kept, compliance: { ...kept.compliance, ...compliance } }, view);
+  expect(shown).toMatch(new RegExp(`^Retention: +${expected}$`, "m"));
 });

@@ -229,6 +229,11 @@ describe.each(ENGINES)("retention on %s", (engine) => {
     await hold(task, { hold: "case-1", reason: "litigation", case: "2026-CV-0117" });
     await hold(task, { hold: "case-2" });
     await hold(other, { hold: "case-1", reason: "audit" });
+    const again = { hold: "case-1", reason: "other", case: "2026-CV-0118" };
+    expect(await refusal(hold(task, again))).toMatchObject({
+      code: "CONFLICT",
+      details: { hold: "case-1", by: "human=olga", reason: "litigation", case: "2026-CV-0117" },
+    });
     await send(place.repository, "retain", { retention_policy: "P6Y" }, { task, agent: "human=olga" });
     const at = new Date(place.now).toISOString();
     const listed = async () => {
@@ -249,6 +254,8 @@ describe.each(ENGINES)("retention on %s", (engine) => {
     expect((await place.trail(task)).find(({ op }) => op === "hold")).toMatchObject({
       ...{ actor: { id: "human=olga", type: "human" }, at, hold: "case-1", reason: "litigation" },
     });
+    await hold(other, { hold: "case-1", release: "case-1", reason: "appeal" });
+    expect((await listed()).at(-1)).toEqual({ ...third, reason: "appeal" });
     await hold(task, { release: "case-1", reason: "settled" });
     await hold(other, { release: "case-1" });
     expect(await listed()).toEqual([{ task_id: task, name: "case-2", ...facts }]);
