@@ -6,6 +6,7 @@ import type { RemovedCheckpoint } from "../../../shared/protocol/retention.ts";
 import { SIGNING_REFUSALS } from "../../../shared/protocol/signing-refusal.ts";
 import { exitCodes, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
 import { NO_ANSWER, REFUSED_CREDENTIALS } from "../../../shared/sdk/request/request.ts";
+import { keptHint } from "../rendering/checkpoints/kept-hint.ts";
 import { capitalized } from "../rendering/terminal/text.ts";
 import { USAGE_EXIT, UsageError } from "./usage.ts";
 
@@ -153,6 +154,14 @@ function conflict({ details }: FleetError, call: HintContext): string {
   if (details.setting === "FLEET_ENCRYPTION_KEY")
     return `Encrypt the store first: make a key with \`${call.fleet} keys encryption-key\`, stop all services, set FLEET_ENCRYPTION_KEY for each, and start them.`;
   if ("file" in details && typeof details.next === "string") return `${capitalized(details.next)}.`;
+  const kept = keptHint(details, taskOf(details, call), call.fleet);
+  if (kept !== undefined) return kept;
+  if (details.shred === "requested") {
+    const task = taskOf(details, call);
+    return `Another person approves it with \`${call.fleet} task shred-approve ${task}\`; \`${call.fleet} task shred-cancel ${task}\` withdraws it.`;
+  }
+  if ("hold" in details)
+    return `The first one stays. To replace its reason, give --hold ${details.hold} and --release ${details.hold} in one call.`;
   return typeof details.alive_until === "string"
     ? `Let it finish, or take the task from it: \`${call.fleet} recovery start ${taskOf(details, call)} --force\`. Add --dry-run to see the effect first.`
     : `Look at the current state (\`${call.fleet} ${stateOf(details, call)}\`), then decide again.`;
@@ -192,6 +201,9 @@ function listOf(details: FleetError["details"]): string {
   if ("sha256" in details || "upload_id" in details) return "artifact list";
   if ("handoff" in details || "handoff_id" in details) return "handoff list";
   if ("alert_ids" in details) return "alerts list";
+  if ("subject" in details) return "signers list";
+  if ("shredded_at" in details) return `audit show ${String(details.task_id)}`;
+  if ("shred" in details) return "task shreds";
   if ("agent_id" in details) return "agents list";
   if ("key_id" in details) return "keys list";
   if ("seq" in details && typeof details.task_id === "string") return `audit show ${details.task_id}`;

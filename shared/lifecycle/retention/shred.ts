@@ -37,7 +37,7 @@ export function isOfShred({ type }: { readonly type: string }): boolean {
 
 export function refuseShredding({ task_id, shred }: TaskRecord): Refusal {
   const message = shred?.state === "shredded" ? "the task was shredded" : "the task is being shredded";
-  return conflict("shredding", message, { task_id, shred });
+  return conflict("shredding", message, { task_id, shred: shred?.state ?? null });
 }
 
 export function shredRequested(
@@ -51,7 +51,9 @@ export function shredRequested(
   const { shred, task_id } = task;
   if (isShredding(task)) return refuseShredding(task);
   if (shred != null && Date.parse(shred.expires_at) > nowMs)
-    return conflict("shred_requested", "the shredding of the task is requested", { task_id, shred });
+    return conflict("shred_requested", "the shredding of the task is requested already", {
+      ...{ task_id, shred: shred.state, requested_by: shred.requested_by, expires_at: shred.expires_at },
+    });
   const { reason, case: reference } = input;
   const expires_at = new Date(nowMs + REQUEST_MS).toISOString();
   return add(decision, "shred_request", "requested", { reason, case: reference, expires_at });
@@ -72,7 +74,9 @@ export function shredApproved(
     return refuse("same_person", new FleetError("FORBIDDEN", message, { details }));
   }
   if (Date.parse(shred?.expires_at ?? "") <= nowMs)
-    return conflict("shred_expired", "the request has expired; request it again", { task_id, shred });
+    return conflict("shred_expired", "the request has expired; request it again", {
+      ...{ task_id, expires_at: shred?.expires_at ?? null },
+    });
   const kept = notAllowed(task, input.promise);
   if (kept !== null) return kept;
   return add(decision, "shred_approve", "approved", { request: input.requestSeq });
@@ -117,7 +121,7 @@ function notRequested(task: TaskRecord, requestSeq: number): Refusal | null {
   if (isShredding(task)) return refuseShredding(task);
   const { task_id, shred } = task;
   if (shred?.request_seq === requestSeq) return null;
-  const details = { task_id, shred: shred ?? null };
+  const details = { task_id, request_seq: shred?.request_seq ?? null };
   return conflict("no_shred_request", "the task has no such request", details);
 }
 

@@ -4,6 +4,7 @@ import { esignBlockOf, judgeEsignature } from "../../integrity/esign/judgement.t
 import type { AuditAnchor } from "../../protocol/audit-anchors.ts";
 import { ESIGN_PROBLEMS } from "../../protocol/esign.ts";
 import type { ExportLine, ExportLineOf } from "../../protocol/export-lines.ts";
+import { principalLabel } from "../../protocol/principal.ts";
 import type { ListedFile } from "./archive-writer.ts";
 import { commitTimeIn } from "./bundle-statement.ts";
 import { type BundleRevocation, revocationText } from "./offline/bundle-keys.ts";
@@ -129,7 +130,7 @@ ${files.map(({ name, size, sha256 }) => `<tr><td>${htmlText(name)}</td><td>${siz
 
 export const reportEnd = (): string => "</body></html>\n";
 
-const HEADS = ["No.", "At (UTC)", "Actor", "Act", "Reason", "Version", "States key"];
+const HEADS = ["No.", "At (UTC)", "Actor", "Act", "Reason", "Version", "Signing key"];
 
 type Facts = Readonly<Record<string, unknown>>;
 const objectOf = (value: unknown): Facts =>
@@ -178,7 +179,7 @@ const timeText = (at: unknown): string => `<span class="at">${htmlText(at)}</spa
 
 /** Its state and its missing versions do not say that people had the content removed. */
 function shredRow({ state, requested_by, approved_by, approved_at, ended_at }: Facts): string {
-  const by = `requested by ${requested_by}, approved by ${approved_by} at ${approved_at}`;
+  const by = `requested by ${principalLabel(textOf(requested_by))}, approved by ${principalLabel(textOf(approved_by))} at ${approved_at}`;
   if (state === "approved") return row("Shredding", `all content is being removed: ${by}`);
   return state === "shredded" ? row("Shredding", `all content was removed, ${ended_at}: ${by}`) : "";
 }
@@ -198,13 +199,19 @@ function entryRow(line: ExportLineOf<"audit">, newest: ReadonlyMap<string, numbe
   const cells = [
     seq,
     timeText(at),
-    htmlText(`${id} (${type})`),
+    htmlText(actorText(textOf(id), textOf(type))),
     htmlText(actText(facts)),
     htmlText(reasonText(facts)),
     made,
     key,
   ];
   return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>\n${personRow(line, facts, newest)}`;
+}
+
+/** "ada (person)", "coder-1 (agent)". */
+function actorText(id: string, type: string): string {
+  const label = principalLabel(id);
+  return label === id ? `${id} (${type})` : label;
 }
 
 /** "hold placed: smith". Placing and releasing have one name in the trail, and one entry can do both. */

@@ -101,7 +101,7 @@ describe("US-308 fleet checkpoints prune", { timeout: CALLS_MS }, () => {
     expect(kept.err).toContain("newest");
     expect(await fleet("task retain one --hold case-17")).toMatchObject({
       exit: 0,
-      out: "Task one: on hold (case-17); as the settings say\n",
+      out: "Task one: on hold (case-17); otherwise kept as the settings say\n",
     });
     expect((await fleet(`checkpoint rm ${ids[0]}`)).err).toContain("held");
     expect((await fleet("task show one")).out).toMatch(/Retention: +on hold \(case-17\)/);

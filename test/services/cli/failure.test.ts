@@ -67,6 +67,26 @@ test.each<[ErrorCode, FleetErrorOptions, RegExp]>([
     { details: { task_id: "auth", removed: { reason: "age" } } },
     /^See .*`fleet checkpoint history auth`/,
   ],
+  [
+    "CONFLICT",
+    { details: { task_id: "auth", shred: "requested" } },
+    /^Another person .*task shred-approve auth/,
+  ],
+  ["CONFLICT", { details: { task_id: "auth", hold: "case-1", reason: "audit" } }, /^The first one stays/],
+  [
+    "CONFLICT",
+    { details: { task_id: "auth", reason: "held", holds: ["case-1"] } },
+    /task retain auth --release case-1`/,
+  ],
+  [
+    "CONFLICT",
+    { details: { checkpoint_id: "0199", reason: "floor" } },
+    /^`fleet checkpoint show 0199` shows/,
+  ],
+  ["CONFLICT", { details: { task_id: "auth", reason: "recovery" } }, /`fleet recovery show auth`/],
+  ["NOT_FOUND", { details: { task_id: "auth", shred: null } }, /`fleet task shreds`/],
+  ["NOT_FOUND", { details: { task_id: "auth", shredded_at: "" } }, /`fleet audit show auth`/],
+  ["NOT_FOUND", { details: { subject: "ada" } }, /`fleet signers list`/],
 ])("%s about keys and shredding has a hint that fits: %j", (code, options, hint) => {
   expect(callFailureOf(new FleetError(code, "text", options)).hint).toMatch(hint);
 });

@@ -116,7 +116,7 @@ test("a task whose content was shredded is shown with the persons, and another o
   };
   const textOf = (task: object) => reportPart({ kind: "task", task } as ExportLine);
   expect(textOf({ ...head, shred: { ...shred, state: "shredded" } })).toContain(
-    "<tr><th>Shredding</th><td>all content was removed, 2026-11-26T13:00:09.000Z: requested by human=olga, approved by human=&lt;pavel&gt; at",
+    "<tr><th>Shredding</th><td>all content was removed, 2026-11-26T13:00:09.000Z: requested by olga (person), approved by human=&lt;pavel&gt; at",
   );
   expect(textOf({ ...head, shred: { ...shred, state: "approved" } })).toContain("being removed");
   for (const plain of [head, { ...head, shred: { ...shred, state: "requested" } }])

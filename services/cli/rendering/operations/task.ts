@@ -6,7 +6,7 @@ import type { Handoff, Task } from "../../../../shared/sdk/sdk.ts";
 import { signedFields } from "../esign/signatures.ts";
 import { inWords, recoveryLine } from "../recovery/recovery-text.ts";
 import { field } from "../terminal/fields.ts";
-import { count, plain, principalText, shownId } from "../terminal/text.ts";
+import { count, counted, plain, principalText, shownId } from "../terminal/text.ts";
 import { exactly } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -27,8 +27,10 @@ function handoffText(handoff: Handoff, { now }: View): string {
 }
 
 export function retentionText({ policy, holds }: NonNullable<Task["retention"]>): string {
-  const kept = policy === null ? "as the settings say" : `policy ${plain(policy)} for new checkpoints`;
-  return holds.length === 0 ? kept : `on hold (${holds.map((name) => plain(name)).join(", ")}); ${kept}`;
+  const kept = policy === null ? "kept as the settings say" : `policy ${plain(policy)} for new checkpoints`;
+  if (holds.length === 0) return kept;
+  const rest = policy === null ? `otherwise ${kept}` : kept;
+  return `on hold (${holds.map((name) => plain(name)).join(", ")}); ${rest}`;
 }
 
 /** The state of the task says nothing of it: only this line says that its content is gone, or will be. */
@@ -58,6 +60,11 @@ export function renderTask(
 ): string {
   const { now } = view;
   const { latest_id: latest, last_successful_id: successful } = task;
+  const isGone = task.shred?.state === "shredded";
+  const named = (id: string): string => `${shownId(id)}${isGone ? ", removed" : ""}`;
+  const { retention } = task;
+  // What is gone is kept by no policy. A hold was placed by a person, and is shown until it is released.
+  const isRetained = retention !== undefined && (!isGone || retention.holds.length > 0);
   const owner = task.owner === null ? "none" : principalText(task.owner);
   return [
     field("Task", view.colors.bold(plain(task.task_id)), view),
@@ -72,12 +79,12 @@ export function renderTask(
       ? []
       : [field("Recovery", recoveryLine(task, task.recovery, view, handoff?.to_agent_type), view)]),
     field("Checkpoints", count(task.seq), view),
-    field("Latest", latest === null ? "none yet" : shownId(latest), view),
+    field("Latest", latest === null ? "none yet" : named(latest), view),
     ...signedFields(latest, signatures, view),
-    field("Last successful", successful === null ? "none" : shownId(successful), view),
+    field("Last successful", successful === null ? "none" : named(successful), view),
     ...(successful === latest ? [] : signedFields(successful, signatures, view)),
-    ...(task.retention === undefined ? [] : [field("Retention", retentionText(task.retention), view)]),
-    field("Audit trail", `${count(task.audit_seq)} entries, head ${task.audit_hash}`, view),
+    ...(isRetained ? [field("Retention", retentionText(retention), view)] : []),
+    field("Audit trail", `${counted(task.audit_seq, "entry", "entries")}, head ${task.audit_hash}`, view),
     field("Created", exactly(task.created_at, now), view),
     field("Updated", exactly(task.updated_at, now), view),
   ].join("\n");

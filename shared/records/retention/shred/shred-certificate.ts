@@ -158,7 +158,7 @@ async function absentCertificate(
   const shredded_at = head?.shred?.state === "shredded" ? head.shred.ended_at : null;
   if (head === null || shredded_at === null || (await isCertified(reader, keys, head)))
     return new FleetError("NOT_FOUND", "there is no certificate that the task was shredded", {
-      details: { task_id },
+      details: { task_id, shred: head?.shred?.state ?? null },
     });
   return new FleetError(
     "NOT_FOUND",

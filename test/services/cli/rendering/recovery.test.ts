@@ -254,6 +254,15 @@ test("the page of a task says that its shredding is requested, approved or done"
   expect(shown("shredded")).toContain(
     `\nShredding: all content is removed, 2026-01-04T15:34:55.000Z (5s ago); proved by \`fleet task shred-certificate ${task.task_id}\`\n`,
   );
+  expect(shown("approved")).toMatch(/\nLatest: \S+\n/);
+  expect(shown("shredded")).toMatch(/\nLatest: \S+, removed\n/);
+  const retained = (holds: string[]) =>
+    renderTask({ ...task, shred: shredIn("shredded")!, retention: { policy: null, holds } }, view);
+  expect(retained([])).not.toContain("Retention");
+  expect(retained(["case-7"])).toContain(
+    "\nRetention: on hold (case-7); otherwise kept as the settings say\n",
+  );
+  expect(renderTask({ ...task, audit_seq: 1 }, view)).toContain("\nAudit trail: 1 entry, head");
   const listed = (state: string) => {
     const one = { ...task, progress_percent: null, shred: shredIn(state)! };
     return renderTasks({ tasks: [one], next: undefined }, view);

@@ -110,6 +110,21 @@ describe.each(ENGINES)("shredding on %s", (engine) => {
     expect((await place.head(other)).latest_id).not.toBeNull();
   });
 
+  test("a second request is refused with the first one", async () => {
+    const place = await placeWith();
+    const task = await written(place, 1);
+    await request(place, task);
+    expect((await refusal(request(place, task))).toBody()).toMatchObject({
+      code: "CONFLICT",
+      details: { task_id: task, shred: "requested", requested_by: OLGA, expires_at: expect.any(String) },
+    });
+    await approve(place, task);
+    expect((await refusal(request(place, task))).toBody().details).toEqual({
+      task_id: task,
+      shred: "approved",
+    });
+  });
+
   test("the same person in other letters is no second person", async () => {
     const place = await placeWith();
     const task = await written(place, 1);
