@@ -49,6 +49,11 @@ test("tasks, handoffs, recoveries and prompts of a task", { timeout: CALLS_MS },
 
   await requireShown(["task", "show", "auth"], block, /Latest: \S+\n {2}signed: version 1, by Ada Lovelace/);
   await requireShown([...resume, "--dry-run"], block, LINE());
+  const line =
+    /^Entry \d+: signed by Ada Lovelace \(ada of http\S+\), approval, .*Europe\/London \(.*Z\): valid$/m;
+  await requireShown(["audit", "show", "auth"], block, line);
+  // A page without the entry of the signature has none.
+  expect(await json("audit", "show", "auth", "--limit", "1")).not.toHaveProperty("electronic_signatures");
   // The prompt is for an agent, and the signature for the person who starts it.
   const { out, err } = await cli(...resume);
   expect(out).not.toContain("Ada Lovelace");

@@ -98,8 +98,14 @@ async function show(session: Session, task: string, { from, limit }: Flags): Pro
     ...(limit !== undefined && { limit }),
   });
   const next = nextOf(session, page);
-  const { renderAudit } = await import("../../rendering/operations/audit.ts");
-  await session.show(page, () => renderAudit({ task, entries: page.entries, next }, session.view));
+  const { renderAudit, signedCheckpoints } = await import("../../rendering/operations/audit.ts");
+  const { besideMember, signaturesOfNamed } = await import("../esign/shown-signatures.ts");
+  const shown = new Set(page.entries.map(({ seq }) => seq));
+  const all = await signaturesOfNamed(session, task, signedCheckpoints(page.entries));
+  const signatures = all.filter(({ audit_seq }) => shown.has(audit_seq));
+  await session.show({ ...page, ...besideMember(signatures) }, () =>
+    renderAudit({ task, entries: page.entries, signatures, next }, session.view),
+  );
 }
 
 async function verify(

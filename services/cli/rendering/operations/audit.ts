@@ -1,8 +1,10 @@
 // The audit trail for operators: one line for each transition, and the result of recomputing the chain.
 
+import type { EsignBlock } from "../../../../shared/protocol/esign.ts";
 import { SIGNATURE_PROBLEMS } from "../../../../shared/protocol/signing-keys.ts";
 import type { SignatureReport } from "../../../../shared/sdk/sdk.ts";
 import { objectOf } from "../../input/checkpoint/checkpoint.ts";
+import { signatureBlockText } from "../esign/signatures.ts";
 import { briefIds } from "../terminal/elision.ts";
 import { pageEnd, tableLines, titleLine } from "../terminal/table.ts";
 import { count, counted, plain, principalText, short, shownId } from "../terminal/text.ts";
@@ -18,12 +20,20 @@ interface ShownEntry {
 export interface AuditTable {
   readonly task: string;
   readonly entries: readonly ShownEntry[];
+  /** Those that the entries record. */
+  readonly signatures: readonly EsignBlock[];
   readonly next: string | undefined;
 }
 
 const HEADS = ["SEQ", "AT", "OP", "ACTOR", "CHECKPOINT", "VERSION", "STATE", "HASH", "ABOUT"];
 
-export function renderAudit({ task, entries, next }: AuditTable, view: View): string {
+/** The checkpoints of which the entries record signatures, each once. */
+export function signedCheckpoints(entries: readonly ShownEntry[]): string[] {
+  const named = entries.map(({ entry }) => parsed(entry)).filter(({ op }) => op === "signature_add");
+  return [...new Set(named.map(({ checkpoint_id: id }) => id).filter((id) => typeof id === "string"))];
+}
+
+export function renderAudit({ task, entries, signatures, next }: AuditTable, view: View): string {
   const rows = entries.map(({ seq, entry, hash }) => {
     const e = parsed(entry);
     const actor = objectOf(e.actor);
@@ -62,9 +72,19 @@ export function renderAudit({ task, entries, next }: AuditTable, view: View): st
       rows.map((row) => row.slice(0, columns)),
       { heads: HEADS.slice(0, columns), view, right: [0], fit: fit.slice(0, columns) },
     ),
+    ...signatureLines(signatures, view),
     "",
     ...pageEnd(counted(entries.length, "entry", "entries"), next, view),
   ].join("\n");
+}
+
+/** Printed name, and time with its zone: 21 CFR 11.50. A column has no room for them. */
+function signatureLines(signatures: readonly EsignBlock[], view: View): string[] {
+  if (signatures.length === 0) return [];
+  return [
+    "",
+    ...signatures.map((one) => `Entry ${count(one.audit_seq)}: signed by ${signatureBlockText(one, view)}`),
+  ];
 }
 
 const NOTHING = "-";

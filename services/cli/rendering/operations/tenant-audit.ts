@@ -7,7 +7,10 @@ import { ago } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 import { type AuditTable, actorText, parsed } from "./audit.ts";
 
-export function renderTenantAudit({ entries, next }: Omit<AuditTable, "task">, view: View): string {
+export function renderTenantAudit(
+  { entries, next }: Omit<AuditTable, "task" | "signatures">,
+  view: View,
+): string {
   const rows = entries.map(({ seq, entry, hash }) => {
     const { at, action, actor, subject } = parsed(entry);
     return [

@@ -8,7 +8,9 @@ const HASH = "a".repeat(64);
 
 function abouts(...entries: readonly object[]): readonly string[] {
   const shown = entries.map((one, i) => ({ seq: i + 1, entry: JSON.stringify(one), hash: HASH }));
-  const lines = renderAudit({ task: "auth", entries: shown, next: undefined }, view).split("\n");
+  const lines = renderAudit({ task: "auth", entries: shown, signatures: [], next: undefined }, view).split(
+    "\n",
+  );
   return lines
     .slice(3, 3 + entries.length)
     .map((line) => line.slice(line.indexOf(HASH.slice(0, 12)) + 14).trim());

@@ -269,15 +269,17 @@ describe("the audit trail", () => {
       { seq: 1, entry: JSON.stringify(entry), hash: "a".repeat(64) },
       { seq: 2, entry: "{broken", hash: "b".repeat(64) },
     ];
-    expect(renderAudit({ task: "auth", entries, next: undefined }, view).split("\n")).toEqual([
-      "Audit trail of task auth",
-      "",
-      "SEQ  AT  OP      ACTOR  CHECKPOINT                                VERSION  STATE         HASH",
-      `  1  T   create  a      chk-${A}  1        new > active  aaaaaaaaaaaa`,
-      "  2  -   -       -      -                                         -        -             bbbbbbbbbbbb",
-      "",
-      "2 entries",
-    ]);
+    expect(renderAudit({ task: "auth", entries, signatures: [], next: undefined }, view).split("\n")).toEqual(
+      [
+        "Audit trail of task auth",
+        "",
+        "SEQ  AT  OP      ACTOR  CHECKPOINT                                VERSION  STATE         HASH",
+        `  1  T   create  a      chk-${A}  1        new > active  aaaaaaaaaaaa`,
+        "  2  -   -       -      -                                         -        -             bbbbbbbbbbbb",
+        "",
+        "2 entries",
+      ],
+    );
   });
 
   test("shows the cause of a failure and the number of an attempt", () => {
@@ -293,7 +295,9 @@ describe("the audit trail", () => {
     const entries = [failed, attempt, blocked].map((one, i) => ({
       ...{ seq: i + 1, entry: JSON.stringify(one), hash: "a".repeat(64) },
     }));
-    const lines = renderAudit({ task: "auth", entries, next: undefined }, view).split("\n").slice(3, 6);
+    const lines = renderAudit({ task: "auth", entries, signatures: [], next: undefined }, view)
+      .split("\n")
+      .slice(3, 6);
     expect(lines.map((line) => line.slice(line.indexOf("aaaaaaaaaaaa") + 14))).toEqual([
       "out of memory of agent_7, exit report",
       "attempt 2",

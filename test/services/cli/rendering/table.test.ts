@@ -114,7 +114,7 @@ describe("at 80 columns nothing wraps", () => {
           state_to: "active",
         };
         const entries = [{ seq, entry: JSON.stringify(entry), hash: "a".repeat(64) }];
-        const text = renderAudit({ task: "t", entries, next: undefined }, terminal(80));
+        const text = renderAudit({ task: "t", entries, signatures: [], next: undefined }, terminal(80));
         expectToFit(text, 1);
         expect(text).toContain("5m ago");
         const failed = {
@@ -125,7 +125,10 @@ describe("at 80 columns nothing wraps", () => {
           owner_from: agent,
         };
         const mixed = [...entries, { seq, entry: JSON.stringify(failed), hash: "a".repeat(64) }];
-        const both = renderAudit({ task: "t", entries: mixed, next: undefined }, terminal(80));
+        const both = renderAudit(
+          { task: "t", entries: mixed, signatures: [], next: undefined },
+          terminal(80),
+        );
         expectToFit(both, 0);
         expect(both).toContain("unrecoverab");
       }),
