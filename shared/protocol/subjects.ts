@@ -252,6 +252,15 @@ export interface CallerAddress {
   readonly caller: string;
 }
 
+/** The operation in the subject of a request, such as `cmd.finalize`. undefined: another subject. */
+export function operationIn(subject: string): string | undefined {
+  const [fleet, kind, , , ...rest] = subject.split(".");
+  const op = kind === "cmd" ? rest[1] : rest[0];
+  return fleet === "fleet" && (kind === "cmd" || kind === "query") && op !== undefined
+    ? `${kind}.${op}`
+    : undefined;
+}
+
 /** True if the subject is below the caller's own inbox, the only place for its answers. */
 export function isInboxOf({ tenant, caller }: CallerAddress, subject: string): boolean {
   const prefix = `_INBOX.${tenant}.${caller}.`;

@@ -2,7 +2,9 @@
 
 import { BusError } from "../../../shared/bus/bus.ts";
 import { ERROR_TABLE, type ErrorBody, type ErrorCode, FleetError } from "../../../shared/protocol/errors.ts";
+import { RIGHT_NAMES, RIGHTS, roleOperations } from "../../../shared/protocol/operation-rights.ts";
 import type { RemovedCheckpoint } from "../../../shared/protocol/retention.ts";
+import { CLIENT_ROLES } from "../../../shared/protocol/roles.ts";
 import { SIGNING_REFUSALS } from "../../../shared/protocol/signing-refusal.ts";
 import { exitCodes, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
 import { NO_ANSWER, REFUSED_CREDENTIALS } from "../../../shared/sdk/request/request.ts";
@@ -111,12 +113,7 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
       : "Keep large files elsewhere and refer to them by path or URL.",
   UNAUTHORIZED: (_, { fleet }) =>
     `Run this as the user of the fleet and with its FLEET_HOME, or set FLEET_NATS_CREDS to a file from \`${fleet} access issue\`.`,
-  FORBIDDEN: ({ details }, { fleet }) =>
-    typeof details.reason === "string" && Object.hasOwn(SIGNING_REFUSALS, details.reason)
-      ? "Nothing was signed, and the attempt is recorded. Remove the cause, then sign again."
-      : "requested_by" in details
-        ? `Another person with the role operator or custodian must approve it; \`${fleet} task shreds\` lists what waits.`
-        : "Check --tenant and --agent: the credentials are for one tenant, one name and one role.",
+  FORBIDDEN: forbidden,
   UNAVAILABLE: unavailable,
   UNSUPPORTED_VERSION: ({ details }) =>
     typeof details.needed === "string"
@@ -147,6 +144,32 @@ function removedHint(details: FleetError["details"], call: HintContext): string 
   return reason === "shredded"
     ? `\`${call.fleet} task show ${task}\` shows the state; when all content is gone, \`${call.fleet} task shred-certificate ${task}\` proves it.`
     : `See what is left with \`${call.fleet} checkpoint history ${task}\`.`;
+}
+
+function forbidden({ details }: FleetError, { fleet }: HintContext): string {
+  if (typeof details.reason === "string" && Object.hasOwn(SIGNING_REFUSALS, details.reason))
+    return "Nothing was signed, and the attempt is recorded. Remove the cause, then sign again.";
+  if ("requested_by" in details)
+    return `Another person with the role operator or custodian must approve it; \`${fleet} task shreds\` lists what waits.`;
+  if (typeof details.operation === "string") return missingRight(details.operation, fleet);
+  return details.needed === "person"
+    ? "Name yourself with --person instead of --agent and FLEET_AGENT_ID; credentials of an agent may not do this."
+    : "Check --tenant and --agent: the credentials are for one tenant, one name and one role.";
+}
+
+/** The first request of an act, and the operation that stands for its right. */
+const BEGINS: Readonly<Record<string, string>> = { "query.signing_request": RIGHTS.sign };
+
+/** The bus compares role, tenant and name with those of the credentials, and does not say which of them differs. */
+function missingRight(operation: string, fleet: string): string {
+  const right = RIGHT_NAMES.find((name) => RIGHTS[name] === (BEGINS[operation] ?? operation));
+  const operations = roleOperations();
+  const roles = CLIENT_ROLES.filter((role) => operations[role].includes(operation)).join(", ");
+  const listed =
+    right === undefined
+      ? ""
+      : `; on the machine of the fleet, \`${fleet} access matrix --right ${right}\` lists the holders`;
+  return `Your credentials lack the right ${right ?? operation}. The roles with it: ${roles || "none"}${listed}. If yours is one of these, check --tenant and --agent: credentials are for one tenant and one name.`;
 }
 
 function conflict({ details }: FleetError, call: HintContext): string {

@@ -108,7 +108,7 @@ function add(
 /** An agent that is led astray must never be able to remove its traces, and a service acts for no person. */
 function notAPerson({ circumstances: { actor } }: Decision): Refusal | null {
   if (parsePrincipal(actor)?.kind === "human") return null;
-  const details = { actor };
+  const details = { actor, needed: "person" };
   return refuse("not_a_person", new FleetError("FORBIDDEN", "only a person may do this", { details }));
 }
 

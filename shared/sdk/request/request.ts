@@ -7,7 +7,7 @@ import { decodeAnswer } from "../../integrity/wire.ts";
 import { type ErrorBody, FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { requireProtocol } from "../../protocol/protocol-version.ts";
-import { HEADERS } from "../../protocol/subjects.ts";
+import { HEADERS, operationIn } from "../../protocol/subjects.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import { backoffMs } from "../../runtime/retry.ts";
 
@@ -165,6 +165,12 @@ export const REFUSED_CREDENTIALS = "the bus refused the credentials";
 const CREDENTIALS_HINT =
   "run as the user of the fleet with its FLEET_HOME, or set FLEET_NATS_CREDS to a file from `fleet access issue`";
 
+/** What the credentials do not permit. Nothing for another subject than that of a request. */
+function refusedOperation({ details: { subject } }: BusError): { readonly operation?: string } {
+  const operation = typeof subject === "string" ? operationIn(subject) : undefined;
+  return operation === undefined ? {} : { operation };
+}
+
 /** The error that callers of Fleet know for an error of the bus. */
 export function toFleetError(error: BusError): FleetError {
   const { url } = error.details;
@@ -177,7 +183,10 @@ export function toFleetError(error: BusError): FleetError {
       // With an address, the connection itself was refused.
       if (url !== undefined)
         return new FleetError("UNAUTHORIZED", `${REFUSED_CREDENTIALS}; ${CREDENTIALS_HINT}`, options);
-      return new FleetError("FORBIDDEN", "the bus does not permit this", options);
+      return new FleetError("FORBIDDEN", "the bus does not permit this", {
+        details: { ...details, ...refusedOperation(error) },
+        cause: error,
+      });
     case "other_fleet":
       return new FleetError("CONFLICT", OTHER_FLEET, {
         details: { ...error.details, bus: error.kind },

@@ -86,6 +86,7 @@ const ATTEMPTS: Readonly<
   export: async (holder, task) => {
     const env = { ...elsewhere(), FLEET_NATS_CREDS: holder.credentials };
     const { exit, err } = await cli(`export --task ${task} --out ${exported(holder)} --json`, env);
+    if (exit === 77) expect(err).toContain("access matrix --right export");
     if (exit === 77) throw Object.assign(new Error(err), { code: "FORBIDDEN" });
     expect({ exit, err }).toMatchObject({ exit: 0 });
   },
@@ -133,6 +134,7 @@ test("a person without the right to sign is refused before any login", { timeout
     for (const proof of ["login", "passkey"]) {
       const { exit, out, err } = await cli(`sign ${task} --meaning review --with ${proof} --json`, env);
       expect({ exit, out }, err).toEqual({ exit: 77, out: "" });
+      expect(err, id).toContain("lack the right sign. The roles with it: operator, reviewer;");
       // No address to log in at.
       expect(err, id).not.toContain("http");
     }

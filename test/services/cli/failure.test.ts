@@ -51,6 +51,23 @@ test.each<[ErrorCode, FleetErrorOptions, RegExp]>([
     { details: { setting: "FLEET_ENCRYPTION_KEY" } },
     /^Encrypt the store first: .*set FLEET_ENCRYPTION_KEY/,
   ],
+  [
+    "FORBIDDEN",
+    { details: { bus: "permission", operation: "cmd.hold" } },
+    /lack the right hold\. The roles with it: operator, custodian; .*access matrix --right hold` lists/,
+  ],
+  [
+    "FORBIDDEN",
+    { details: { bus: "permission", operation: "query.signing_request" } },
+    /lack the right sign\. .*operator.*reviewer.*--right sign/,
+  ],
+  [
+    "FORBIDDEN",
+    { details: { bus: "permission", operation: "query.key_list" } },
+    /lack the right query\.key_list\./,
+  ],
+  ["FORBIDDEN", { details: { bus: "permission" } }, /^Check --tenant and --agent/],
+  ["FORBIDDEN", { details: { actor: "agent-1", needed: "person" } }, /--person/],
   ["FORBIDDEN", { details: { task_id: "auth", requested_by: "human=ada" } }, /^Another person .*task shreds/],
   [
     "NOT_FOUND",
