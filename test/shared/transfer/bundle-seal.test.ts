@@ -114,3 +114,21 @@ test("the manifest lists each file by its own name", { timeout: LONG_MS }, () =>
     expect(found(sealed({ ...manifest, files })), name).toEqual(["manifest manifest.json"]);
   }
 });
+
+test("with --key a bundle without a seal is found, also one in which nothing is signed", {
+  timeout: LONG_MS,
+}, () => {
+  expect(found(parts)).toEqual(["seal_missing seal.json"]);
+  expect(judged(parts, null)).toMatchObject({ ok: true, keys: [], sealed: false });
+  const keyset = line({ keys: [], changes: null, signatures_required: true });
+  const [manifest] = linesOf(parts, "manifest.json");
+  const stated = withFile(
+    parts,
+    "manifest.json",
+    line({ ...manifest, counts: { ...manifest.counts, keys: 0 } }),
+  );
+  const keyless = unpacked(rehashed(withFile(stated, "keyset.json", keyset)));
+  expect(found(keyless)).toEqual(["seal_missing seal.json"]);
+  const other = newKey().id;
+  expect(found(sealed(manifest), [other])).toEqual([`key_untrusted key:${own.id}`]);
+});

@@ -124,6 +124,7 @@ const EXPECTED = [
   "signature_missing",
   "signature_mismatch",
   "seal",
+  "seal_missing",
   "access_unsealed",
   "format",
   "esign_statement",
