@@ -73,8 +73,12 @@ export function keysetBytes(
   return jsonLine({ keys, signatures_required, changes });
 }
 
+/** Only the members that a verifier accepts: a newer fleet may answer others. */
 export function sealBytes({ seq, entry, signature }: ExportSeal): Buffer {
-  return jsonLine({ seq, entry, signature });
+  if (signature === null) return jsonLine({ seq, entry, signature });
+  const { payload, payloadType } = signature;
+  const signatures = signature.signatures.map(({ keyid, sig }) => ({ keyid, sig }));
+  return jsonLine({ seq, entry, signature: { payload, payloadType, signatures } });
 }
 
 /** The verifiers, which stand beside this module. */

@@ -1130,6 +1130,11 @@ function objectIn(value, name) {
   return isExactObject(member) ? member : {};
 }
 
+/** Whether the object has these members, and no other one. */
+function hasExactly(value, ...names) {
+  return Object.keys(value).length === names.length && names.every((name) => Object.hasOwn(value, name));
+}
+
 /** Whether the value is an integer of at least `least`. */
 function isCountFrom(least, value) {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= least;
@@ -2887,6 +2892,7 @@ function judgeSeal(seal, contents) {
 function isSealOf(seal, facts, contents) {
   const { manifest, manifestHash } = contents;
   return (
+    isOfSealForm(seal) &&
     isCountFrom(1, seal.seq) &&
     facts.seq === seal.seq &&
     facts.action === "export" &&
@@ -2894,6 +2900,18 @@ function isSealOf(seal, facts, contents) {
     !("task" in facts) &&
     objectIn(facts, "subject").manifest === manifestHash &&
     isOfThisExport(facts, contents)
+  );
+}
+
+/** Nothing else covers the bytes of the file: a further member could be changed after the seal. */
+function isOfSealForm(seal) {
+  const { signature } = seal;
+  if (!hasExactly(seal, "entry", "seq", "signature") || !isExactObject(signature)) return false;
+  const { signatures } = signature;
+  return (
+    hasExactly(signature, "payload", "payloadType", "signatures") &&
+    Array.isArray(signatures) &&
+    signatures.every((one) => isExactObject(one) && hasExactly(one, "keyid", "sig"))
   );
 }
 

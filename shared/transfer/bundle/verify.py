@@ -2330,6 +2330,21 @@ class Findings:
         return findings[:FINDINGS_MAX]
 
 
+def has_exactly(value, *names):
+    return isinstance(value, dict) and set(value) == set(names)
+
+
+def is_of_seal_form(seal):
+    """Nothing else covers the bytes of the file: a further member could be changed after the seal."""
+    signature = seal.get("signature")
+    return (
+        has_exactly(seal, "entry", "seq", "signature")
+        and has_exactly(signature, "payload", "payloadType", "signatures")
+        and isinstance(signature["signatures"], list)
+        and all(has_exactly(one, "keyid", "sig") for one in signature["signatures"])
+    )
+
+
 class Bundle:
     def __init__(self, archive, trusted, revoked, kept, authorities):
         self.archive, self.trusted, self.revoked, self.kept = archive, trusted, revoked, kept
@@ -2507,6 +2522,7 @@ class Bundle:
         facts = exact_object(text) if isinstance(text, str) else None
         if (
             facts is None
+            or not is_of_seal_form(seal)
             or not is_count(seal.get("seq"), 1)
             or not same(facts.get("seq"), seal["seq"])
             or not same(facts.get("action"), "export")

@@ -45,6 +45,14 @@ function resealedParts(
   return withFile(changed, "seal.json", line({ seq: seal.seq, entry, signature }));
 }
 
+/** With a further member in the file of the seal, in its envelope, or beside its signature. */
+export function withFurtherMember(parts: BundleParts, place: number): BundleParts {
+  const [seal] = linesOf(parts, "seal.json");
+  const at = [seal, seal.signature, seal.signature.signatures[0]][place];
+  at.note = "approved";
+  return withFile(parts, "seal.json", line(seal));
+}
+
 /** A manifest with one name for all files, which is equal to their list if both are joined. */
 export const joinedNames = (manifest: Any): Any => ({
   ...manifest,
@@ -98,7 +106,13 @@ export function withoutTask(parts: BundleParts, hidden: string): BundleParts {
 export const sealTampers = (key: SigningKey): readonly (readonly [Maker, number])[] => {
   const turn = turns();
   const sealed: Maker = (parts) => {
-    const what = turn(4);
+    const what = turn(7);
+    if (what > 3)
+      return made(
+        `further member ${what} of the seal`,
+        packed(withFurtherMember(parts, what - 4), mtimeOf(parts)),
+        false,
+      );
     if (what === 3)
       return made("one name for all files", packed(exchangedReport(parts, key), mtimeOf(parts)));
     if (what === 2)

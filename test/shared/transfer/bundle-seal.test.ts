@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { canonicalText } from "../../../shared/integrity/canonical.ts";
+import { sealBytes } from "../../../shared/transfer/bundle/bundle-files.ts";
 import { type BundleReport, verifyBundle } from "../../../shared/transfer/bundle/offline/bundle-verifier.ts";
 import {
   type Any,
@@ -20,7 +21,7 @@ import {
   unpacked,
   withFile,
 } from "../../harness/evidence/forgery.ts";
-import { joinedNames } from "../../harness/evidence/seal-tampers.ts";
+import { joinedNames, withFurtherMember } from "../../harness/evidence/seal-tampers.ts";
 import { EXPORTED_AT, hasPython, TENANT, writeSmallBundle } from "../../harness/evidence/small-bundle.ts";
 import { newKey } from "../../harness/records/signed.ts";
 
@@ -131,4 +132,21 @@ test("with --key a bundle without a seal is found, also one in which nothing is 
   expect(found(keyless)).toEqual(["seal_missing seal.json"]);
   const other = newKey().id;
   expect(found(sealed(manifest), [other])).toEqual([`key_untrusted key:${own.id}`]);
+});
+
+test("the file of the seal has no member that nothing covers", { timeout: LONG_MS }, () => {
+  const whole = sealed(manifestOf());
+  for (const place of [0, 1, 2]) {
+    const bundle = withFurtherMember(whole, place);
+    expect(found(bundle), `${place}`).toEqual(["seal seal.json"]);
+    // What a newer fleet answers besides is not written.
+    const [answered] = linesOf(bundle, "seal.json");
+    expect(judged(withFile(bundle, "seal.json", sealBytes(answered)))).toMatchObject({
+      ok: true,
+      sealed: true,
+    });
+  }
+  const [seal] = linesOf(whole, "seal.json");
+  for (const signature of [null, {}, [], { ...seal.signature, signatures: null }, "x"])
+    expect(found(withFile(whole, "seal.json", line({ ...seal, signature })))).toEqual(["seal seal.json"]);
 });

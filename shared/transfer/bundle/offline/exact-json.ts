@@ -66,6 +66,11 @@ export function objectIn(value: ExactObject, name: string): ExactObject {
   return isExactObject(member) ? member : {};
 }
 
+/** Whether the object has these members, and no other one. */
+export function hasExactly(value: ExactObject, ...names: readonly string[]): boolean {
+  return Object.keys(value).length === names.length && names.every((name) => Object.hasOwn(value, name));
+}
+
 /** Whether the value is an integer of at least `least`. */
 export function isCountFrom(least: number, value: ExactJson | undefined): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= least;

@@ -1,7 +1,16 @@
 /** Verifies seal.json: the act in the chain of the tenant with which the fleet has signed the manifest, and what it compared before. */
 import type { AccessPlace } from "../access/bundle-access.ts";
 import { type BundleKeys, textHash } from "../bundle-keys.ts";
-import { type ExactObject, exactObject, exactTime, isCountFrom, objectIn } from "../exact-json.ts";
+import {
+  type ExactJson,
+  type ExactObject,
+  exactObject,
+  exactTime,
+  hasExactly,
+  isCountFrom,
+  isExactObject,
+  objectIn,
+} from "../exact-json.ts";
 import type { BundleFindings } from "../findings.ts";
 
 const SEAL_FILE = "seal.json";
@@ -65,6 +74,7 @@ export function judgeSeal(seal: ExactObject | null, contents: SealedContents): J
 function isSealOf(seal: ExactObject, facts: ExactObject, contents: SealedContents): boolean {
   const { manifest, manifestHash } = contents;
   return (
+    isOfSealForm(seal) &&
     isCountFrom(1, seal.seq) &&
     facts.seq === seal.seq &&
     facts.action === "export" &&
@@ -72,6 +82,18 @@ function isSealOf(seal: ExactObject, facts: ExactObject, contents: SealedContent
     !("task" in facts) &&
     objectIn(facts, "subject").manifest === manifestHash &&
     isOfThisExport(facts, contents)
+  );
+}
+
+/** Nothing else covers the bytes of the file: a further member could be changed after the seal. */
+function isOfSealForm(seal: ExactObject): boolean {
+  const { signature } = seal;
+  if (!hasExactly(seal, "entry", "seq", "signature") || !isExactObject(signature)) return false;
+  const { signatures } = signature;
+  return (
+    hasExactly(signature, "payload", "payloadType", "signatures") &&
+    Array.isArray(signatures) &&
+    (signatures as readonly ExactJson[]).every((one) => isExactObject(one) && hasExactly(one, "keyid", "sig"))
   );
 }
 
