@@ -107,6 +107,10 @@ describe("fleet scrub", { timeout: CALLS_MS }, () => {
     const again = await json("scrub", "start", "--wait");
     expect(again).toMatchObject({ exit: 0, data: { last: { findings: 0, quarantined: 1 } } });
     expect((await fleet("scrub")).out).toContain("Known damage: 1 version in quarantine");
+    const listed = await fleet("scrub", "findings");
+    expect(listed.exit).toBe(0);
+    expect(listed.out).toMatch(/^No new findings; 1 version in quarantine.*\n.*checkpoint list --all` warns/);
+    expect((await fleet("checkpoint", "list", "--all")).err).toContain(second);
   });
 
   test("finds removed records, reports them in full, and alerts operators", async () => {

@@ -44,7 +44,9 @@ export function addScrub(program: Command, action: ActionFactory): void {
   }));
   const findingsCommand = group
     .command("findings")
-    .description("List the damage in the tenant that is not repaired, by task (exit 8: there is some).")
+    .description(
+      "List the damage in the tenant that the last passes found, by task (exit 8: there is some). A checkpoint that was in quarantine before a pass is no finding of it: `checkpoint list --all` names it in a warning.",
+    )
     .addOption(limitOption(LIMITS.scrub_findings_limit_default, LIMITS.scrub_findings_limit_max))
     .option("--cursor <cursor>", CURSOR)
     .action(action(findings));
@@ -120,7 +122,10 @@ async function findings(
 ): Promise<void> {
   const client = await session.client();
   const page = await client.admin.scrubFindings({ ...session.deadline, limit, cursor });
+  const next = nextPage(session, page.cursor);
+  const found = await client.admin.scrubStatus(session.deadline);
   const { renderFindings } = await import("../../rendering/operations/scrub.ts");
-  await session.show(page, () => renderFindings(page, nextPage(session, page.cursor), session.view));
+  const report = { page, next, status: found, fleet: session.programName };
+  await session.show(page, () => renderFindings(report, session.view));
   if (page.findings.length > 0) session.exitCode = ERROR_TABLE.CORRUPT.exit;
 }

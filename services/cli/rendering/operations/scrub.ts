@@ -43,7 +43,10 @@ export function renderScrub({ status, page, fleet }: ScrubReport, view: View): s
     field("Scrubber", scrubberText(status, view), view),
     ...(known(status) === 0
       ? []
-      : [field("Known damage", `${counted(known(status), "version")} in quarantine since earlier`, view)]),
+      : [
+          field("Known damage", `${counted(known(status), "version")} in quarantine since earlier`, view),
+          whereQuarantined(fleet),
+        ]),
     "",
     ...(isUndamaged ? [undamagedText(last, view)] : damageLines(page, status, fleet, view)),
   ].join("\n");
@@ -130,8 +133,18 @@ function checkpointText({ checkpoint_id: id, version }: ScrubFinding): string {
   return version === null ? shownId(id) : `${shownId(id)} v${count(version)}`;
 }
 
-export function renderFindings(page: ScrubFindingPage, next: string | undefined, view: View): string {
-  if (page.findings.length === 0 && next === undefined) return "No findings.";
+const whereQuarantined = (fleet: string): string =>
+  `\`${fleet} checkpoint list --all\` warns of those of this tenant, with their ids. Exports lack them: restore their tasks from a backup.`;
+
+export function renderFindings(
+  { page, next, status, fleet }: ScrubReport & { readonly next: string | undefined },
+  view: View,
+): string {
+  if (page.findings.length === 0 && next === undefined) {
+    if (known(status) === 0) return "No findings.";
+    const count = `No new findings; ${counted(known(status), "version")} in quarantine since earlier, over all tenants.`;
+    return [count, whereQuarantined(fleet)].join("\n");
+  }
   return [
     ...findingLines(page.findings, view),
     "",
