@@ -25,6 +25,7 @@ const MODULES = [
   "../../integrity/esign/assertion.ts",
   "offline/exact-json.ts",
   "offline/findings.ts",
+  "offline/findings/finding-texts.ts",
   "offline/limits/certificate-checks.ts",
   "offline/archive.ts",
   "offline/bundle-keys.ts",

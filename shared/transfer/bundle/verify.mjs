@@ -1214,6 +1214,112 @@ function placeIn(place) {
     .join("");
 }
 
+/** What each code means, in one sentence; verify.py has the same ones. EXPORT.md is exact. */
+
+/** The places of one code that are printed. --json has all. */
+const PLACES_MAX = 10;
+
+const FINDING_TEXTS = {
+  archive:
+    "it is not a whole tar file as an export writes it: it was cut off, changed, or is another file; nothing behind this place was read",
+  format: "it is of another version of Fleet",
+  manifest:
+    "the list of its files is missing, cannot be read, or states another tenant, fleet or time than the export",
+  files:
+    "files are missing, were added, or are in another order than the list states; nothing else was verified",
+  file_hash: "the file is not the one that the list states",
+  key_invalid: "a signing key of the list cannot be used",
+  keyset: "the list of signing keys, or a change of it, cannot be what a fleet recorded",
+  key_revoked:
+    "a signature is later than the revocation of its key, or you state a revocation that the bundle lacks",
+  key_unproved: "the list of keys states something else about the key than its signed changes",
+  key_conflict: "the export names another key under the id of a key of the list",
+  key_untrusted: "the key has signed something, and you have not named it with --key",
+  key_unknown: "the key of the signature is not in the list of keys",
+  key_purpose: "the key of the signature is for another purpose",
+  key_expired: "it was signed outside of the validity of its key",
+  log_invalid: "the checkpoint of the log is not signed by a key of the fleet, or is of another log",
+  log_key_revoked: "the key that signed the checkpoint of the log is revoked",
+  log_missing: "there is no signed checkpoint of the log, so nothing shows that the entries are in it",
+  log_older:
+    "the log is shorter than the checkpoint that you have kept: entries were taken away, or the store is an older copy",
+  log_forked: "the log does not continue the checkpoint that you have kept: it was written again",
+  kept_invalid:
+    "the checkpoint that you have kept is not signed by a key of the bundle, or that key is not named with --key",
+  kept_other_log: "the checkpoint that you have kept is of another log",
+  kept_unproved:
+    "the bundle cannot prove that its log continues the checkpoint that you have kept: export with --checkpoint",
+  anchor: "an anchor cannot be read",
+  anchor_invalid: "an anchor is not signed by a key of the fleet",
+  anchor_longer: "an anchor has more entries than the log: the end of the log was taken away",
+  anchor_unproved: "nothing proves that the log continues an anchor",
+  anchor_forked: "the log does not continue an anchor: it was written again",
+  timestamp_invalid: "a time-stamp does not verify, or is of something else",
+  timestamp_untrusted: "a time-stamp is of an authority that --tsa-ca does not name",
+  timestamp_missing: "no time-stamp is of an authority that --tsa-ca names",
+  limit:
+    "the bundle needs more work here than that of any fleet; nothing behind this place was read in this file",
+  line: "the line cannot be read; nothing behind it was read in this file",
+  order: "the line cannot stand at this place; nothing behind it was read in this file",
+  chain: "the entry does not follow the one before it: an entry was changed, taken away or added",
+  version: "the version of a checkpoint is not the one that its audit entry states",
+  record: "the record is not the one that an audit entry states",
+  handoff: "the handoff is not the one that the audit entries state",
+  artifact: "the artifact is not the one that its checkpoint states",
+  head: "the state of the task, or of the access log, does not fit its last entry",
+  count: "a stated number is not the number of what is there",
+  digest: "the lines are not those that their digest states",
+  truncated: "the end of the file is missing",
+  incomplete:
+    "the fleet could not read this when it exported, so the bundle lacks it: restore it from a backup and export again, or keep the bundle as evidence of the loss",
+  signature_missing: "the signature is lost",
+  signature_invalid: "the signature does not verify",
+  signature_moved: "the signature is that of another commit",
+  signature_mismatch: "it is not what was signed",
+  signature_unread: "the signature was left out, because a program of the fleet could not read it",
+  time_contradicted: "the entry before it states a time after the end of the key",
+  requirement: "the task states another need of signatures than the list of keys",
+  unproved: "nothing proves the entry: it is unsigned or of a revoked key, and not in the log",
+  proof_invalid: "the entry is not at its stated place in the log: it, or the log, was changed",
+  proof_damaged: "the fleet states that the entry was damaged when the log came to it",
+  proof_missing: "the entry must be in the log by now, and nothing shows it",
+  proof_order: "the proof is that of another entry",
+  proof_extra: "there are proofs of entries that are not in the export",
+  time_order: "the entry states a much earlier time than an entry before it",
+  postdated: "the entry states a later time than the time-stamp that covers it",
+  backdated:
+    "the entry states a time long before a time-stamp that does not cover it: it was written later, or the log was behind",
+  esign_statement: "the statement that the person signed cannot be read",
+  esign_proof: "the proof that the person signed does not verify",
+  esign_mismatch: "the proof is of another statement or of another person",
+  esign_moved: "the signature of the person is about another checkpoint, version or task",
+  esign_content: "the person signed other content than that of the version",
+  esign_unrecorded: "no audit entry states this signature of the person",
+  esign_passkey: "the passkey of the person is not the one that the acts of the tenant state",
+  esign_revoked: "the person signed with a passkey that was revoked before",
+  seal: "the signed act of the export is about another bundle",
+  seal_missing: "the fleet has not signed the list of the files",
+  seal_key_revoked: "the key of the signed act of the export is revoked",
+  access_unsealed: "the fleet has not stated this end of the access log: blocks may be missing at the end",
+  access_contradicted: "an act of the tenant states another block of the access log",
+  access_cut: "the access log lacks its beginning, and its blocks do not state that it was removed",
+  // Of `fleet export verify` alone.
+  state: "the audit entries of the task lead to another state than the stated one",
+};
+
+/** The findings with the same code. */
+
+function groupedFindings(findings) {
+  const codes = [...new Set(findings.map(({ code }) => code))];
+  return codes.map((code) => {
+    const found = findings.filter((one) => one.code === code);
+    const rest = found.length - PLACES_MAX;
+    const first = found.slice(0, PLACES_MAX).map(({ at }) => at);
+    const places = rest > 0 ? [...first, `${rest} more; --json lists them`] : first;
+    return { code, text: FINDING_TEXTS[code] ?? "it does not verify", total: found.length, places };
+  });
+}
+
 /** Bounds the work for a hostile bundle: the verifier in Python computes each signature of a certificate in milliseconds. */
 
 /** Different ones in one bundle. Each time-stamp has its own, and those of an authority share its certificates. */
@@ -1815,6 +1921,10 @@ class BundleLines {
     return null;
   }
 
+  #gap(what) {
+    this.#reader.onGap(`export.jsonl:${this.counts.lines + 1} (${what})`);
+  }
+
   /** The code of the fault at the end of the file; null: none. */
   end() {
     return this.#isComplete ? null : "truncated";
@@ -1833,8 +1943,7 @@ class BundleLines {
   #between(line) {
     const found = this.artifacts.add(line);
     if (found !== undefined) {
-      if (line.kind === "artifact_lost" && found === null)
-        this.#reader.onGap(`export.jsonl:${this.counts.lines + 1}`);
+      if (line.kind === "artifact_lost" && found === null) this.#gap(`artifact ${String(line.sha256)}`);
       return this.#header?.artifacts === true ? found : "order";
     }
     if (this.artifacts.isOpen) return "artifact";
@@ -1847,7 +1956,7 @@ class BundleLines {
         this.#done.add(line.task_id);
         this.#unreadable.push(line.task_id);
         this.counts.unreadable += 1;
-        this.#reader.onGap(`export.jsonl:${this.counts.lines + 1}`);
+        this.#gap(`task ${line.task_id}`);
         return null;
       case "trailer":
         return this.#trailer(line);
@@ -1934,7 +2043,7 @@ class BundleLines {
     task.counts.lost += 1;
     task.due = null;
     if (removal === undefined) {
-      this.#reader.onGap(`export.jsonl:${this.counts.lines + 1}`);
+      this.#gap(`version ${due.version} of ${due.id}, task ${task.id}`);
       return null;
     }
     if (!isCountFrom(task.seq + 1, removal)) return "version";
@@ -1951,7 +2060,7 @@ class BundleLines {
     task.recordsSeen.add(name);
     if (kind === "record_lost") {
       task.counts.records_lost += 1;
-      this.#reader.onGap(`export.jsonl:${this.counts.lines + 1}`);
+      this.#gap(`record ${name}, task ${task.id}`);
       return null;
     }
     const content = typeof bytes === "string" ? exactBase64(bytes) : null;
@@ -3296,14 +3405,57 @@ function personText(one) {
   return `  signed by ${by}${how}: version ${version} of ${checkpoint_id}, entry ${at}${newest}${why}`;
 }
 
+/** In the order of the text, which leaves out those that are 0. --json has all counts. */
+const COUNTS = [
+  ["tasks", "task", "tasks"],
+  ["versions", "version of checkpoints", "versions of checkpoints"],
+  ["lost", "version that is not in the bundle", "versions that are not in the bundle"],
+  ["unreadable", "task that could not be read", "tasks that could not be read"],
+  ["entries", "audit entry", "audit entries"],
+  ["signed", "signed entry", "signed entries"],
+  ["included", "entry in the log", "entries in the log"],
+  ["pending", "entry not yet in the log", "entries not yet in the log"],
+  ["access_records", "read or refusal", "reads and refusals"],
+  ["access_lost", "lost read or refusal", "lost reads and refusals"],
+  ["access_open", "access session without an end", "access sessions without an end"],
+];
+
+function countsText({ counts }) {
+  const texts = COUNTS.flatMap(([name, one, many]) => {
+    const count = counts[name] ?? 0;
+    return count === 0 ? [] : [`${count} ${count === 1 ? one : many}`];
+  });
+  return texts.length === 0 ? "no tasks and no entries" : texts.join(", ");
+}
+
+function findingLines({ findings }) {
+  return groupedFindings(findings).flatMap(({ code, text, total, places }) => [
+    `  FINDING ${code}${total === 1 ? "" : ` (${total} times)`}: ${text}`,
+    ...places.map((place) => `    at ${place}`),
+  ]);
+}
+
 function bundleReportText(path, report) {
-  const counts = Object.keys(report.counts)
-    .sort()
-    .map((name) => `${name} ${report.counts[name]}`);
+  const { length } = report.findings;
+  const found = `${report.more_findings ? "more than " : ""}${length} ${length === 1 ? "finding" : "findings"}`;
   const lines = [
-    `${path}: ${report.ok ? "no findings" : `${report.more_findings ? "more than " : ""}${report.findings.length} findings`}`,
+    `${path}: ${report.ok ? "no findings" : found}`,
+    ...(hasNoManifest(report) ? [] : contentLines(report)),
+    ...(hasOtherFormat(report) ? [OTHER_FORMAT] : []),
+    ...findingLines(report),
+  ];
+  return `${lines.map(printable).join("\n")}\n`;
+}
+
+/** Whether nothing is known of what the bundle has. */
+function hasNoManifest({ ok, tenant }) {
+  return !ok && tenant === null;
+}
+
+function contentLines(report) {
+  return [
     `  tenant ${report.tenant ?? "unknown"} of fleet ${report.fleet ?? "unknown"}, exported at ${report.exported_at ?? "unknown"}`,
-    `  ${counts.join(", ")}`,
+    `  ${countsText(report)}`,
     `  sealed by the fleet: ${report.sealed ? "yes" : "no"}; log of ${report.log_size ?? 0} entries`,
     `  ${COMPLETE[report.complete ?? "nothing"]}`,
     `  ${accessText(report)}`,
@@ -3321,10 +3473,7 @@ function bundleReportText(path, report) {
           "  The bundle lacks the audit entries about the keys: the fleet alone states when they were valid.",
         ]),
     ...(report.continues === true ? ["  The log continues the checkpoint that you have kept."] : []),
-    ...(hasOtherFormat(report) ? [OTHER_FORMAT] : []),
-    ...report.findings.map(({ code, at }) => `  FINDING ${code} at ${at}`),
   ];
-  return `${lines.map(printable).join("\n")}\n`;
 }
 
 /** Whether a bundle of another version of Fleet was not verified at all. */

@@ -1621,8 +1621,8 @@ class Lines:
             digest.update((task + " unreadable\n").encode("utf-8"))
         return digest.hexdigest()
 
-    def gap(self):
-        self.findings.add(("export.jsonl:%d" % (self.counts["lines"] + 1), "incomplete"))
+    def gap(self, what):
+        self.findings.add(("export.jsonl:%d (%s)" % (self.counts["lines"] + 1, what), "incomplete"))
 
     def begin(self, line):
         require(same(line.get("kind"), "header"), "order")
@@ -1638,7 +1638,7 @@ class Lines:
             try:
                 self.artifacts.add(line)
                 if kind == "artifact_lost":
-                    self.gap()
+                    self.gap("artifact " + line["sha256"])
             except Fault as error:
                 fault = error
             require(self.header.get("artifacts") is True, "order")
@@ -1654,7 +1654,7 @@ class Lines:
             self.done.add(line["task_id"])
             self.unread.append(line["task_id"])
             self.counts["unreadable"] += 1
-            self.gap()
+            self.gap("task " + line["task_id"])
         elif same(kind, "trailer"):
             for name in ("tasks", "unreadable", "lines"):
                 require(same(line.get(name), self.counts[name]), "count")
@@ -1746,7 +1746,7 @@ class Lines:
         task.counts["lost"] += 1
         made, task.due = task.due[0], None
         if removal is MISSING:
-            return self.gap()
+            return self.gap("version %d of %s, task %s" % (line["version"], made, task.id))
         require(is_count(removal, task.seq + 1), "version")
         self.counts["removed"] += 1
         task.removals[removal] = made
@@ -1759,7 +1759,7 @@ class Lines:
         task.recorded.add(name)
         if line["kind"] == "record_lost":
             task.counts["records_lost"] += 1
-            return self.gap()
+            return self.gap("record %s, task %s" % (name, task.id))
         data = exact_base64(line.get("bytes"))
         require(data is not None and sha256(data) == task.records[name], "record")
         task.counts["records"] += 1
@@ -2673,17 +2673,141 @@ def revocation_text(one):
     return "REVOKED at %s (%s)" % (one["revoked_at"], "no reason" if one["reason"] is None else one["reason"])
 
 
+# Each code in one sentence. A test compares them with those of the other verifier.
+FINDING_TEXTS = {
+    "archive": "it is not a whole tar file as an export writes it: it was cut off, changed, or is another file; nothing behind this place was read",
+    "format": "it is of another version of Fleet",
+    "manifest": "the list of its files is missing, cannot be read, or states another tenant, fleet or time than the export",
+    "files": "files are missing, were added, or are in another order than the list states; nothing else was verified",
+    "file_hash": "the file is not the one that the list states",
+    "key_invalid": "a signing key of the list cannot be used",
+    "keyset": "the list of signing keys, or a change of it, cannot be what a fleet recorded",
+    "key_revoked": "a signature is later than the revocation of its key, or you state a revocation that the bundle lacks",
+    "key_unproved": "the list of keys states something else about the key than its signed changes",
+    "key_conflict": "the export names another key under the id of a key of the list",
+    "key_untrusted": "the key has signed something, and you have not named it with --key",
+    "key_unknown": "the key of the signature is not in the list of keys",
+    "key_purpose": "the key of the signature is for another purpose",
+    "key_expired": "it was signed outside of the validity of its key",
+    "log_invalid": "the checkpoint of the log is not signed by a key of the fleet, or is of another log",
+    "log_key_revoked": "the key that signed the checkpoint of the log is revoked",
+    "log_missing": "there is no signed checkpoint of the log, so nothing shows that the entries are in it",
+    "log_older": "the log is shorter than the checkpoint that you have kept: entries were taken away, or the store is an older copy",
+    "log_forked": "the log does not continue the checkpoint that you have kept: it was written again",
+    "kept_invalid": "the checkpoint that you have kept is not signed by a key of the bundle, or that key is not named with --key",
+    "kept_other_log": "the checkpoint that you have kept is of another log",
+    "kept_unproved": "the bundle cannot prove that its log continues the checkpoint that you have kept: export with --checkpoint",
+    "anchor": "an anchor cannot be read",
+    "anchor_invalid": "an anchor is not signed by a key of the fleet",
+    "anchor_longer": "an anchor has more entries than the log: the end of the log was taken away",
+    "anchor_unproved": "nothing proves that the log continues an anchor",
+    "anchor_forked": "the log does not continue an anchor: it was written again",
+    "timestamp_invalid": "a time-stamp does not verify, or is of something else",
+    "timestamp_untrusted": "a time-stamp is of an authority that --tsa-ca does not name",
+    "timestamp_missing": "no time-stamp is of an authority that --tsa-ca names",
+    "limit": "the bundle needs more work here than that of any fleet; nothing behind this place was read in this file",
+    "line": "the line cannot be read; nothing behind it was read in this file",
+    "order": "the line cannot stand at this place; nothing behind it was read in this file",
+    "chain": "the entry does not follow the one before it: an entry was changed, taken away or added",
+    "version": "the version of a checkpoint is not the one that its audit entry states",
+    "record": "the record is not the one that an audit entry states",
+    "handoff": "the handoff is not the one that the audit entries state",
+    "artifact": "the artifact is not the one that its checkpoint states",
+    "head": "the state of the task, or of the access log, does not fit its last entry",
+    "count": "a stated number is not the number of what is there",
+    "digest": "the lines are not those that their digest states",
+    "truncated": "the end of the file is missing",
+    "incomplete": "the fleet could not read this when it exported, so the bundle lacks it: restore it from a backup and export again, or keep the bundle as evidence of the loss",
+    "signature_missing": "the signature is lost",
+    "signature_invalid": "the signature does not verify",
+    "signature_moved": "the signature is that of another commit",
+    "signature_mismatch": "it is not what was signed",
+    "signature_unread": "the signature was left out, because a program of the fleet could not read it",
+    "time_contradicted": "the entry before it states a time after the end of the key",
+    "requirement": "the task states another need of signatures than the list of keys",
+    "unproved": "nothing proves the entry: it is unsigned or of a revoked key, and not in the log",
+    "proof_invalid": "the entry is not at its stated place in the log: it, or the log, was changed",
+    "proof_damaged": "the fleet states that the entry was damaged when the log came to it",
+    "proof_missing": "the entry must be in the log by now, and nothing shows it",
+    "proof_order": "the proof is that of another entry",
+    "proof_extra": "there are proofs of entries that are not in the export",
+    "time_order": "the entry states a much earlier time than an entry before it",
+    "postdated": "the entry states a later time than the time-stamp that covers it",
+    "backdated": "the entry states a time long before a time-stamp that does not cover it: it was written later, or the log was behind",
+    "esign_statement": "the statement that the person signed cannot be read",
+    "esign_proof": "the proof that the person signed does not verify",
+    "esign_mismatch": "the proof is of another statement or of another person",
+    "esign_moved": "the signature of the person is about another checkpoint, version or task",
+    "esign_content": "the person signed other content than that of the version",
+    "esign_unrecorded": "no audit entry states this signature of the person",
+    "esign_passkey": "the passkey of the person is not the one that the acts of the tenant state",
+    "esign_revoked": "the person signed with a passkey that was revoked before",
+    "seal": "the signed act of the export is about another bundle",
+    "seal_missing": "the fleet has not signed the list of the files",
+    "seal_key_revoked": "the key of the signed act of the export is revoked",
+    "access_unsealed": "the fleet has not stated this end of the access log: blocks may be missing at the end",
+    "access_contradicted": "an act of the tenant states another block of the access log",
+    "access_cut": "the access log lacks its beginning, and its blocks do not state that it was removed",
+}
+PLACES_MAX = 10
+
+# In the order of the text, which leaves out those that are 0.
+COUNT_TEXTS = (
+    ("tasks", "task", "tasks"),
+    ("versions", "version of checkpoints", "versions of checkpoints"),
+    ("lost", "version that is not in the bundle", "versions that are not in the bundle"),
+    ("unreadable", "task that could not be read", "tasks that could not be read"),
+    ("entries", "audit entry", "audit entries"),
+    ("signed", "signed entry", "signed entries"),
+    ("included", "entry in the log", "entries in the log"),
+    ("pending", "entry not yet in the log", "entries not yet in the log"),
+    ("access_records", "read or refusal", "reads and refusals"),
+    ("access_lost", "lost read or refusal", "lost reads and refusals"),
+    ("access_open", "access session without an end", "access sessions without an end"),
+)
+
+
+def counts_text(counts):
+    some = [(counts.get(name, 0), one, many) for name, one, many in COUNT_TEXTS]
+    texts = ["%d %s" % (count, one if count == 1 else many) for count, one, many in some if count > 0]
+    return ", ".join(texts) or "no tasks and no entries"
+
+
+def finding_lines(findings):
+    places = {}
+    for one in findings:
+        places.setdefault(one["code"], []).append(one["at"])
+    lines = []
+    for code, found in places.items():
+        total = "" if len(found) == 1 else " (%d times)" % len(found)
+        lines.append("  FINDING %s%s: %s" % (code, total, FINDING_TEXTS.get(code, "it does not verify")))
+        lines += ["    at " + place for place in found[:PLACES_MAX]]
+        if len(found) > PLACES_MAX:
+            lines.append("    at %d more; --json lists them" % (len(found) - PLACES_MAX))
+    return lines
+
+
 def report_text(path, report):
+    count = len(report["findings"])
+    total = "no findings" if report["ok"] else "%d %s" % (count, "finding" if count == 1 else "findings")
+    lines = ["%s: %s%s" % (path, "more than " if report["more_findings"] else "", total)]
+    # Without a manifest nothing is known of what the bundle has.
+    if report["ok"] or report["tenant"] is not None:
+        lines += content_lines(report)
+    if {"at": "manifest.json", "code": "format"} in report["findings"]:
+        lines.append(OTHER_FORMAT % BUNDLE_FORMAT)
+    lines += finding_lines(report["findings"])
+    # A bundle must not write to the terminal of the auditor.
+    return "".join(re.sub(r"[^\x20-\x7e]", "?", line) + "\n" for line in lines)
+
+
+def content_lines(report):
     def known(name):
         return text_of(report[name])
 
-    counts = ", ".join("%s %d" % (name, report["counts"][name]) for name in sorted(report["counts"]))
-    total = "no findings" if report["ok"] else "%d findings" % len(report["findings"])
-    total = ("more than " if report["more_findings"] else "") + total
     lines = [
-        "%s: %s" % (path, total),
         "  tenant %s of fleet %s, exported at %s" % (known("tenant"), known("fleet"), known("exported_at")),
-        "  " + counts,
+        "  " + counts_text(report["counts"]),
         "  sealed by the fleet: %s; log of %d entries" % ("yes" if report["sealed"] else "no", report["log_size"] or 0),
     ]
     lines.append("  " + COMPLETE[report["complete"]])
@@ -2707,11 +2831,7 @@ def report_text(path, report):
         lines.append("  The bundle lacks the audit entries about the keys: the fleet alone states when they were valid.")
     if report["continues"] is True:
         lines.append("  The log continues the checkpoint that you have kept.")
-    if {"at": "manifest.json", "code": "format"} in report["findings"]:
-        lines.append(OTHER_FORMAT % BUNDLE_FORMAT)
-    lines += ["  FINDING %s at %s" % (one["code"], one["at"]) for one in report["findings"]]
-    # A bundle must not write to the terminal of the auditor.
-    return "".join(re.sub(r"[^\x20-\x7e]", "?", line) + "\n" for line in lines)
+    return lines
 
 
 def call_of(arguments):

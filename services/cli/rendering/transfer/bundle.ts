@@ -2,7 +2,8 @@
 
 import { revocationText } from "../../../../shared/transfer/bundle/offline/bundle-keys.ts";
 import type { BundleReport } from "../../../../shared/transfer/bundle/offline/bundle-verifier.ts";
-import { hasOtherFormat } from "../../../../shared/transfer/bundle/offline/verify-program.ts";
+import { groupedFindings } from "../../../../shared/transfer/bundle/offline/findings/finding-texts.ts";
+import { hasNoManifest, hasOtherFormat } from "../../../../shared/transfer/bundle/offline/verify-program.ts";
 import { shortKeyId } from "../keys/signing-keys.ts";
 import { bulletList, field } from "../terminal/fields.ts";
 import { counted, plain } from "../terminal/text.ts";
@@ -56,19 +57,39 @@ function accessText(
   return [log, ...gaps, end].join(", ");
 }
 
+/** One sentence for each code, with its first places. */
+function findingTexts(findings: BundleReport["findings"]): readonly string[] {
+  return groupedFindings(findings).map(({ code, text, total, places }) => {
+    const times = total === 1 ? "" : ` (${total} times)`;
+    return plain(`${code}${times}: ${text}; at ${places.join(", ")}`);
+  });
+}
+
 export function renderBundle(path: string, report: BundleReport, view: View): string {
   const { colors } = view;
-  const { counts, findings, keys, keys_compared, sealed, log_size, continues } = report;
+  const { findings } = report;
+  return [
+    report.ok
+      ? `${colors.green("✓")} ${plain(path)} verifies.`
+      : `${colors.red("✗")} ${plain(path)} has ${report.more_findings ? "more than " : ""}${counted(findings.length, "finding")}.`,
+    ...(hasNoManifest(report) ? [] : contentLines(report, view)),
+    ...bulletList("Findings", findingTexts(findings), view),
+    ...(hasOtherFormat(report)
+      ? [
+          "The bundle is of another version of Fleet: verify it with the verifier of that version, or export again.",
+        ]
+      : []),
+  ].join("\n");
+}
+
+function contentLines(report: BundleReport, view: View): readonly string[] {
+  const { counts, keys, keys_compared, sealed, log_size, continues } = report;
   const { tenant, fleet, exported_at } = report;
   const of = (name: string): number => counts[name] ?? 0;
   const revoked = report.keys_revoked.map(
     (one) => `key ${shortKeyId(one.key_id)}, ${plain(revocationText(one))}`,
   );
-  const found = findings.map(({ code, at }) => `${code} at ${plain(at)}`);
   return [
-    report.ok
-      ? `${colors.green("✓")} ${plain(path)} verifies.`
-      : `${colors.red("✗")} ${plain(path)} has ${report.more_findings ? "more than " : ""}${counted(findings.length, "finding")}.`,
     field(
       "Of",
       `tenant ${plain(tenant ?? "unknown")} of fleet ${plain(fleet ?? "unknown")}, at ${plain(exported_at ?? "unknown")}`,
@@ -98,21 +119,15 @@ export function renderBundle(path: string, report: BundleReport, view: View): st
     field("Complete", COMPLETE[report.complete ?? "nothing"], view),
     ...bulletList("Signatures of people", report.electronic_signatures.map(personText), view),
     ...(continues === true ? ["The log continues the kept checkpoint."] : []),
-    ...bulletList("Findings", found, view),
-    ...(hasOtherFormat(report)
-      ? [
-          "The bundle is of another version of Fleet: verify it with the verifier of that version, or export again.",
-        ]
-      : []),
     ...(report.keys_proved
       ? []
       : [
-          colors.yellow(
+          view.colors.yellow(
             "The bundle lacks the audit entries about the keys: the fleet alone states when they were valid.",
           ),
         ]),
     ...(keys_compared
       ? []
-      : [colors.yellow("The keys are only those that the bundle states: compare them with --key.")]),
-  ].join("\n");
+      : [view.colors.yellow("The keys are only those that the bundle states: compare them with --key.")]),
+  ];
 }

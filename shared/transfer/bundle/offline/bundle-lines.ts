@@ -116,6 +116,10 @@ export class BundleLines {
     return null;
   }
 
+  #gap(what: string): void {
+    this.#reader.onGap(`export.jsonl:${this.counts.lines + 1} (${what})`);
+  }
+
   /** The code of the fault at the end of the file; null: none. */
   end(): string | null {
     return this.#isComplete ? null : "truncated";
@@ -134,8 +138,7 @@ export class BundleLines {
   #between(line: ExactObject): string | null {
     const found = this.artifacts.add(line);
     if (found !== undefined) {
-      if (line.kind === "artifact_lost" && found === null)
-        this.#reader.onGap(`export.jsonl:${this.counts.lines + 1}`);
+      if (line.kind === "artifact_lost" && found === null) this.#gap(`artifact ${String(line.sha256)}`);
       return this.#header?.artifacts === true ? found : "order";
     }
     if (this.artifacts.isOpen) return "artifact";
@@ -148,7 +151,7 @@ export class BundleLines {
         this.#done.add(line.task_id);
         this.#unreadable.push(line.task_id);
         this.counts.unreadable += 1;
-        this.#reader.onGap(`export.jsonl:${this.counts.lines + 1}`);
+        this.#gap(`task ${line.task_id}`);
         return null;
       case "trailer":
         return this.#trailer(line);
@@ -235,7 +238,7 @@ export class BundleLines {
     task.counts.lost += 1;
     task.due = null;
     if (removal === undefined) {
-      this.#reader.onGap(`export.jsonl:${this.counts.lines + 1}`);
+      this.#gap(`version ${due.version} of ${due.id}, task ${task.id}`);
       return null;
     }
     if (!isCountFrom(task.seq + 1, removal)) return "version";
@@ -252,7 +255,7 @@ export class BundleLines {
     task.recordsSeen.add(name);
     if (kind === "record_lost") {
       task.counts.records_lost += 1;
-      this.#reader.onGap(`export.jsonl:${this.counts.lines + 1}`);
+      this.#gap(`record ${name}, task ${task.id}`);
       return null;
     }
     const content = typeof bytes === "string" ? exactBase64(bytes) : null;

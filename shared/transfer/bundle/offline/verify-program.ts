@@ -5,6 +5,7 @@ import { revocationText } from "./bundle-keys.ts";
 import { BUNDLE_FORMAT } from "./bundle-manifest.ts";
 import { type BundleReport, type BundleTrust, verifyBundle } from "./bundle-verifier.ts";
 import { type ExactJson, exactText } from "./exact-json.ts";
+import { groupedFindings } from "./findings/finding-texts.ts";
 
 const USAGE = `Usage: node verify.mjs BUNDLE... [--key ID]... [--revoked ID]... [--checkpoint FILE] [--tsa-ca FILE] [--json]
 
@@ -101,14 +102,57 @@ function personText(one: BundleReport["electronic_signatures"][number]): string 
   return `  signed by ${by}${how}: version ${version} of ${checkpoint_id}, entry ${at}${newest}${why}`;
 }
 
+/** In the order of the text, which leaves out those that are 0. --json has all counts. */
+const COUNTS = [
+  ["tasks", "task", "tasks"],
+  ["versions", "version of checkpoints", "versions of checkpoints"],
+  ["lost", "version that is not in the bundle", "versions that are not in the bundle"],
+  ["unreadable", "task that could not be read", "tasks that could not be read"],
+  ["entries", "audit entry", "audit entries"],
+  ["signed", "signed entry", "signed entries"],
+  ["included", "entry in the log", "entries in the log"],
+  ["pending", "entry not yet in the log", "entries not yet in the log"],
+  ["access_records", "read or refusal", "reads and refusals"],
+  ["access_lost", "lost read or refusal", "lost reads and refusals"],
+  ["access_open", "access session without an end", "access sessions without an end"],
+] as const;
+
+function countsText({ counts }: BundleReport): string {
+  const texts = COUNTS.flatMap(([name, one, many]) => {
+    const count = counts[name] ?? 0;
+    return count === 0 ? [] : [`${count} ${count === 1 ? one : many}`];
+  });
+  return texts.length === 0 ? "no tasks and no entries" : texts.join(", ");
+}
+
+function findingLines({ findings }: BundleReport): readonly string[] {
+  return groupedFindings(findings).flatMap(({ code, text, total, places }) => [
+    `  FINDING ${code}${total === 1 ? "" : ` (${total} times)`}: ${text}`,
+    ...places.map((place) => `    at ${place}`),
+  ]);
+}
+
 export function bundleReportText(path: string, report: BundleReport): string {
-  const counts = Object.keys(report.counts)
-    .sort()
-    .map((name) => `${name} ${report.counts[name]}`);
+  const { length } = report.findings;
+  const found = `${report.more_findings ? "more than " : ""}${length} ${length === 1 ? "finding" : "findings"}`;
   const lines = [
-    `${path}: ${report.ok ? "no findings" : `${report.more_findings ? "more than " : ""}${report.findings.length} findings`}`,
+    `${path}: ${report.ok ? "no findings" : found}`,
+    ...(hasNoManifest(report) ? [] : contentLines(report)),
+    ...(hasOtherFormat(report) ? [OTHER_FORMAT] : []),
+    ...findingLines(report),
+  ];
+  return `${lines.map(printable).join("\n")}\n`;
+}
+
+/** Whether nothing is known of what the bundle has. */
+export function hasNoManifest({ ok, tenant }: BundleReport): boolean {
+  return !ok && tenant === null;
+}
+
+function contentLines(report: BundleReport): readonly string[] {
+  return [
     `  tenant ${report.tenant ?? "unknown"} of fleet ${report.fleet ?? "unknown"}, exported at ${report.exported_at ?? "unknown"}`,
-    `  ${counts.join(", ")}`,
+    `  ${countsText(report)}`,
     `  sealed by the fleet: ${report.sealed ? "yes" : "no"}; log of ${report.log_size ?? 0} entries`,
     `  ${COMPLETE[report.complete ?? "nothing"]}`,
     `  ${accessText(report)}`,
@@ -126,10 +170,7 @@ export function bundleReportText(path: string, report: BundleReport): string {
           "  The bundle lacks the audit entries about the keys: the fleet alone states when they were valid.",
         ]),
     ...(report.continues === true ? ["  The log continues the checkpoint that you have kept."] : []),
-    ...(hasOtherFormat(report) ? [OTHER_FORMAT] : []),
-    ...report.findings.map(({ code, at }) => `  FINDING ${code} at ${at}`),
   ];
-  return `${lines.map(printable).join("\n")}\n`;
 }
 
 /** Whether a bundle of another version of Fleet was not verified at all. */

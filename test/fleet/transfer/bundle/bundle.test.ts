@@ -351,7 +351,7 @@ describe("a bundle of evidence", { timeout: CALLS_MS }, () => {
     const found = verify(at("older.tar"), ...keyArgs());
     expect(found.exit).toBe(8);
     expect(found.out).toMatch(/another format than this verifier reads \(2\)\. Nothing of it was verified/);
-    expect(found.out.match(/FINDING .*/g)).toEqual(["FINDING format at manifest.json"]);
+    expect(found.out.match(/FINDING \w+|^ {4}at .*/gm)).toEqual(["FINDING format", "    at manifest.json"]);
     const command = await callCli(["export", "verify", at("older.tar")], NOWHERE);
     expect(command).toMatchObject({
       exit: 8,
