@@ -65,6 +65,11 @@ export function registeredMs({ not_before }: Pick<SigningKeyRecord, "not_before"
   return Date.parse(not_before) + LIMITS.clock_skew_ms_max;
 }
 
+/** Whether a signature of this time is not before the begin of the key. A clock that was ahead when it registered the key has set the begin too late for others. */
+export function hasBegun({ not_before }: Pick<SigningKeyRecord, "not_before">, nowMs: number): boolean {
+  return Date.parse(not_before) <= nowMs;
+}
+
 export function keyStateOf({
   not_after,
   revoked_at,

@@ -61,6 +61,11 @@ export function latestTimeIn(tx: Tx): number {
   return signings.get(tx)?.latestMs ?? Number.NEGATIVE_INFINITY;
 }
 
+/** The earliest time of the entries of the transaction, in milliseconds since the epoch. */
+export function earliestTimeIn(tx: Tx): number {
+  return Math.min(...(signings.get(tx)?.entries ?? []).map(({ at }) => Date.parse(at)));
+}
+
 /** Signs the checkpoint of a log that the transaction has made longer. null: the transaction is not signed. */
 export function signLog(tx: Tx, checkpoint: LogCheckpoint): string | null {
   const signing = signings.get(tx);

@@ -32,19 +32,31 @@ export async function findSigningKey(reader: Reader, id: string): Promise<Stored
   return value === undefined ? null : readable(() => decodeSigningKey(value));
 }
 
-/** The records with which keys were found in use. Each commit reads that of its key, which rarely changes. */
-const inUse = new WeakMap<SigningKey, Bytes>();
-
-/** Whether new signatures may be made with the key, at the commit of the transaction. */
-export async function isInUse(tx: Tx, key: SigningKey): Promise<boolean> {
-  const value = await tx.get(systemKeys.signingKey(key.id));
-  if (value !== undefined && sameBytes(value, inUse.get(key))) return true;
-  if (value === undefined || !isKeyInUse(readable(() => decodeSigningKey(value)))) return false;
-  inUse.set(key, Uint8Array.from(value));
-  return true;
+interface KeyUse {
+  readonly value: Bytes;
+  readonly beginMs: number;
 }
 
-/** Whether new signatures may be made with the key. */
+/** The records with which keys were found in use. Each commit reads that of its key, which rarely changes. */
+const inUse = new WeakMap<SigningKey, KeyUse>();
+
+/**
+ * The earliest time that a new signature with the key may state, in milliseconds since the epoch. null: none may be made, at the commit of the
+ * transaction.
+ */
+export async function beginOfUse(tx: Tx, key: SigningKey): Promise<number | null> {
+  const value = await tx.get(systemKeys.signingKey(key.id));
+  if (value === undefined) return null;
+  const known = inUse.get(key);
+  if (sameBytes(value, known?.value) && known !== undefined) return known.beginMs;
+  const record = readable(() => decodeSigningKey(value));
+  if (!isKeyInUse(record)) return null;
+  const beginMs = Date.parse(record.not_before);
+  inUse.set(key, { value: Uint8Array.from(value), beginMs });
+  return beginMs;
+}
+
+/** Whether new signatures may be made with the key, of a time from its begin on. */
 export function isKeyInUse(record: StoredSigningKey | null): record is StoredSigningKey {
   return record !== null && keyStateOf(record) === "active";
 }

@@ -8,6 +8,7 @@ import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import {
   countsAtOnce,
+  hasBegun,
   KEY_PURPOSE,
   REQUIRED,
   type RevocationReason,
@@ -92,20 +93,19 @@ export async function addSuccessor(
   { before, next, isHeld }: Succession,
   change: KeyChange,
 ): Promise<string> {
-  const successor = await findSuccessor(tx, before, isHeld);
+  const successor = await findSuccessor(tx, { before, isHeld, nowMs: change.nowMs });
   if (successor !== null) return successor;
   await addSigningKey(tx, next, { ...change, replaces: before });
   return next.id;
 }
 
-/** The id of the successor of a key that is in use; null: it has none whose private key the caller has. */
+/** The id of a successor that is in use and has begun; null: there is none whose private key the caller has. */
 export async function findSuccessor(
   reader: Reader,
-  before: string,
-  isHeld: Succession["isHeld"],
+  { before, isHeld, nowMs }: Pick<Succession, "before" | "isHeld"> & Pick<KeyChange, "nowMs">,
 ): Promise<string | null> {
   const successor = (await listSigningKeys(reader)).find(
-    (key) => key.replaces === before && isKeyInUse(key) && isHeld(key.key_id),
+    (key) => key.replaces === before && isKeyInUse(key) && hasBegun(key, nowMs) && isHeld(key.key_id),
   );
   return successor?.key_id ?? null;
 }

@@ -1,21 +1,25 @@
 /**
  * A store whose transactions sign the entries that they append. The signature is written in the transaction of its
  * entries, so a crash leaves both or neither. The transaction also reads the key's registration: a commit after the
- * revocation or the retirement of its key is impossible, however old the process's view of the key is.
+ * revocation or the retirement of its key is impossible, however old the process's view of the key is. So is one of a
+ * time before the key begins, which every verification would reject.
  */
 import type { SigningKey } from "../../integrity/dsse.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { CommitResult, Store, TransactOptions, Tx } from "../../store/store.ts";
-import { beginSigning, latestTimeIn, needsKey, writeSignatures } from "./commit-signing.ts";
-import { areSignaturesRequired, isInUse } from "./key-record.ts";
+import { beginSigning, earliestTimeIn, latestTimeIn, needsKey, writeSignatures } from "./commit-signing.ts";
+import { areSignaturesRequired, beginOfUse } from "./key-record.ts";
 
-/** The key is not registered, or no longer in use. Nothing was committed. */
+/** The key is not registered, no longer in use, or begins after the time of an entry. Nothing was committed. */
 export class KeyOutOfUse extends Error {
   readonly keyId: string;
-  constructor(keyId: string) {
+  /** undefined: it is not in use at any time. */
+  readonly beginMs: number | undefined;
+  constructor(keyId: string, beginMs?: number) {
     super("the signing key is not in use");
     this.name = "KeyOutOfUse";
     this.keyId = keyId;
+    this.beginMs = beginMs;
   }
 }
 
@@ -90,7 +94,7 @@ async function transactRenewed<T>(
       const result = await store.transact(options, async (tx) => {
         beginSigning(tx, key);
         const value = await body(tx);
-        if (needsKey(tx)) await requireInUse(tx, key);
+        if (needsKey(tx)) requireBegun(tx, key, await requireInUse(tx, key));
         signatures = await writeSignatures(tx);
         if (signatures > 0) signer.onSigning?.(latestTimeIn(tx));
         return value;
@@ -106,13 +110,22 @@ async function transactRenewed<T>(
 }
 
 function withoutKey(error: KeyOutOfUse): FleetError {
+  const { beginMs } = error;
+  if (beginMs !== undefined)
+    return new FleetError("UNAVAILABLE", "the commit has a time before the begin of the signing key", {
+      details: {
+        key_id: error.keyId,
+        next: "repeat; if it happens again, set the clock of the service right",
+      },
+      cause: error,
+    });
   return new FleetError("UNAVAILABLE", "the service has no signing key that is in use", {
     details: { key_id: error.keyId },
     cause: error,
   });
 }
 
-/** A transaction in which a key may end its own use: it must be in use before. Throws {@link KeyOutOfUse}. */
+/** A transaction in which a key may end its own use: it must be in use before, and have begun. Throws {@link KeyOutOfUse}. */
 export function transactAsLast<T>(
   store: Store,
   key: SigningKey,
@@ -120,15 +133,23 @@ export function transactAsLast<T>(
   body: (tx: Tx) => Promise<T>,
 ): Promise<CommitResult<T>> {
   return store.transact(options, async (tx) => {
-    await requireInUse(tx, key);
+    const beginMs = await requireInUse(tx, key);
     beginSigning(tx, key);
     const value = await body(tx);
+    requireBegun(tx, key, beginMs);
     await writeSignatures(tx);
     return value;
   });
 }
 
-/** A lost or damaged record is no reason to stop: the signer goes over to the next key, and the scrub reports it. */
-async function requireInUse(tx: Tx, key: SigningKey): Promise<void> {
-  if (!(await isInUse(tx, key))) throw new KeyOutOfUse(key.id);
+/** A lost or damaged record is no reason to stop: the signer goes over to the next key, and the scrub reports it. Returns when the key begins. */
+async function requireInUse(tx: Tx, key: SigningKey): Promise<number> {
+  const beginMs = await beginOfUse(tx, key);
+  if (beginMs === null) throw new KeyOutOfUse(key.id);
+  return beginMs;
+}
+
+/** A begin that cannot be read is after every time, as for verifications. */
+function requireBegun(tx: Tx, key: SigningKey, beginMs: number): void {
+  if (!(earliestTimeIn(tx) >= beginMs)) throw new KeyOutOfUse(key.id, beginMs);
 }

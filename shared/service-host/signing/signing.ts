@@ -7,6 +7,7 @@ import type { SigningKey } from "../../integrity/dsse.ts";
 import type { SigningDiagnosis } from "../../protocol/diagnosis.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
+import { hasBegun } from "../../protocol/signing-keys.ts";
 import { systemKeys } from "../../records/kv/keyspace.ts";
 import { asFleetError } from "../../records/kv/store-errors.ts";
 import { wasAdded } from "../../records/signing/key-history.ts";
@@ -125,8 +126,8 @@ async function requireUnsigned(store: Store): Promise<void> {
   });
 }
 
-/** `new`: it was never registered. */
-type Standing = "new" | "in_use" | "out_of_use";
+/** `new`: it was never registered. `not_begun`: in use, with a begin that is ahead of this clock. */
+type Standing = "new" | "in_use" | "not_begun" | "out_of_use";
 
 class SigningKeyHolder implements CommitSigner {
   readonly #context: ServiceContext;
@@ -175,11 +176,17 @@ class SigningKeyHolder implements CommitSigner {
     });
   }
 
-  /** Takes the key of the file, or its successor if the key is no longer in use. Throws UNAVAILABLE if there is none. */
+  /** Takes the key of the file, or its successor if the key is no longer in use, or not yet. Throws UNAVAILABLE if there is none. */
   async obtain(): Promise<void> {
     const own = this.#file.read();
     const standing = await this.#standingOf(own);
-    if (standing === "out_of_use") return this.#succeed(own, { isInUse: false });
+    // The key keeps its use: its end would reject what a clock that was ahead has signed with it.
+    if (standing === "not_begun")
+      this.#context.log.warn(
+        { key_id: own.id, next: "set the clocks of all services right" },
+        "the signing key begins ahead of this clock, and is replaced: this clock is behind, or the one that registered the key was ahead",
+      );
+    if (standing === "out_of_use" || standing === "not_begun") return this.#succeed(own, { isInUse: false });
     if (standing === "new") {
       // Its first signature is that of its own registration.
       await this.#signing(own, (tx) => addSigningKey(tx, own, { ...this.#change(), replaces: null }));
@@ -203,7 +210,9 @@ class SigningKeyHolder implements CommitSigner {
   async #registered(id: string): Promise<Standing> {
     return this.#store.read(WRITE, async (reader) => {
       if ((await reader.get(systemKeys.signingKey(id))) === undefined) return "new";
-      return isKeyInUse(await findSigningKey(reader, id)) ? "in_use" : "out_of_use";
+      const record = await findSigningKey(reader, id);
+      if (!isKeyInUse(record)) return "out_of_use";
+      return hasBegun(record, this.#context.clock.now()) ? "in_use" : "not_begun";
     });
   }
 
@@ -224,9 +233,10 @@ class SigningKeyHolder implements CommitSigner {
    */
   async #succeed(before: SigningKey, { isInUse }: { readonly isInUse: boolean }): Promise<void> {
     const isHeld = (id: string) => this.#file.find(id) !== null;
-    const known = await this.#store.read(WRITE, (reader) => findSuccessor(reader, before.id, isHeld));
+    const sought = { before: before.id, isHeld, nowMs: this.#context.clock.now() };
+    const known = await this.#store.read(WRITE, (reader) => findSuccessor(reader, sought));
     const id = await this.#successor(before, { known, isInUse, isHeld });
-    // Another process of the same file was first.
+    // Another process of the same file was first, or the key has not begun.
     if (id === null) return this.obtain();
     const key = this.#file.find(id);
     if (key === null) throw this.#withoutSuccessor(undefined);
@@ -242,7 +252,7 @@ class SigningKeyHolder implements CommitSigner {
     this.#use(key);
   }
 
-  /** Ends the use of `before`, if it is in use. null: another process has ended it. */
+  /** Ends the use of `before`, if it is in use. null: another process has ended it, or it has not begun. */
   async #successor(
     before: SigningKey,
     { known, isInUse, isHeld }: { known: string | null; isInUse: boolean; isHeld: (id: string) => boolean },
@@ -269,7 +279,10 @@ class SigningKeyHolder implements CommitSigner {
       "UNAVAILABLE",
       "the service needs another signing key, and cannot make one itself",
       {
-        details: { file: this.#file.path, next: "replace the file" },
+        details: {
+          file: this.#file.path,
+          next: "replace the file; if the log says that the key begins ahead of the clock, set the clock right",
+        },
         cause,
       },
     );
@@ -277,7 +290,7 @@ class SigningKeyHolder implements CommitSigner {
 
   /**
    * Carries out `body`, which adds the next key, and ends the use of `before`, whose last signature is that of this change. null: `before` is no longer in
-   * use.
+   * use, or has not begun.
    */
   async #handOver<T>(before: SigningKey, body: (tx: Tx) => Promise<T>): Promise<T | null> {
     try {
@@ -311,18 +324,24 @@ class SigningKeyHolder implements CommitSigner {
   async #takeOver(next: SigningKey): Promise<void> {
     const before = this.#key;
     const standing = await this.#standingOf(next);
+    const isUsable = standing === "new" || standing === "in_use";
     // It may be the predecessor of the present key, which did not get its place.
-    if (standing === "out_of_use") this.#file.promote(before.id, { predecessor: next.id });
+    if (!isUsable) this.#file.promote(before.id, { predecessor: next.id });
     if (this.#file.read().id === before.id) return;
-    if (standing === "out_of_use")
+    if (!isUsable)
       throw new FleetError(
         "CONFLICT",
-        "the file has a signing key that is out of use; the present one stays",
+        "the file has a signing key that is out of use, or begins ahead of the clock; the present one stays",
         {
           details: { key_id: next.id, next: "put a new key into the file" },
         },
       );
-    await this.#handOver(before, (tx) => addSigningKey(tx, next, { ...this.#change(), replaces: before.id }));
+    const add = async (tx: Tx) => {
+      await addSigningKey(tx, next, { ...this.#change(), replaces: before.id });
+      return next.id;
+    };
+    // The present key cannot sign the change any more, or has not begun.
+    if ((await this.#handOver(before, add)) === null) return this.renew(before.id);
     this.#context.log.info({ key_id: before.id, next: next.id }, "signing key replaced");
   }
 

@@ -131,12 +131,12 @@ test("a service with another key is a warning, and after its end so is the reque
   expect(checksOf(await doctorAhead(), "signing.keys")).toMatchObject([{ state: "ok" }]);
 });
 
-/** The doctor a minute later: holders have had time for a rotation. */
-async function doctorAhead(): Promise<DoctorReport> {
+/** The doctor later, by default a minute: holders have had time for a rotation. */
+async function doctorAhead(byMs = 60_000): Promise<DoctorReport> {
   const preload = pathToFileURL(join(projectRoot, "test/fleet/doctor/clock-ahead.program.ts")).href;
   const env = {
     ...machine.forBus(bus.url),
-    ...{ NODE_OPTIONS: `--import=${preload}`, FLEET_TEST_SKEW_MS: "60000" },
+    ...{ NODE_OPTIONS: `--import=${preload}`, FLEET_TEST_SKEW_MS: String(byMs) },
   };
   const { exit, out, err } = await resultOf(startCli(["doctor", "--json", "--timeout", "20s"], { env }));
   expect(err).toBe("");
@@ -212,4 +212,35 @@ test("a key that is older than a yearly rotation is a warning", { timeout: TEST_
       `^key ${short} of coordinator is 40\\d days old \\| .*fleet keys rotate ${short}.:`,
     ),
   });
+});
+
+test("a key that a clock an hour ahead has registered is a warning, also after its replacement", {
+  timeout: TEST_MS,
+}, async () => {
+  const file = machine.signingKey("fast.pem");
+  const short = shortIdIn(file);
+  const env = { ...settings(file), FLEET_TEST_SKEW_MS: "3600000" };
+  const fast = await startExtra("coordinator", env, "test/fleet/doctor/skewed-coordinator.program.ts");
+  await fast.kill9();
+  const found = (report: DoctorReport) =>
+    checksOf(report, "signing.keys").filter((check) => check.found.startsWith(`key ${short} `));
+  expect(found(await doctor())).toMatchObject([
+    {
+      state: "warning",
+      found: expect.stringMatching(/ of coordinator begins at \S+Z, ahead of this clock$/),
+      fix: expect.stringContaining("date -u"),
+    },
+  ]);
+  // Its clock is right.
+  await startExtra("coordinator", settings(file));
+  const next = shortIdIn(file);
+  expect(next).not.toBe(short);
+  const replaced = {
+    state: "warning",
+    found: `key ${short} of coordinator is still in use, though ${next} has replaced it and no running service has it`,
+    fix: expect.stringContaining(`keys revoke ${short} --reason replaced`),
+  };
+  await expect.poll(async () => found(await doctorAhead(3_700_000)), SOON).toMatchObject([replaced]);
+  await keys("revoke", short, "--reason", "replaced");
+  expect(found(await doctorAhead(3_700_000))).toEqual([]);
 });

@@ -323,6 +323,23 @@ test("an entry behind one of a fast clock is no fault of its key, and a thief of
   expect(codes(ofFleet!(30.001), ofRetired!(0.001))).toEqual(["key_expired auth/2"]);
 });
 
+test("a key that a clock behind its begin has replaced is still in use, and signs nothing before its begin", () => {
+  const [ahead, next] = [newKey(), newKey()];
+  const begin = { ...added, not_before: after(-60) };
+  const replaces = { replaces: ahead.id };
+  const keys = [
+    { ...recordOf(ahead), ...begin },
+    { ...recordOf(next), ...replaces },
+  ];
+  const changes = [
+    change(1, ahead, "key_add", after(-30), { key_id: ahead.id, ...begin }),
+    change(2, next, "key_add", ADDED_AT, { key_id: next.id, ...added, ...replaces }),
+  ];
+  const early = (by: SigningKey) => ({ by, at: after(-3_600) });
+  expect(codesOf({ keys, changes, entries: [early(next), { by: ahead, at: after(-30) }] })).toEqual([]);
+  expect(codesOf({ keys, changes, entries: [early(next), early(ahead)] })).toEqual(["key_expired auth/2"]);
+});
+
 /** Findings are in the order of their places. */
 function byPlace(a: string, b: string): number {
   const [one, other] = [a, b].map((text) => text.slice(text.indexOf(" ")));

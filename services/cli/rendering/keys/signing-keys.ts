@@ -2,6 +2,7 @@
 
 import {
   type CheckpointSignature,
+  hasBegun,
   keyStateOf,
   registeredMs,
   SIGNATURE_PROBLEMS,
@@ -43,10 +44,11 @@ function revokedLines(keys: readonly SigningKeyRecord[], view: View): string[] {
   return bulletList("Rejected of revoked keys", revoked, view);
 }
 
-function stateText(key: SigningKeyRecord, { colors }: View): string {
+function stateText(key: SigningKeyRecord, { colors, now }: View): string {
   const state = keyStateOf(key);
   if (state === "revoked") return colors.red(`revoked (${key.revoked_reason ?? "-"})`);
   if (state === "retired") return state;
+  if (!hasBegun(key, now)) return colors.yellow("not begun");
   return key.rotation_requested_at === null ? colors.green(state) : colors.yellow("to be replaced");
 }
 

@@ -336,6 +336,8 @@ test("a signing key is listed with the time of its registration", () => {
     },
   } as const;
   expect(renderSigningKeys([key], view)).toMatch(/abababababababab +writer +active +1h ago +-/);
+  const ahead = { ...key, not_before: new Date(view.now + 1).toISOString() };
+  expect(renderSigningKeys([ahead], view)).toMatch(/abababababababab +writer +not begun +in 30s +-/);
 });
 
 test("status on one screen", () => {

@@ -3,6 +3,7 @@
 import { LIMITS } from "../../../../../shared/protocol/limits.ts";
 import {
   EXPOSED_KEY_MODE,
+  hasBegun,
   keyStateOf,
   registeredMs,
   type SigningKeyList,
@@ -145,7 +146,10 @@ function checkKeys(keys: readonly SigningKeyRecord[], facts: KeyFacts): readonly
   const active = keys.filter((key) => keyStateOf(key) === "active");
   if (active.length === 0)
     return [notChecked("signing.keys", "no key is in use: services sign with FLEET_SIGNING_KEY")];
-  const problems = active.flatMap((key) => unreplaced(key, facts) ?? aged(key, facts) ?? []);
+  const problems = active.flatMap(
+    (key) =>
+      ahead(key, facts) ?? unreplaced(key, facts) ?? replaced(key, keys, facts) ?? aged(key, facts) ?? [],
+  );
   return orSound(problems, () => {
     const oldest = Math.min(...active.map(registeredMs));
     return sound(
@@ -157,6 +161,32 @@ function checkKeys(keys: readonly SigningKeyRecord[], facts: KeyFacts): readonly
 
 const ageText = (sinceMs: number, { nowMs }: KeyFacts): string =>
   counted(Math.max(0, Math.floor((nowMs - sinceMs) / DAY_MS)), "day");
+
+/** A commit with it would have a time before its begin. */
+function ahead(key: SigningKeyRecord, { nowMs }: KeyFacts): CheckOutcome | null {
+  if (hasBegun(key, nowMs)) return null;
+  return warning(
+    "signing.keys",
+    `key ${shortKeyId(key.key_id)} of ${key.owner} begins at ${key.not_before}, ahead of this clock`,
+    "A clock was ahead when the key was registered, or this one is behind. Run `date -u` on the machine of each service, and set wrong clocks right. A service whose clock is before the begin goes over to another key.",
+  );
+}
+
+/** A service whose clock was before the begin of the key has gone over to the next one, and has left this one in use. */
+function replaced(
+  key: SigningKeyRecord,
+  keys: readonly SigningKeyRecord[],
+  { holders, program }: KeyFacts,
+): CheckOutcome | null {
+  const next = keys.find(({ replaces }) => replaces === key.key_id);
+  if (next === undefined || holders === null || holders.some(({ id }) => id === key.key_id)) return null;
+  const id = shortKeyId(key.key_id);
+  return warning(
+    "signing.keys",
+    `key ${id} of ${key.owner} is still in use, though ${shortKeyId(next.key_id)} has replaced it and no running service has it`,
+    `\`${program} keys revoke ${id} --reason replaced\`, after the time of the last entry that it has signed.`,
+  );
+}
 
 function aged(key: SigningKeyRecord, facts: KeyFacts): CheckOutcome | null {
   if (facts.nowMs - registeredMs(key) < LIMITS.signing_key_age_ms_warn) return null;
