@@ -184,7 +184,7 @@ function replaced(
   return warning(
     "signing.keys",
     `key ${id} of ${key.owner} is still in use, though ${shortKeyId(next.key_id)} has replaced it and no running service has it`,
-    `\`${program} keys revoke ${id} --reason replaced\`, after the time of the last entry that it has signed.`,
+    `\`${program} keys revoke ${id} --reason replaced\`, with all clocks right, and after the time of the last entry that it has signed.`,
   );
 }
 
