@@ -29,6 +29,11 @@ export function hiddenAsLineBreaks(text: string): string {
 
 /** The place in `text` of each character of {@link withoutHidden}. */
 export function placesOfVisible(text: string): Uint32Array {
+  return placesOutside(text, HIDDEN);
+}
+
+/** The place in `text` of each character that no match of `removed`, a global pattern, has. */
+export function placesOutside(text: string, removed: RegExp): Uint32Array {
   const places = new Uint32Array(text.length);
   let count = 0;
   let at = 0;
@@ -39,9 +44,9 @@ export function placesOfVisible(text: string): Uint32Array {
       at += 1;
     }
   };
-  for (const { index, 0: hidden } of text.matchAll(HIDDEN)) {
+  for (const { index, 0: part } of text.matchAll(removed)) {
     add(index);
-    at = index + hidden.length;
+    at = index + part.length;
   }
   add(text.length);
   return places.subarray(0, count);

@@ -25,6 +25,19 @@ interface Shape {
 const HARMLESS =
   /^(?:\$[{(A-Z_]|%[A-Z_]|<[a-z]|\{\{|\[redacted|\*\*\*|process\.|env\b|os\.|import\b|string\b|str\b|number\b|null\b|undefined\b|none\b|true\b|false\b|required\b|optional\b|missing\b|redacted\b|x{3,}|:[a-z-]+$|[a-z_$]+(?:\.[a-z_$]+)+[\])};]*$|[a-z_$][\w$.]*\([\w$.]*\)?[;)]*$)/i;
 
+/** Words before `token` that make it a word of a model or a place in a list. */
+export const PLAIN_TOKENS =
+  "next page continuation cursor sync eos bos pad unk mask sep cls stop start first last special cancellation cancel design max min per".split(
+    " ",
+  );
+
+/** Names whose values are secrets; any other token is one too, such as `DEPLOY_TOKEN`. */
+const SECRET_NAME = [
+  "pass(?:word|wd|phrase)|\\bpwd|secret|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key",
+  "(?:secret|encryption|signing|master)[_-]?key|client[_-]?secret|(?:auth|access|refresh|session)[_-]?token",
+  `(?<![a-z0-9])(?<!(?:${PLAIN_TOKENS.join("|")})[_-])token`,
+].join("|");
+
 const SHAPES: readonly Shape[] = [
   {
     name: "private key",
@@ -90,8 +103,10 @@ const SHAPES: readonly Shape[] = [
   // Except prose, as in "password: must be changed".
   {
     name: "password",
-    pattern:
-      /(?<keep>(?:pass(?:word|wd|phrase)|\bpwd|secret|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|(?:secret|encryption|signing|master)[_-]?key|client[_-]?secret|auth[_-]?token|access[_-]?token|refresh[_-]?token|session[_-]?token|(?<!(?:next|page)[_-])\btoken)\\{0,3}["'`]?[^\S\n]{0,4}(?::=|=>|[:=])[^\S\n]{0,4}\\{0,3}["'`]?)(?![a-z]{1,20}[^\S\n]+[a-z])(?<value>[^\s"'`,;]{6,400})/gi,
+    pattern: new RegExp(
+      `(?<keep>(?:${SECRET_NAME})\\\\{0,3}["'\`]?[^\\S\\n]{0,4}(?::=|=>|[:=])[^\\S\\n]{0,4}\\\\{0,3}["'\`]?)(?![a-z]{1,20}[^\\S\\n]+[a-z])(?<value>[^\\s"'\`,;]{6,400})`,
+      "gi",
+    ),
     accepts: (value, keep, isStored) => !isStored || looksRandom(value, keep),
   },
   {
@@ -99,6 +114,18 @@ const SHAPES: readonly Shape[] = [
     pattern: /(?<keep>_(?:PASS|PWD)=["']?)(?<value>[^\s"'`,;]{6,400})/g,
     accepts: (value, keep, isStored) => !isStored || looksRandom(value, keep),
   },
+  // The files of Docker and of netrc, and the signature of an address that gives access to a storage.
+  {
+    name: "password",
+    pattern: /(?<keep>"auth\\{0,3}"\s{0,4}:\s{0,4}\\{0,3}")(?<value>[A-Za-z0-9+/]{8,400}={0,2})(?=\\{0,3}")/g,
+    accepts: isBasicLogin,
+  },
+  {
+    name: "password",
+    pattern:
+      /(?<keep>\b(?:machine\s{1,20}\S{1,200}|default)\s{1,20}login\s{1,20}\S{1,200}\s{1,20}password\s{1,20})(?<value>\S{1,400})/g,
+  },
+  { name: "signature", pattern: /(?<keep>[?&]sig=)[A-Za-z0-9%+/_-]{20,200}={0,2}/g },
   // Options of commands, and the first cookie of a header.
   {
     name: "password",
@@ -107,6 +134,11 @@ const SHAPES: readonly Shape[] = [
     accepts: (value, keep) => looksRandom(value, keep),
   },
 ];
+
+/** A user and a password, as Docker stores them. */
+function isBasicLogin(value: string): boolean {
+  return /^[\x20-\x7e]{1,100}:.{4}/s.test(Buffer.from(value, "base64").toString("latin1"));
+}
 
 /** A call, an index or a type, as `tokens[i + 1]` and `z.string().min(8)` begin, or a member of an object. */
 const CODE = /^[A-Za-z_$.]+\d{0,4}[A-Za-z_$.]*[[(<]|^[A-Za-z_$]+(?:\.[A-Za-z_$]+)+[!?)\]};]*$/;
@@ -127,7 +159,7 @@ export const isPlaceholder = (value: string): boolean => HARMLESS.test(value);
 
 /** Matches the beginnings of all shapes. Nearly every text has none of them and needs no further pattern. */
 const SUSPECT =
-  /-----BEGIN|A[A-Z]{3}[A-Z0-9]{16}|gh[pousr]_|github_pat_|gl[a-z]{2,4}-|xox|xapp|hooks\.|webhooks|sk-|AIza|ya29|GOCSPX|[rs]k_|whsec|npm_|pypi-|dckr_|hf_|gsk_|r8_|SG\.|key-|_v1_|hv[bsr]\.|dapi|lin_|sbp_|:AA|eyJ|fleet_[a-z2-7]{16}_|S[UAOCNX][A-Z2-7]{56}|AGE-|bearer|basic|token|:\/\/|pass|pwd|secret|key|-u |--user|cookie/i;
+  /-----BEGIN|A[A-Z]{3}[A-Z0-9]{16}|gh[pousr]_|github_pat_|gl[a-z]{2,4}-|xox|xapp|hooks\.|webhooks|sk-|AIza|ya29|GOCSPX|[rs]k_|whsec|npm_|pypi-|dckr_|hf_|gsk_|r8_|SG\.|key-|_v1_|hv[bsr]\.|dapi|lin_|sbp_|:AA|eyJ|fleet_[a-z2-7]{16}_|S[UAOCNX][A-Z2-7]{56}|AGE-|bearer|basic|token|:\/\/|pass|pwd|secret|key|"auth|[?&]sig=|-u |--user|cookie/i;
 
 export interface Redacted {
   readonly text: string;

@@ -21,14 +21,15 @@ export interface SettingsFile {
 /** Throws ConfigError. `validated` throws INVALID with the wrong fields. */
 export function readSettingsFile<T>(file: SettingsFile, validated: (value: unknown) => T): T {
   try {
-    return validated(withoutSchema(parseJson(readBytes(file))));
+    return validated(withoutSchema(parseJson(settingsBytes(file))));
   } catch (error) {
     if (!(error instanceof FleetError)) throw error;
     throw new ConfigError(error.fields.map((problem) => inFile(file, problem)));
   }
 }
 
-function readBytes({ name, path }: SettingsFile): Uint8Array {
+/** A regular file of bounded size. Throws ConfigError. */
+export function settingsBytes({ name, path }: Pick<SettingsFile, "name" | "path">): Buffer {
   try {
     const file = statSync(path);
     // A read from a pipe would wait for its writer, for ever.

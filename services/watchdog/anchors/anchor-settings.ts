@@ -1,6 +1,6 @@
 /** The settings of the anchors of the audit log, read once at the start. */
 import { X509Certificate } from "node:crypto";
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import {
   type BucketSettings,
@@ -16,7 +16,7 @@ import {
   text,
   url,
 } from "../../../shared/runtime/settings/config.ts";
-import { readSettingsFile, unreadable } from "../../../shared/service-host/settings-file.ts";
+import { readSettingsFile, settingsBytes } from "../../../shared/service-host/settings-file.ts";
 
 const AUTHORITY_FILE = "FLEET_AUDIT_TSA_CA";
 const BUCKET_FILE = "FLEET_AUDIT_ANCHOR_BUCKET";
@@ -120,18 +120,10 @@ function bucketIn(path: string): BucketSettings {
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
 function certificatesIn(path: string): readonly string[] {
-  const pems = textIn(path).match(CERTIFICATE) ?? [];
+  const pems = settingsBytes({ name: AUTHORITY_FILE, path }).toString().match(CERTIFICATE) ?? [];
   if (pems.length === 0 || !pems.every(isCertificate))
     throw problem({ expected: "a file with certificates (PEM)", got: `something else in ${path}` });
   return pems;
-}
-
-function textIn(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    throw problem(unreadable(path, error));
-  }
 }
 
 function isCertificate(pem: string): boolean {

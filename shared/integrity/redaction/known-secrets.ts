@@ -4,6 +4,7 @@
  */
 import { hasHidden, placesOfVisible, withoutHidden } from "../../protocol/hidden-text.ts";
 import { replaceParts, type TextPart } from "../../protocol/redaction.ts";
+import { hasFoldedLines, placesOfUnfolded, unfolded } from "./folded-lines.ts";
 import { formsOf, SECRET_CHARS_MIN } from "./secret-forms.ts";
 
 /** Long enough that no harmless text has them by accident, and that few places are compared. */
@@ -102,11 +103,19 @@ export class KnownSecrets {
     if (this.count === 0) return { text, count: 0 };
     // A secret may have hidden characters of its own.
     const written = this.#partsOf(text);
-    const kept = replaceParts(text, written, replacement, null);
-    if (!hasHidden(kept)) return { text: kept, count: written.length };
-    const visible = this.#partsOf(withoutHidden(kept));
-    const clean = replaceParts(kept, visible, replacement, placesOfVisible(kept));
-    return { text: clean, count: written.length + visible.length };
+    let clean = replaceParts(text, written, replacement, null);
+    let count = written.length;
+    if (hasHidden(clean)) {
+      const visible = this.#partsOf(withoutHidden(clean));
+      clean = replaceParts(clean, visible, replacement, placesOfVisible(clean));
+      count += visible.length;
+    }
+    if (hasFoldedLines(clean)) {
+      const folded = this.#partsOf(unfolded(clean));
+      clean = replaceParts(clean, folded, replacement, placesOfUnfolded(clean));
+      count += folded.length;
+    }
+    return { text: clean, count };
   }
 
   #partsOf(text: string): TextPart[] {

@@ -2,7 +2,7 @@
  * Values that the names of their members make secrets, such as `password` or `x-api-key`. The last words of a name decide, so that
  * `token_count`, `tokens`, `secret_scan` and `password_policy` stay. Under the name of a secret, a hash or an id is a secret too.
  */
-import { isPlaceholder } from "../../protocol/redaction.ts";
+import { isPlaceholder, PLAIN_TOKENS } from "../../protocol/redaction.ts";
 
 /**
  * `strong`: the value is nearly always a secret; `compound`: unless it is a word. `weak`: only if it looks like one. `inside`: the name
@@ -20,12 +20,7 @@ export const KEY_WORDS =
     " ",
   );
 const KEYS = new Set(KEY_WORDS);
-/** Words before `token` that make it a word of a model or a place in a list. */
-const PLAIN_TOKENS = new Set(
-  "next page continuation cursor sync eos bos pad unk mask sep cls stop start first last special cancellation cancel design max min per".split(
-    " ",
-  ),
-);
+const PLAIN = new Set(PLAIN_TOKENS);
 /** Words before `key` that make it a secret only if it can hardly be anything else. */
 const PROVIDERS = new Set(
   "stripe openai anthropic gemini mistral cohere github gitlab google azure aws gcp sendgrid twilio slack mailgun datadog sentry license".split(
@@ -50,7 +45,7 @@ export function secretNameOf(name: string): SecretName | undefined {
   const before = words.at(-2) ?? "";
   if (/^(?:is|has|needs|use|uses|no|public)$/.test(words[0] ?? "")) return undefined;
   if (last === "authorization" || (last === "cookie" && before !== "")) return "header";
-  if (last === "token" && PLAIN_TOKENS.has(before)) return undefined;
+  if (last === "token" && PLAIN.has(before)) return undefined;
   if (STRONG.has(last)) return before === "" ? "strong" : "compound";
   if (COMPOUND.test(last) || (last === "secret" && before !== "")) return "compound";
   if (/^keys?$/.test(last) && KEYS.has(before)) return "compound";

@@ -46,3 +46,22 @@ test("a long secret is found as a whole, and one that repeats itself takes bound
   expect(found([periodic], `x ${"abcde".repeat(200_000)} y`)).toEqual({ text: "x # y", count: 1 });
   expect(found([`${periodic}!`], `x ${"abcde".repeat(200_000)} y`).count).toBe(1);
 }, 30_000);
+
+test.each(["\n", "\r\n", "\\n"])("a secret in the lines of an encoded file, which end with %j", (end) => {
+  const secret = "postgres-Jk5Lm8Np3-and-a-long-passphrase-of-the-fleet-0042-behind-it";
+  const file = Buffer.from(`host=db\npassword=${secret}\nuser=app\n`);
+  for (const encoded of [file.toString("base64"), file.toString("hex")]) {
+    const lines = encoded.match(/.{1,76}/g)!;
+    const { text, count } = found([secret], `> cat config${end}${lines.join(end)}${end}`);
+    expect(count).toBe(1);
+    const rest = text.replaceAll(end, "").replace("> cat config", "").split("#");
+    expect(rest.length).toBe(2);
+    expect(encoded.startsWith(rest[0]!) && encoded.endsWith(rest[1]!)).toBe(true);
+    expect(rest.join("").length).toBeLessThan(encoded.length - secret.length);
+  }
+});
+
+test("lines of words and lists are no folded text", () => {
+  const text = "first-half\nsecond-half";
+  expect(found(["first-halfsecond-half"], text)).toEqual({ text, count: 0 });
+});
