@@ -229,6 +229,7 @@ test("a key that a clock an hour ahead has registered is a warning, also after i
       state: "warning",
       found: expect.stringMatching(/ of coordinator begins at \S+Z, ahead of this clock$/),
       fix: expect.stringContaining("date -u"),
+      meaning: expect.stringContaining("before the begin of its key is rejected"),
     },
   ]);
   // Its clock is right.

@@ -169,6 +169,7 @@ function ahead(key: SigningKeyRecord, { nowMs }: KeyFacts): CheckOutcome | null 
     "signing.keys",
     `key ${shortKeyId(key.key_id)} of ${key.owner} begins at ${key.not_before}, ahead of this clock`,
     "A clock was ahead when the key was registered, or this one is behind. Run `date -u` on the machine of each service, and set wrong clocks right. A service whose clock is before the begin goes over to another key.",
+    "A signature of a time before the begin of its key is rejected, so services with other clocks cannot share this key.",
   );
 }
 
