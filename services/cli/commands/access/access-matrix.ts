@@ -24,14 +24,14 @@ export function addMatrix(group: Command, action: ActionFactory): void {
     .command("matrix")
     .summary("Show which principal could do what, today or on a date.")
     .description(
-      `Show the holders of issued credentials that were valid at a time, with their rights by the table in force then. The holder of an API key with scopes has what they leave of the rights of its role. ${NOT_LISTED}`,
+      `Show the holders of issued credentials that were valid at a time, with their rights by the table in force then, which is recorded from the first start with this command on. The holder of an API key with scopes has what they leave of the rights of its role. ${NOT_LISTED}`,
     )
-    .option("--at <time>", "the time: 7d, 2026-01-04 or 2026-01-04T10:00Z (default: now)")
+    .option("--at <time>", "the time, not in the future: 7d, 2026-01-04 or 2026-01-04T10:00Z (default: now)")
     .addOption(new Option("--right <right>", "only those who have this right").choices(RIGHT_NAMES))
     .action(action(matrix));
   withExamples(command, (fleet) => ({
     Today: `${fleet} access matrix`,
-    "The principals that could place and release holds three months ago": `${fleet} access matrix --at 90d --right hold`,
+    "The principals that could place and release holds a week ago": `${fleet} access matrix --at 7d --right hold`,
     "Every operation of each principal, for an auditor": `${fleet} access matrix --json > access.json`,
   }));
 }
@@ -44,15 +44,27 @@ async function matrix(session: Session, { at: given, right }: MatrixFlags): Prom
       `--at ${given} is not a time`,
       "Give a time such as 7d, 2026-01-04 or 2026-01-04T10:00Z.",
     );
+  // What is valid then is not known: credentials may be revoked, and an upgrade may change the table.
+  if (Date.parse(at) > now)
+    throw new UsageError(
+      `--at ${given} is in the future`,
+      "The matrix shows who could do what at a past time, or can now: give an earlier time, or leave out --at.",
+    );
   const folder = await existingFolder(session);
   const { isGrantValidAt, readGrants } = await import("../../../../shared/bus/access/register/grants.ts");
-  const { rightsAt } = await import("../../../../shared/bus/access/register/rights-history.ts");
+  const { rightsAt, rightsRecordedSince } = await import(
+    "../../../../shared/bus/access/register/rights-history.ts"
+  );
   const table = rightsAt(folder, at);
-  if (table === null)
+  if (table === null) {
+    const since = rightsRecordedSince(folder);
     throw new UsageError(
       `the rights of ${at} are not recorded`,
-      "They are recorded from the first start of a version that has this command.",
+      since === null
+        ? "They are recorded from the first start of a version that has this command."
+        : `They are recorded since ${since}: give --at a time from then on.`,
     );
+  }
   const { tenant } = session.settings;
   const { scopedOperations } = await import("../../../../shared/protocol/rest/scoped-operations.ts");
   const authorityOf = (grant: RegisteredGrant) => {

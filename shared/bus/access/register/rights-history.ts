@@ -28,6 +28,11 @@ export function rightsAt(folder: string, at: string): RightsLine | null {
   return readRights(folder).findLast((one) => Date.parse(one.at) <= Date.parse(at)) ?? null;
 }
 
+/** Since when tables are recorded; null: there are none yet. */
+export function rightsRecordedSince(folder: string): string | null {
+  return readRights(folder)[0]?.at ?? null;
+}
+
 /** The oldest first. Throws StartupError for a damaged file. */
 function readRights(folder: string): RightsLine[] {
   const path = join(folder, FILE);
