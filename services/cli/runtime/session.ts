@@ -133,9 +133,17 @@ export class Session {
     stderr.write(`${colors.yellow(inReadingOrder(plain(`warning: ${warning.text}${about}`)))}\n`);
   }
 
-  /** Prints a line on standard error, for operators and programs that wait for it. */
-  notice(text: string): void {
-    this.context.stderr.write(`${this.json ? terminalJson({ note: text }) : inReadingOrder(text)}\n`);
+  /**
+   * Prints a text on standard error, for operators and programs that wait for it. `facts`: the members beside or in place of the text for a
+   * program, which must not have to read prose.
+   */
+  notice(text: string, facts: object = { note: text }): void {
+    this.context.stderr.write(`${this.json ? terminalJson(facts) : inReadingOrder(text)}\n`);
+  }
+
+  /** Asks the person to open an address. */
+  noticeAddress(note: string, url: string): void {
+    this.notice(`${note}\n${url}`, { note, url });
   }
 
   /** Writes to a terminal on standard error only, never to a pipe or with --json. */

@@ -44,8 +44,8 @@ async function signing(of: string, args: readonly string[], acts: () => Promise<
     await acts();
   });
   const onError = (text: string) => {
-    const { note = "" } = JSON.parse(text) as { note?: string };
-    if (note.startsWith("http")) begin(note);
+    const { url } = JSON.parse(text) as { url?: string };
+    if (url !== undefined) begin(url);
   };
   const called = callCli(["sign", ...args, "--with", "passkey", "--timeout", "60s", "--json"], {
     env: env(of),

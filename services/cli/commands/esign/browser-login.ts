@@ -36,8 +36,11 @@ export interface Login {
 interface LoginOptions {
   /** Whether to open the addresses in a browser. */
   readonly open: boolean;
-  readonly notice: (text: string) => void;
+  readonly notice: LoginNotice;
 }
+
+/** Asks the person to open an address. */
+export type LoginNotice = (note: string, url: string) => void;
 
 type Issuer = SigningRequest["issuers"][number];
 
@@ -80,8 +83,7 @@ class BrowserLogin implements Login {
 
   async identify(): Promise<{ subject: string; name: string }> {
     const { claims } = await this.#login(this.#oidc.randomNonce(), {}, (url) => {
-      this.#options.notice("Open this address in a browser, and log in:");
-      this.#options.notice(url);
+      this.#options.notice("Open this address in a browser, and log in:", url);
       if (this.#options.open) openBrowser(url);
     });
     const name = claims[this.#issuer.name_claim];

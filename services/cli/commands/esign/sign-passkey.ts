@@ -10,15 +10,15 @@ import type { PasskeySummary, SignerRecord } from "../../../../shared/protocol/e
 import { LOCAL_PAGES } from "../../../../shared/protocol/passkey-origin.ts";
 import { nonceOfEnrolment, nonceOfStatement, type PasskeyAnswer } from "../../../../shared/sdk/sdk.ts";
 import { enrolmentPage, pageBytes, signingPage } from "../../rendering/esign/passkey-pages.ts";
-import { donePage, statementLines } from "../../rendering/esign/statement.ts";
+import { donePage } from "../../rendering/esign/statement.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 import { allSigners } from "./all-signers.ts";
-import { type Login, openLogin } from "./browser-login.ts";
+import { type Login, type LoginNotice, openLogin } from "./browser-login.ts";
 import { LocalPage, type PageReply } from "./local-page.ts";
 import { openBrowser } from "./open-browser.ts";
 import { passkeyUser } from "./passkey-user.ts";
-import { addStatement, type SigningCall, statementOf } from "./statement.ts";
+import { addStatement, type SigningCall, showStatement, statementOf } from "./statement.ts";
 
 /** ES256, EdDSA and RS256, in the registry of COSE. */
 const ALGORITHMS = [-7, -8, -257];
@@ -44,8 +44,8 @@ export async function signWithPasskey(session: Session, signing: SigningCall): P
     if (usable === null) await enrolAndSign(session, signing, page);
     else {
       const begin = () => {
-        session.notice("Open this address in a browser of this machine, and sign with your passkey:");
-        session.notice(page.url);
+        const note = "Open this address in a browser of this machine, and sign with your passkey:";
+        session.noticeAddress(note, page.url);
         if (signing.flags.open === true) openBrowser(page.url);
       };
       const signed = await signedOn(page, session, signing, { ...usable, begin });
@@ -117,7 +117,7 @@ async function signedOn(
   { signer, passkeys, begin }: SigningPassage,
 ): Promise<SignedPage> {
   const statement = statementOf(session, signing, signer);
-  for (const line of statementLines(statement, signing.content)) session.notice(line);
+  showStatement(session, statement, signing.content);
   const publicKey = {
     challenge: pageBytes(nonceOfStatement(statement)),
     rpId: LOCAL_PAGES,
@@ -160,7 +160,7 @@ const descriptorOf = ({ credential_id }: Pick<PasskeySummary, "credential_id">) 
 
 async function enrolAndSign(session: Session, signing: SigningCall, page: LocalPage): Promise<void> {
   const { issuer, flags } = signing;
-  const notice = (text: string) => session.notice(text);
+  const notice: LoginNotice = (note, url) => session.noticeAddress(note, url);
   const login = await openLogin(issuer, { open: flags.open ?? false, notice });
   try {
     const { subject, name } = await login.identify();
@@ -229,8 +229,7 @@ async function proved(
     policy: issuer.policy,
   };
   const idToken = await login.stepUp(nonceOfEnrolment(statement), (url) => {
-    session.notice("To prove that the passkey is yours, log in again at:");
-    session.notice(url);
+    session.noticeAddress("To prove that the passkey is yours, log in again at:", url);
     reply({ next: url });
   });
   return { statement, idToken };

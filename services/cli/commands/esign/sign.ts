@@ -2,12 +2,12 @@
 
 import type { EsignStatement, SigningRequest } from "../../../../shared/protocol/esign.ts";
 import { nonceOfStatement } from "../../../../shared/sdk/sdk.ts";
-import { confirmationPage, donePage, statementLines } from "../../rendering/esign/statement.ts";
+import { confirmationPage, donePage } from "../../rendering/esign/statement.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
-import { openLogin } from "./browser-login.ts";
+import { type LoginNotice, openLogin } from "./browser-login.ts";
 import type { SignFlags } from "./sign-flags.ts";
-import { addStatement, contentOf, type SigningCall, statementOf } from "./statement.ts";
+import { addStatement, contentOf, type SigningCall, showStatement, statementOf } from "./statement.ts";
 
 type Issuer = SigningRequest["issuers"][number];
 
@@ -36,18 +36,17 @@ export async function signAsPerson(
 
 async function signWithLogin(session: Session, signing: SigningCall): Promise<void> {
   const { issuer, flags, content } = signing;
-  const notice = (text: string) => session.notice(text);
+  const notice: LoginNotice = (note, url) => session.noticeAddress(note, url);
   const login = await openLogin(issuer, { open: flags.open ?? false, notice });
   try {
     const { subject, name } = await login.identify();
     const signer = { id: { issuer: issuer.issuer, subject }, printed_name: name };
     const statement: EsignStatement = statementOf(session, signing, signer);
-    for (const line of statementLines(statement, content)) notice(line);
+    showStatement(session, statement, content);
     const token = await login.stepUp(nonceOfStatement(statement), (url) => {
       // The browser continues from the page that waits for the first login.
       login.answer(confirmationPage(statement, content, url));
-      notice("To sign this, log in again at:");
-      notice(url);
+      notice("To sign this, log in again at:", url);
     });
     await addStatement(session, statement, ({ admin }) =>
       admin.esign.add(statement, token, session.deadline),

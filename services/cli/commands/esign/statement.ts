@@ -3,7 +3,7 @@
 import type { EsignStatement, SigningRequest } from "../../../../shared/protocol/esign.ts";
 import { DEFAULT_TENANT } from "../../../../shared/protocol/ids.ts";
 import type { EsignAdmin, FleetClient } from "../../../../shared/sdk/sdk.ts";
-import type { SignedContent } from "../../rendering/esign/statement.ts";
+import { type SignedContent, statementLines } from "../../rendering/esign/statement.ts";
 import { percentText } from "../../rendering/terminal/text.ts";
 import type { Session } from "../../runtime/session.ts";
 import type { SignFlags } from "./sign-flags.ts";
@@ -46,6 +46,11 @@ export function statementOf(
     ...(reason !== undefined && { reason }),
     policy: issuer.policy,
   };
+}
+
+/** Before the person signs: all of it for a program too, under the names of its members. */
+export function showStatement(session: Session, statement: EsignStatement, content: SignedContent): void {
+  session.notice(statementLines(statement, content).join("\n"), { note: "You sign:", statement, content });
 }
 
 /** Sends the signature with `add`, and shows the answer. */
