@@ -35,8 +35,9 @@ export const SIGNING_REFUSAL_REASONS = Object.keys(SIGNING_REFUSALS) as SigningR
 export class SigningRefused extends FleetError {
   readonly reason: SigningRefusalReason;
 
-  constructor(reason: SigningRefusalReason, cause?: unknown) {
-    super("FORBIDDEN", SIGNING_REFUSALS[reason], { details: { reason }, cause });
+  /** `facts`: what the person is to know besides the reason. */
+  constructor(reason: SigningRefusalReason, cause?: unknown, facts: Readonly<Record<string, string>> = {}) {
+    super("FORBIDDEN", SIGNING_REFUSALS[reason], { details: { reason, ...facts }, cause });
     this.reason = reason;
   }
 }

@@ -9,7 +9,7 @@ import { SIGNING_REFUSALS } from "../../../shared/protocol/signing-refusal.ts";
 import { exitCodes, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
 import { NO_ANSWER, REFUSED_CREDENTIALS } from "../../../shared/sdk/request/request.ts";
 import { keptHint } from "../rendering/checkpoints/kept-hint.ts";
-import { capitalized } from "../rendering/terminal/text.ts";
+import { capitalized, plain } from "../rendering/terminal/text.ts";
 import { USAGE_EXIT, UsageError } from "./usage.ts";
 
 export interface CallFailure {
@@ -148,13 +148,20 @@ function removedHint(details: FleetError["details"], call: HintContext): string 
 
 function forbidden({ details }: FleetError, { fleet }: HintContext): string {
   if (typeof details.reason === "string" && Object.hasOwn(SIGNING_REFUSALS, details.reason))
-    return "Nothing was signed, and the attempt is recorded. Remove the cause, then sign again.";
+    return signingRefused(details);
   if ("requested_by" in details)
     return `Another person with the role operator or custodian must approve it; \`${fleet} task shreds\` lists what waits.`;
   if (typeof details.operation === "string") return missingRight(details.operation, fleet);
   return details.needed === "person"
     ? "Name yourself with --person instead of --agent and FLEET_AGENT_ID; credentials of an agent may not do this."
     : "Check --tenant and --agent: the credentials are for one tenant, one name and one role.";
+}
+
+function signingRefused({ began_as: began, logged_in_as: loggedIn }: FleetError["details"]): string {
+  const recorded = "Nothing was signed, and the attempt is recorded.";
+  return typeof began === "string" && typeof loggedIn === "string"
+    ? `You began as ${plain(began)}, and logged in as ${plain(loggedIn)}. ${recorded} Sign again, and log in as the same person each time.`
+    : `${recorded} Remove the cause, then sign again.`;
 }
 
 /** The first request of an act, and the operation that stands for its right. */

@@ -30,7 +30,7 @@ describe("a refused attempt", () => {
       Object.assign(fleet.provider.seat, { subject: "ada", loggedInAt: 0 });
     }
   };
-  const attempts: Record<string, { reason: string; attempt: Attempt }> = {
+  const attempts: Record<string, { reason: string; details?: object; attempt: Attempt }> = {
     "a login of an hour ago": {
       reason: "stale",
       attempt: async (client) =>
@@ -85,6 +85,7 @@ describe("a refused attempt", () => {
     },
     "a token of another person": {
       reason: "person",
+      details: { began_as: "Ada Lovelace", logged_in_as: "Grace Hopper" },
       attempt: async (client) =>
         seated({ subject: "grace" }, async () => add(client, await fleet.statementFor(client, "refused"))),
     },
@@ -160,9 +161,10 @@ describe("a refused attempt", () => {
   test.for(Object.entries(attempts))(
     "%s",
     { timeout: CALLS_MS },
-    async ([, { reason, attempt }], { expect }) => {
+    async ([, { reason, details, attempt }], { expect }) => {
       const client = await fleet.newCaller();
-      await expect(attempt(client)).rejects.toMatchObject({ code: "FORBIDDEN", details: { reason } });
+      const refusal = { code: "FORBIDDEN", details: { reason, ...details } };
+      await expect(attempt(client)).rejects.toMatchObject(refusal);
       const acts = (await fleet.tenantActs()).filter(
         ({ actor }) => (actor as { id: string }).id === client.agentId,
       );

@@ -38,6 +38,10 @@ test("about signatures of people, the hint says what to set up, or that nothing 
     "Name the identity provider of your people in the file of FLEET_ESIGN_ISSUERS",
   );
   expect(callFailureOf(new SigningRefused("stale")).hint).toContain("Nothing was signed");
+  const names = { began_as: "Ada Lovelace", logged_in_as: "Grace\u001b[2J Hopper" };
+  const { hint } = callFailureOf(new SigningRefused("person", undefined, names));
+  expect(hint).toMatch(/^You began as Ada Lovelace, and logged in as Grace.* Hopper\. Nothing was signed/);
+  expect(hint).not.toContain("\u001b");
 });
 
 test.each<[ErrorCode, FleetErrorOptions, RegExp]>([

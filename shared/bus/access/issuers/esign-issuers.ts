@@ -27,6 +27,8 @@ const AUTHENTICATED_WITHIN_MS = 5 * 60_000;
 const STATED_WITHIN_MS = 10 * 60_000;
 /** Between the login and its token. A longer time means that no login was needed for this token. */
 const TOKEN_AFTER_S = 60;
+/** Of the name that a refusal repeats. */
+const NAME_CHARS = 200;
 const KEYS_MS = 1_500;
 const KEYS_AGE_MS = 10 * 60_000;
 /** A provider may have replaced its key a moment ago. Unknown keys do not make this service ask more often. */
@@ -122,7 +124,10 @@ function judgeStepUp(claims: JWTPayload, settings: EsignIssuerSettings, expected
     throw new SigningRefused("audience");
   if (nonce !== expected.nonce) throw new SigningRefused("nonce");
   const { issuer, subject } = expected.signer;
-  if (settings.issuer !== issuer || sub !== subject) throw new SigningRefused("person");
+  if (settings.issuer !== issuer || sub !== subject) {
+    const logged_in_as = String(claims[settings.name_claim] ?? sub).slice(0, NAME_CHARS);
+    throw new SigningRefused("person", undefined, { began_as: expected.printedName, logged_in_as });
+  }
   if (claims[settings.name_claim] !== expected.printedName) throw new SigningRefused("name");
   judgePerson(claims, settings, expected.caller);
   if (typeof authTime !== "number" || !isFresh(authTime * 1_000, expected)) throw new SigningRefused("stale");
