@@ -14,6 +14,7 @@ export const revokedKeyOption = (): Option =>
   );
 
 function keyIds(value: string, before: readonly string[] | undefined): readonly string[] {
-  if (!/^[0-9a-f]{64}$/i.test(value)) throw new InvalidArgumentError("It has 64 hexadecimal digits.");
+  if (!/^[0-9a-f]{64}$/i.test(value))
+    throw new InvalidArgumentError("It has 64 hexadecimal digits, as `keys list --json` prints it.");
   return [...(before ?? []), value.toLowerCase()];
 }

@@ -3,6 +3,7 @@
 
 import { confirm, select, text } from "@clack/prompts";
 import { BUILTIN_AGENT_TYPES, PHASES } from "../../../shared/protocol/checkpoint.ts";
+import { REVOCATION_REASONS, type RevocationReason } from "../../../shared/protocol/signing-keys.ts";
 import { UsageError } from "./usage.ts";
 
 type Missing = "task" | "type" | "phase";
@@ -22,6 +23,13 @@ export async function askFor(missing: readonly Missing[]): Promise<Partial<Recor
 /** Asks for a confirmation. Ctrl-C means no. */
 export async function isConfirmed(message: string): Promise<boolean> {
   return (await confirm({ message, initialValue: false, output })) === true;
+}
+
+/** null: Ctrl-C. */
+export async function askForRevocation(keyId: string): Promise<RevocationReason | null> {
+  const message = `Why is key ${keyId} revoked for good?`;
+  const answer = await select({ message, options: choices(REVOCATION_REASONS), output });
+  return REVOCATION_REASONS.find((reason) => reason === answer) ?? null;
 }
 
 const output = process.stderr;

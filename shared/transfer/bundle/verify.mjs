@@ -3332,7 +3332,9 @@ Exit codes: 0 valid, 8 findings, 64 wrong usage, 65 a file cannot be read, or ha
 
 const EXIT = { findings: 8, usage: 64, unreadable: 65 };
 
-/** null: the arguments are wrong. */
+const KEY_FORM = "the id of a key has 64 hexadecimal digits, as `fleet keys list --json` prints it";
+
+/** null: the arguments are wrong. A text says what is wrong with one. */
 function callOf(args) {
   const call = {
     ...{ bundles: [], keys: [], revoked: [] },
@@ -3341,9 +3343,11 @@ function callOf(args) {
   for (let i = 0; i < args.length; i += 1) {
     const value = args[i];
     if (value === "--json") call.json = true;
-    else if ((value === "--key" || value === "--revoked") && /^[0-9a-f]{64}$/i.test(args[i + 1] ?? ""))
-      (value === "--key" ? call.keys : call.revoked).push(args[++i].toLowerCase());
-    else if (value === "--checkpoint" && args[i + 1] !== undefined) call.checkpoint = args[++i];
+    else if ((value === "--key" || value === "--revoked") && args[i + 1] !== undefined) {
+      const id = args[++i];
+      if (!/^[0-9a-f]{64}$/i.test(id)) return `${value} ${id}: ${KEY_FORM}`;
+      (value === "--key" ? call.keys : call.revoked).push(id.toLowerCase());
+    } else if (value === "--checkpoint" && args[i + 1] !== undefined) call.checkpoint = args[++i];
     else if (value === "--tsa-ca" && args[i + 1] !== undefined) call.authorities = args[++i];
     else if (value.startsWith("-")) return null;
     else call.bundles.push(value);
@@ -3496,8 +3500,8 @@ function certificateText(path) {
 /** Returns the exit code. */
 function runVerifier(args) {
   const call = callOf(args);
-  if (call === null) {
-    process.stderr.write(USAGE);
+  if (call === null || typeof call === "string") {
+    process.stderr.write(call === null ? USAGE : `error: ${printable(call)}\n`);
     return EXIT.usage;
   }
   const { keys, revoked, checkpoint, authorities } = call;

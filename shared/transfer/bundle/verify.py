@@ -2834,15 +2834,22 @@ def content_lines(report):
     return lines
 
 
+KEY_FORM = "the id of a key has 64 hexadecimal digits, as `fleet keys list --json` prints it"
+
+
 def call_of(arguments):
+    """None: the arguments are wrong. A text says what is wrong with one."""
     bundles, keys, revoked, checkpoint, authorities, as_json = [], set(), set(), None, None, False
     rest = list(arguments)
     while rest:
         value = rest.pop(0)
         if value == "--json":
             as_json = True
-        elif value in ("--key", "--revoked") and rest and re.fullmatch("[0-9a-fA-F]{64}", rest[0]):
-            (keys if value == "--key" else revoked).add(rest.pop(0).lower())
+        elif value in ("--key", "--revoked") and rest:
+            key_id = rest.pop(0)
+            if not re.fullmatch("[0-9a-fA-F]{64}", key_id):
+                return "%s %s: %s" % (value, key_id, KEY_FORM)
+            (keys if value == "--key" else revoked).add(key_id.lower())
         elif value == "--checkpoint" and rest:
             checkpoint = rest.pop(0)
         elif value == "--tsa-ca" and rest:
@@ -2863,6 +2870,9 @@ def main(arguments):
     call = call_of(arguments)
     if call is None:
         sys.stderr.write(USAGE)
+        return 64
+    if isinstance(call, str):
+        sys.stderr.write("error: %s\n" % re.sub(r"[^\x20-\x7e]", "?", call))
         return 64
     bundles, keys, revoked, checkpoint, authorities, as_json = call
     code = 0

@@ -112,6 +112,9 @@ test("a key that does not exist is named", { timeout: CALLS_MS }, async () => {
     expect({ exit, err }).toMatchObject({ exit: 4, err: expect.stringContaining("keys list") as string });
   }
   expect((await fleet("keys", "revoke", keyInFile(), "--since", "soon")).exit).toBe(64);
+  const unstated = await fleet("keys", "revoke", keyInFile());
+  expect(unstated).toMatchObject({ exit: 64, err: expect.stringContaining("Give --reason") as string });
+  expect(await states()).toMatchObject({ [keyInFile()]: "active" });
 });
 
 test("a key without a running holder is named, and the others are replaced", {
@@ -156,7 +159,8 @@ test("a key that was replaced is found stolen later, and what would weaken that 
   const kept = { at: "2026-01-03T10:00:00.000Z", reason: "compromised", warning: "key_reason_kept" };
   expect(earlier).toEqual(kept);
   expect((await fleet("keys", "list")).out).toContain("(compromised)");
-  expect((await fleet("keys", "revoke", before)).err).toContain("nothing changed");
+  const again = await fleet("keys", "revoke", before, "--reason", "compromised");
+  expect(again.err).toContain("nothing changed");
 });
 
 /** The fleet with readers of an older version: their pages lack signatures. `isOlder`: of a page. */

@@ -23,7 +23,7 @@ const POLL_MS = 200;
 const REPLACED_WITHIN_MS = 30_000;
 
 interface RevokeFlags {
-  readonly reason: RevocationReason;
+  readonly reason?: RevocationReason;
   readonly since?: string;
 }
 
@@ -61,14 +61,16 @@ export function addKeys(program: Command, action: ActionFactory): void {
     .description(
       "Revoke a signing key after its holder has gone over to the next one. Signatures since that time are rejected by every verification; of a key that was replaced as planned, 30 s later, so that what services with a fast clock have just committed stays valid. A second revocation may name an earlier time or a stronger reason (replaced, lost, compromised), and weakens nothing.",
     )
-    .addOption(new Option("--reason <reason>", "why").choices([...REVOCATION_REASONS]).default("compromised"))
+    .addOption(
+      new Option("--reason <reason>", "why; asked for at a terminal").choices([...REVOCATION_REASONS]),
+    )
     .option(
       "--since <time>",
       "the earliest suspected misuse: 2h, 2026-01-04, 2026-01-04T10:00Z (else the time of the revocation)",
     )
     .action(action(revoke));
   withExamples(revokeCommand, (fleet) => ({
-    "The file of a key was copied two days ago": `${fleet} keys revoke 3f9a2c --since 2d`,
+    "The file of a key was copied two days ago": `${fleet} keys revoke 3f9a2c --reason compromised --since 2d`,
     "A key of a machine that is gone": `${fleet} keys revoke 3f9a2c --reason lost`,
     "A key that others cannot have": `${fleet} keys revoke 3f9a2c --reason replaced`,
     "The same key is found stolen later": `${fleet} keys revoke 3f9a2c --reason compromised`,
@@ -131,7 +133,11 @@ async function replaced(
   }
 }
 
-async function revoke(session: Session, start: string, { reason, since }: RevokeFlags): Promise<void> {
+async function revoke(
+  session: Session,
+  start: string,
+  { reason: stated, since }: RevokeFlags,
+): Promise<void> {
   const at = since === undefined ? undefined : parseMoment(since, session.view.now);
   if (since !== undefined && at === undefined)
     throw new UsageError(
@@ -141,10 +147,24 @@ async function revoke(session: Session, start: string, { reason, since }: Revoke
   const client = await session.client();
   const before = await namedKey(session, client, start);
   const { key_id: keyId } = before;
+  const reason = stated ?? (await askedReason(session, keyId));
   const after = await client.admin.revokeKey({ ...session.deadline, keyId, reason, since: at });
   const warning = revocationWarning({ before, after, reason });
   if (warning !== null) session.warn(warning);
   await showKeys(session, await keysOf(session, client));
+}
+
+/** A revocation is for good, and its reason decides which signatures it rejects. */
+async function askedReason(session: Session, keyId: string): Promise<RevocationReason> {
+  if (!session.interactive)
+    throw new UsageError(
+      "a revocation needs a reason, and there is no terminal to ask for it",
+      `Give --reason: ${REVOCATION_REASONS.join(", ")}.`,
+    );
+  const { askForRevocation } = await import("../../runtime/prompts.ts");
+  const reason = await askForRevocation(keyId);
+  if (reason === null) throw new UsageError("nothing was revoked", "You cancelled the question.");
+  return reason;
 }
 
 async function namedKey(session: Session, client: FleetClient, start: string): Promise<SigningKeyRecord> {

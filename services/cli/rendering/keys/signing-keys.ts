@@ -29,11 +29,18 @@ export function renderSigningKeys(keys: readonly SigningKeyRecord[], view: View)
     plain(key.owner),
     stateText(key, view),
     ago(new Date(registeredMs(key)).toISOString(), view.now),
-    key.revoked_at ?? key.not_after ?? "-",
+    endOf(key) ?? "-",
   ]);
   const fit = [undefined, { least: 8 }, undefined, { brief: brieflyAgo }, { leaves: 1 }] as const;
   const table = tableLines(rows, { heads: HEADS, view, fit });
-  return [...table, ...revokedLines(inOrder, view)].join("\n");
+  const ids = "A key is known by the whole id, which --json prints; verifiers need it for --key.";
+  return [...table, ...revokedLines(inOrder, view), ids].join("\n");
+}
+
+/** A revocation after the end of the key does not move it. */
+function endOf({ not_after, revoked_at }: SigningKeyRecord): string | null {
+  if (not_after === null || revoked_at === null) return not_after ?? revoked_at;
+  return Date.parse(revoked_at) < Date.parse(not_after) ? revoked_at : not_after;
 }
 
 /** Below the table, whose last column may be left out on a narrow terminal. */

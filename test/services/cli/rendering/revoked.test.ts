@@ -23,6 +23,19 @@ test("a revoked key has the time and the reason of its revocation, also on a nar
   expect(shown({ revoked_at: null, revoked_reason: null })).not.toContain("signatures after");
 });
 
+test("a revocation does not move the end of a retired key, unless it is earlier", () => {
+  const key = {
+    ...{ key_id: "ab".repeat(32), public_key: "", purpose: "commits", owner: "writer" },
+    ...{ not_before: "2026-11-25T10:00:00.000Z", not_after: AT, replaces: null },
+    rotation_requested_at: null,
+    revoked_reason: "compromised",
+    algorithm: "ed25519",
+  } as const;
+  const rowOf = (revoked_at: string) => renderSigningKeys([{ ...key, revoked_at }], view).split("\n")[1];
+  expect(rowOf("2026-11-26T11:00:00.000Z")).toMatch(/2026-11-26T10:00:00\.000Z *$/);
+  expect(rowOf("2026-11-26T09:00:00.000Z")).toMatch(/2026-11-26T09:00:00\.000Z *$/);
+});
+
 test("a second revocation says what it has not changed, also where a service of an earlier version answers", () => {
   const key_id = "ab".repeat(32);
   const EARLIER = "2026-11-25T10:00:00.000Z";

@@ -95,6 +95,14 @@ test("many findings of one code have one sentence and the first places", { timeo
   expect(out).toContain("    at 2 more; --json lists them\n");
 });
 
+test("an id of a key that is cut is named", { timeout: CALLS_MS }, () => {
+  for (const option of ["--key", "--revoked"]) {
+    const { status, out, err } = printed(join(folder, "any.tar"), option, "cdd36b2b4cb51325");
+    expect({ status, out }).toEqual({ status: 64, out: "" });
+    expect(err).toContain(`error: ${option} cdd36b2b4cb51325: the id of a key has 64 hexadecimal digits`);
+  }
+});
+
 test("of a file that is no bundle, only that is printed", { timeout: CALLS_MS }, () => {
   const path = join(folder, "junk.tar");
   writeFileSync(path, "junk");

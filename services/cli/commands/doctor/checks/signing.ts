@@ -118,7 +118,7 @@ function checkFiles(holders: readonly Holder[]): readonly CheckOutcome[] {
     }
     if ((mode & EXPOSED_KEY_MODE) === 0) return [];
     const shown = mode.toString(8).padStart(4, "0");
-    const fix = `\`chmod 600 ${path}\` on its machine, then \`fleet keys revoke ${shortKeyId(id ?? "")}\`: others may have copied the key. The service goes over to a new one.`;
+    const fix = `\`chmod 600 ${path}\` on its machine, then \`fleet keys revoke ${shortKeyId(id ?? "")} --reason compromised\`: others may have copied the key. The service goes over to a new one.`;
     return [failed("signing.files", `${file} of ${name} has mode ${shown}: others can use the key`, fix)];
   });
   return orSound(problems, () =>
