@@ -1,7 +1,13 @@
 // Turns any exception into a message for operators (the problem, its place and the next step) and an exit code for scripts.
 
 import { BusError } from "../../../shared/bus/bus.ts";
-import { ERROR_TABLE, type ErrorBody, type ErrorCode, FleetError } from "../../../shared/protocol/errors.ts";
+import {
+  ERROR_CODES,
+  ERROR_TABLE,
+  type ErrorBody,
+  type ErrorCode,
+  FleetError,
+} from "../../../shared/protocol/errors.ts";
 import { RIGHT_NAMES, RIGHTS, roleOperations } from "../../../shared/protocol/operation-rights.ts";
 import type { RemovedCheckpoint } from "../../../shared/protocol/retention.ts";
 import { CLIENT_ROLES } from "../../../shared/protocol/roles.ts";
@@ -13,8 +19,8 @@ import { capitalized, plain } from "../rendering/terminal/text.ts";
 import { USAGE_EXIT, UsageError } from "./usage.ts";
 
 export interface CallFailure {
-  /** The body of an error answer. USAGE and SETTINGS are found here, before the fleet is asked. */
-  readonly body: Omit<ErrorBody, "code"> & { readonly code: ErrorCode | "USAGE" | "SETTINGS" };
+  /** The body of an error answer. USAGE, SETTINGS and OUTPUT are found on this machine, and not by the fleet. */
+  readonly body: Omit<ErrorBody, "code"> & { readonly code: ErrorCode | "USAGE" | "SETTINGS" | "OUTPUT" };
   readonly exitCode: number;
   /** The next step in one line; empty if there is nothing to add. */
   readonly hint: string;
@@ -56,10 +62,12 @@ export function callFailureOf(error: unknown, call: FailureContext = {}): CallFa
   return callFailureOf(defect(error), call);
 }
 
-/** The code of a program that the command ran. */
+/** The code of a program that the command ran: the one that the manual lists for its exit code. */
 function codeOfExit(exitCode: number): CallFailure["body"]["code"] {
+  if (exitCode === USAGE_EXIT) return "USAGE";
   if (exitCode === exitCodes.config) return "SETTINGS";
-  return exitCode === ERROR_TABLE.CORRUPT.exit ? "CORRUPT" : "UNAVAILABLE";
+  if (exitCode === exitCodes.cannotCreate) return "OUTPUT";
+  return ERROR_CODES.find((code) => ERROR_TABLE[code].exit === exitCode) ?? "UNAVAILABLE";
 }
 
 /** The failure as JSON: the body of an error answer, and the hint. */
@@ -92,10 +100,10 @@ function defect(error: unknown): FleetError {
 type HintContext = FailureContext & { readonly fleet: string };
 
 const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) => string>> = {
-  INVALID: ({ fields }, { fleet }) =>
+  INVALID: ({ fields, details }, { fleet }) =>
     fields.some(({ expected }) => expected === "an artifact that is stored")
       ? `Store the file with \`${fleet} artifact put FILE\`, which prints its reference, then repeat this call.`
-      : "Correct the fields above; --help describes each option.",
+      : (fileStep(details) ?? "Correct the fields above; --help describes each option."),
   NOT_FOUND: notFound,
   CONFLICT: conflict,
   FINALIZED: (_, { fleet }) => `Write a new checkpoint of the task with \`${fleet} checkpoint\`.`,
@@ -183,7 +191,8 @@ function conflict({ details }: FleetError, call: HintContext): string {
   if (details.recorded_in !== undefined) return otherFleetHint(details, call);
   if (details.setting === "FLEET_ENCRYPTION_KEY")
     return `Encrypt the store first: make a key with \`${call.fleet} keys encryption-key\`, stop all services, set FLEET_ENCRYPTION_KEY for each, and start them.`;
-  if ("file" in details && typeof details.next === "string") return `${capitalized(details.next)}.`;
+  const step = fileStep(details);
+  if (step !== undefined) return step;
   const kept = keptHint(details, taskOf(details, call), call.fleet);
   if (kept !== undefined) return kept;
   if (details.shred === "requested") {
@@ -196,6 +205,10 @@ function conflict({ details }: FleetError, call: HintContext): string {
     ? `Let it finish, or take the task from it: \`${call.fleet} recovery start ${taskOf(details, call)} --force\`. Add --dry-run to see the effect first.`
     : `Look at the current state (\`${call.fleet} ${stateOf(details, call)}\`), then decide again.`;
 }
+
+/** The next step of an error about a file, which the error has in words. */
+const fileStep = ({ file, next }: FleetError["details"]): string | undefined =>
+  file !== undefined && typeof next === "string" ? `${capitalized(next)}.` : undefined;
 
 /** The recorded fleet is down, or was deleted, while another one has its address. */
 function otherFleetHint({ recorded_in: place }: FleetError["details"], call: HintContext): string {

@@ -6,8 +6,9 @@ import { resolve } from "node:path";
 import { personOf } from "../../../shared/protocol/principal.ts";
 import type { FleetClient, FleetWarning } from "../../../shared/sdk/sdk.ts";
 import type { Settings } from "../config.ts";
-import { inReadingOrder, plain, terminalJson } from "../rendering/terminal/text.ts";
+import { inReadingOrder, terminalJson } from "../rendering/terminal/text.ts";
 import { createView, type View } from "../rendering/terminal/view.ts";
+import { renderWarning } from "../rendering/terminal/warning.ts";
 import type { Address } from "./address.ts";
 import type { FailureContext } from "./failure.ts";
 import type { Output, ProcessContext } from "./process-context.ts";
@@ -128,9 +129,7 @@ export class Session {
       return;
     }
     const { colors } = this.#viewOf(stderr);
-    const facts = Object.entries(warning.details).map(([key, value]) => `${key}=${value}`);
-    const about = facts.length === 0 ? "" : ` (${facts.join(", ")})`;
-    stderr.write(`${colors.yellow(inReadingOrder(plain(`warning: ${warning.text}${about}`)))}\n`);
+    stderr.write(`${colors.yellow(inReadingOrder(renderWarning(warning)))}\n`);
   }
 
   /**

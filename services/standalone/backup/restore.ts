@@ -16,6 +16,7 @@ import {
   rmSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
+import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
 import { readJson, syncFolder, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { readRecord } from "../../../shared/sdk/fleet-home.ts";
@@ -133,7 +134,7 @@ function requireStopped(home: string): void {
 function requireNoStore(store: string): void {
   if (!existsSync(join(store, DATA_FILE))) return;
   throw new StartupError("there is a store; a restore would lose what it holds", {
-    exitCode: exitCodes.cannotCreate,
+    exitCode: ERROR_TABLE.CONFLICT.exit,
     details: { store },
     hint: `move ${join(store, DATA_FILE)} to another place if it is damaged, or restore into another home`,
   });
@@ -144,7 +145,7 @@ function requireSameFleet(home: string, { fleet }: BackupManifest): void {
   const known = readJson<{ fleet?: string }>(join(home, IDENTITY_FILE))?.fleet;
   if (known === undefined || known === fleet) return;
   throw new StartupError("the home belongs to another fleet than the backup", {
-    exitCode: exitCodes.cannotCreate,
+    exitCode: ERROR_TABLE.CONFLICT.exit,
     details: { home, fleet: known, backup: fleet },
     hint: "restore into an empty home",
   });

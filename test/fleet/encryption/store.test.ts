@@ -141,7 +141,8 @@ test("no content is in the data file of an encrypted store, also after a kill an
   await expect(start(encrypted(other))).rejects.toThrow(/key/);
   rmSync(join(home, "store"), { recursive: true });
   const refused = await callCli(["restore", backup], { env });
-  expect(refused.exit).not.toBe(0);
+  expect(refused.exit).toBe(5);
+  expect(refused.err).toContain("[CONFLICT]");
   expect(refused.err).toContain("FLEET_ENCRYPTION_KEY");
   expect(await callCli(["restore", backup], { env: { ...env, ...encrypted() } })).toMatchObject({
     exit: 0,

@@ -228,10 +228,12 @@ describe("fleet backup and restore", { timeout: LAST_MS }, () => {
       expect(exit).not.toBe(0);
       return `${err} (exit ${exit})`;
     };
-    expect(await refusal("backup", one)).toContain("the folder of the backup exists");
+    expect(await refusal("backup", one)).toMatch(/the folder of the backup exists.*\[OUTPUT\].*\(exit 73\)/s);
     expect(await refusal("restore", one)).toContain("a fleet runs in this home");
     await server.terminate();
-    expect(await refusal("restore", one)).toContain("a restore would lose what it holds");
+    expect(await refusal("restore", one)).toMatch(
+      /a restore would lose what it holds.*\[CONFLICT\].*\(exit 5\)/s,
+    );
     rmSync(store(), { recursive: true });
     mkdirSync(store());
     const manifest = join(one, "manifest.json");

@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { renderFailure } from "../../../services/cli/rendering/terminal/failure.ts";
+import { renderWarning } from "../../../services/cli/rendering/terminal/warning.ts";
 import { callFailureOf, failureData, UNANSWERED } from "../../../services/cli/runtime/failure.ts";
 import { UsageError } from "../../../services/cli/runtime/usage.ts";
 import { BusError } from "../../../shared/bus/bus.ts";
@@ -31,6 +32,41 @@ test.each(["NOT_FOUND", "CONFLICT"] as const)(
     expect(failure.hint).toContain("`fleet keys list`");
   },
 );
+
+test.each([
+  [5, "CONFLICT"],
+  [8, "CORRUPT"],
+  [10, "UNSUPPORTED_VERSION"],
+  [64, "USAGE"],
+  [69, "UNAVAILABLE"],
+  [73, "OUTPUT"],
+  [78, "SETTINGS"],
+  [1, "UNAVAILABLE"],
+])("exit code %i of a program that a command ran has the name %s", (exitCode, code) => {
+  expect(callFailureOf(new StartupError("text", { exitCode }))).toMatchObject({ exitCode, body: { code } });
+});
+
+test.each(["CONFLICT", "INVALID"] as const)(
+  "the step of %s about a file is printed once, as the hint",
+  (code) => {
+    const next = "give the name of a new file";
+    const failure = callFailureOf(new FleetError(code, "text", { details: { file: "/k", next } }));
+    expect(renderFailure(failure, view)).toBe(
+      `error: text [${code}] (file=/k)\nGive the name of a new file.`,
+    );
+    expect(failureData(failure)).toMatchObject({ details: { next } });
+    const other = callFailureOf(new FleetError("CONFLICT", "text", { details: { next: "fleet doctor" } }));
+    expect(renderFailure(other, view)).toContain("(next=fleet doctor)");
+  },
+);
+
+test("a warning has its facts, and what to use as a sentence", () => {
+  const details = { damaged: 1, next: "fleet doctor" };
+  expect(renderWarning({ text: "keys are damaged", details })).toBe(
+    "warning: keys are damaged (damaged=1); use `fleet doctor`",
+  );
+  expect(renderWarning({ text: "the clock is wrong", details: {} })).toBe("warning: the clock is wrong");
+});
 
 test("about signatures of people, the hint says what to set up, or that nothing was signed", () => {
   const none = { details: { tenant: "default", setting: "FLEET_ESIGN_ISSUERS" } };

@@ -2,13 +2,14 @@
 
 import type { RemovedCheckpoint } from "../../../../shared/protocol/retention.ts";
 import type { CallFailure } from "../../runtime/failure.ts";
-import { plain, principalText, short } from "./text.ts";
+import { capitalized, plain, principalText, short } from "./text.ts";
 import type { View } from "./view.ts";
 
 export function renderFailure({ body, hint }: CallFailure, { colors }: View): string {
   // The hint contains the state and the address of the bus. What is left of a removed checkpoint has members of its own.
-  const { stack, bus, url, reason, removed, ...others } = body.details ?? {};
-  const facts = { ...others, ...removedFacts(removed) };
+  const { stack, bus, url, reason, removed, next, ...others } = body.details ?? {};
+  const isInHint = typeof next === "string" && hint.includes(capitalized(next));
+  const facts = { ...others, ...(next !== undefined && !isInHint && { next }), ...removedFacts(removed) };
   const about = Object.entries({ ...facts, ...(reason !== undefined && { reason }) });
   const details = about.map(([key, value]) => `${key}=${principalText(short(value))}`).join(", ");
   const fields = (body.fields ?? []).map(({ path, expected, got }) => {
