@@ -309,6 +309,8 @@ test("the events that the page prints for these commands were published, in its 
     .map(({ text }) => JSON.parse(text) as Json);
   expect(printed).toHaveLength(5);
   const sequences = printed.map(({ sequence }) => sequence);
-  const came = events.filter(({ sequence }) => sequences.includes(sequence));
+  // On a busy machine an event is published again. Its stream drops the repetition, and a subscriber without a stream gets both.
+  const once = new Map(events.map((event) => [event.id, event]));
+  const came = [...once.values()].filter(({ sequence }) => sequences.includes(sequence));
   expect(came.map(masked)).toEqual(printed.map(masked));
 });
