@@ -2,7 +2,6 @@
 
 import { tlsFields } from "../../shared/bus/tls-settings.ts";
 import { type IssuerSettings, signerSettingsSchema } from "../../shared/protocol/signer-settings.ts";
-import { validate } from "../../shared/protocol/validation.ts";
 import { type ConfigOf, text } from "../../shared/runtime/settings/config.ts";
 import { opsPortField, processFields } from "../../shared/runtime/settings/process-settings.ts";
 import { clusterFields } from "../../shared/service-host/service-settings.ts";
@@ -29,5 +28,5 @@ export type SignerConfig = ConfigOf<typeof signerFields>;
 
 /** Throws ConfigError with all problems of the file. */
 export function readIssuers(path: string): readonly IssuerSettings[] {
-  return readSettingsFile({ name: NAME, path }, (value) => validate(signerSettingsSchema, value)).issuers;
+  return readSettingsFile({ name: NAME, path }, signerSettingsSchema).issuers;
 }

@@ -6,6 +6,13 @@ import { type FieldProblem, FleetError, shown } from "./errors.ts";
 
 const PROBLEMS_SHOWN = 20;
 
+/** For layers that take a schema and do not build one. */
+export type Schema = z.ZodType;
+export type OutputOf<S extends Schema> = z.output<S>;
+
+/** What is expected in the place of an unknown name. */
+export const NO_FIELD = "no field of this name";
+
 type Issue = z.core.$ZodIssue;
 
 /** The library's type names in words. */
@@ -73,7 +80,7 @@ function expectation(issue: Issue): string {
         ? `at most ${counted(issue.maximum, issue.origin)}`
         : issue.message;
     case "unrecognized_keys":
-      return "no field of this name";
+      return NO_FIELD;
     case "invalid_key":
       return `a name of ${issue.issues.map(expectation).join(", ")}`;
     default:

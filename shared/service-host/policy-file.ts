@@ -5,7 +5,6 @@
 import { BUILTIN_AGENT_TYPES } from "../protocol/checkpoint.ts";
 import { type FieldProblem, FleetError } from "../protocol/errors.ts";
 import { DEFAULT_POLICIES, type Policies, policySchema } from "../protocol/policy.ts";
-import { validate } from "../protocol/validation.ts";
 import { ConfigError, type ConfigOf, list, optional, text } from "../runtime/settings/config.ts";
 import { inFile, readSettingsFile } from "./settings-file.ts";
 
@@ -58,7 +57,7 @@ export function requireAgentType(
 export function readAgentRules({ agentTypes, policyFile }: ConfigOf<typeof agentFields>): AgentRules {
   if (policyFile === undefined) return { agentTypes, policies: DEFAULT_POLICIES };
   const file = { name: NAME, path: policyFile };
-  const policies = readSettingsFile(file, (value) => validate(policySchema, value));
+  const policies = readSettingsFile(file, policySchema);
   const problems = unknownTypes(policies, knownAgentTypes(agentTypes));
   if (problems.length > 0) throw new ConfigError(problems.map((problem) => inFile(file, problem)));
   return { agentTypes, policies };

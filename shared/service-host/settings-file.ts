@@ -5,7 +5,9 @@
 import { readFileSync, statSync } from "node:fs";
 import { parseJson } from "../integrity/json.ts";
 import { type FieldProblem, FleetError } from "../protocol/errors.ts";
+import { type OutputOf, type Schema, validate } from "../protocol/validation.ts";
 import { ConfigError, type ConfigProblem } from "../runtime/settings/config.ts";
+import { withMeantField } from "../runtime/settings/meant-field.ts";
 import { withoutSchema } from "../runtime/settings/schema-member.ts";
 
 const BYTES_MAX = 4 * 1_024 * 1_024;
@@ -18,13 +20,13 @@ export interface SettingsFile {
   readonly secret?: RegExp;
 }
 
-/** Throws ConfigError. `validated` throws INVALID with the wrong fields. */
-export function readSettingsFile<T>(file: SettingsFile, validated: (value: unknown) => T): T {
+/** Throws ConfigError with every wrong field. */
+export function readSettingsFile<S extends Schema>(file: SettingsFile, schema: S): OutputOf<S> {
   try {
-    return validated(withoutSchema(parseJson(settingsBytes(file))));
+    return validate(schema, withoutSchema(parseJson(settingsBytes(file))));
   } catch (error) {
     if (!(error instanceof FleetError)) throw error;
-    throw new ConfigError(error.fields.map((problem) => inFile(file, problem)));
+    throw new ConfigError(error.fields.map((problem) => inFile(file, withMeantField(problem, schema))));
   }
 }
 

@@ -6,7 +6,6 @@ import {
   type BucketSettings,
   bucketSettingsSchema,
 } from "../../../shared/protocol/anchor-bucket-settings.ts";
-import { validate } from "../../../shared/protocol/validation.ts";
 import {
   ConfigError,
   type ConfigOf,
@@ -108,7 +107,7 @@ function requireProvable(address: string, authorities: readonly string[]): void 
 
 function bucketIn(path: string): BucketSettings {
   const file = { name: BUCKET_FILE, path, secret: /^(secret_access_key|session_token)$/ };
-  const settings = readSettingsFile(file, (value) => validate(bucketSettingsSchema, value));
+  const settings = readSettingsFile(file, bucketSettingsSchema);
   const mode = statSync(path).mode & 0o777;
   if ((mode & OTHERS) === 0) return settings;
   const got = `${path} with the mode ${mode.toString(8)}`;

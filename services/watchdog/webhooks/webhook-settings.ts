@@ -45,7 +45,7 @@ export interface Webhook {
 export function readWebhooks(path: string | undefined): readonly Webhook[] {
   if (path === undefined) return [];
   const file = { name: NAME, path, secret: SECRET_FIELD };
-  const settings = readSettingsFile(file, (value) => validate(webhooksSchema, value));
+  const settings = readSettingsFile(file, webhooksSchema);
   const problems: ConfigProblem[] = [];
   const webhooks = settings.map((one, i): Webhook => {
     const { secret, problem } = secretOf(one, dirname(path));

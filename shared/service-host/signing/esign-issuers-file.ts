@@ -1,6 +1,5 @@
 /** The setting that names the identity providers whose people may sign. Writers and readers share it. */
 import { type EsignIssuerSettings, esignSettingsSchema } from "../../protocol/esign-settings.ts";
-import { validate } from "../../protocol/validation.ts";
 import { type ConfigOf, optional, text } from "../../runtime/settings/config.ts";
 import { readSettingsFile } from "../settings-file.ts";
 
@@ -22,5 +21,5 @@ export function readEsignIssuers({
 }: ConfigOf<typeof esignFields>): readonly EsignIssuerSettings[] {
   if (esignIssuers === undefined) return [];
   const file = { name: NAME, path: esignIssuers };
-  return readSettingsFile(file, (value) => validate(esignSettingsSchema, value)).issuers;
+  return readSettingsFile(file, esignSettingsSchema).issuers;
 }

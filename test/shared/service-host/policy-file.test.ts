@@ -92,6 +92,21 @@ test("an agent type's setting overrides its tenant's, and that overrides the def
   expect(legal.next_agent.by_next_phase).toMatchObject({ testing: "qa", reviewing: "legal" });
 });
 
+test("for an unknown name, the fields are named that were probably meant, or that exist", () => {
+  const expected = (content: unknown) => problems(content)[0]?.split(" | ")[1];
+  const NO_FIELD = "no field of this name";
+  expect(expected({ retention: { days: 7 } })).toBe(
+    `${NO_FIELD} (did you mean retention_floor or defaults.retention?)`,
+  );
+  expect(expected({ defaults: { recovrey: {} } })).toBe(`${NO_FIELD} (did you mean recovery?)`);
+  expect(expected({ tenants: { acme: { agent_types: { qa: { offer: { max_atempts: 2 } } } } } })).toBe(
+    `${NO_FIELD} (did you mean max_attempts?)`,
+  );
+  expect(expected({ tenants: { acme: { colors: 1 } } })).toBe(
+    `${NO_FIELD} (the fields here are defaults, agent_types, refuse_secrets, retention_floor, access_log, access_log_days)`,
+  );
+});
+
 describe("a mistake is reported with its path and the expected value", () => {
   test("all mistakes at once", () => {
     const found = problems({
