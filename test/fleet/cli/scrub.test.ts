@@ -109,7 +109,9 @@ describe("fleet scrub", { timeout: CALLS_MS }, () => {
     expect((await fleet("scrub")).out).toContain("Known damage: 1 version in quarantine");
     const listed = await fleet("scrub", "findings");
     expect(listed.exit).toBe(0);
-    expect(listed.out).toMatch(/^No new findings; 1 version in quarantine.*\n.*checkpoint list --all` warns/);
+    expect(listed.out).toMatch(
+      /^No findings\. In quarantine since earlier.*: 1 version\.\n.*checkpoint list --all` warns/,
+    );
     expect((await fleet("checkpoint", "list", "--all")).err).toContain(second);
   });
 

@@ -142,7 +142,7 @@ export function renderFindings(
 ): string {
   if (page.findings.length === 0 && next === undefined) {
     if (known(status) === 0) return "No findings.";
-    const count = `No new findings; ${counted(known(status), "version")} in quarantine since earlier, over all tenants.`;
+    const count = `No findings. In quarantine since earlier, over all tenants: ${counted(known(status), "version")}.`;
     return [count, whereQuarantined(fleet)].join("\n");
   }
   return [
