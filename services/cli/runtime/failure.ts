@@ -193,14 +193,15 @@ function conflict({ details }: FleetError, call: HintContext): string {
     return `Encrypt the store first: make a key with \`${call.fleet} keys encryption-key\`, stop all services, set FLEET_ENCRYPTION_KEY for each, and start them.`;
   const step = fileStep(details);
   if (step !== undefined) return step;
+  // Before the reasons of the protocol: the reason of a hold is a free text of its user, and may be equal to one of them.
+  if ("hold" in details)
+    return `The first one stays. To replace its reason, give --hold ${details.hold} and --release ${details.hold} in one call.`;
   const kept = keptHint(details, taskOf(details, call), call.fleet);
   if (kept !== undefined) return kept;
   if (details.shred === "requested") {
     const task = taskOf(details, call);
     return `Another person approves it with \`${call.fleet} task shred-approve ${task}\`; \`${call.fleet} task shred-cancel ${task}\` withdraws it.`;
   }
-  if ("hold" in details)
-    return `The first one stays. To replace its reason, give --hold ${details.hold} and --release ${details.hold} in one call.`;
   return typeof details.alive_until === "string"
     ? `Let it finish, or take the task from it: \`${call.fleet} recovery start ${taskOf(details, call)} --force\`. Add --dry-run to see the effect first.`
     : `Look at the current state (\`${call.fleet} ${stateOf(details, call)}\`), then decide again.`;

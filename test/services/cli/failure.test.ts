@@ -130,6 +130,7 @@ test.each<[ErrorCode, FleetErrorOptions, RegExp]>([
     /^Another person .*task shred-approve auth/,
   ],
   ["CONFLICT", { details: { task_id: "auth", hold: "case-1", reason: "audit" } }, /^The first one stays/],
+  ["CONFLICT", { details: { task_id: "auth", hold: "case-1", reason: "held" } }, /^The first one stays/],
   [
     "CONFLICT",
     { details: { task_id: "auth", reason: "held", holds: ["case-1"] } },
