@@ -55,7 +55,7 @@ export async function encryptStreams(
     throw problem(
       "nats-server has left streams unencrypted",
       { dir, plain: left.length, first: relative(copy, left[0]!) },
-      "see its output above: it names a stream that it cannot open. Until that is repaired, start without FLEET_ENCRYPTION_KEY",
+      "see its output above: it names a stream that it cannot open. Restore the files of that stream from a backup, then start again",
     );
   }
   syncTree(copy);
@@ -73,7 +73,7 @@ function requireRoom(folder: string): void {
     throw problem(
       "the disk has no room to encrypt the streams",
       { folder, bytes, free_bytes: free },
-      "free space for a second copy of this folder, or start without FLEET_ENCRYPTION_KEY",
+      "free space for a second copy of this folder, then start again",
     );
 }
 
