@@ -71,19 +71,26 @@ function addPasswords(rest,  at, found, left) {
   }
 }
 
+# As in hook.mjs.
+function ofBus(name) {
+  return name ~ /^FLEET_(HOME|URL|NATS_(CREDS|TOKEN_FILE|CA|CERT|KEY))$/
+}
+
 BEGIN {
   print "vendor=" ENVIRON["VENDOR"]
   print "event=" ENVIRON["EVENT"]
   print "wait=" ENVIRON["WAIT"]
   print "answer=file"
   print "cwd=" ENVIRON["CWD"]
+  installed = ENVIRON["INSTALLED"]
+  if (installed != "" && installed !~ /[\n\r]/) print "FLEET_HOME=" installed
   # To ask for a variable that is not set would make one.
   names = ","
   if ("FLEET_SECRET_NAMES" in ENVIRON) names = "," ENVIRON["FLEET_SECRET_NAMES"] ","
   gsub(/[ \t]/, "", names)
   for (name in ENVIRON) {
     value = ENVIRON[name] ""
-    if (name ~ /^FLEET_/ && value !~ /[\n\r]/) print name "=" value
+    if (name ~ /^FLEET_/ && value !~ /[\n\r]/ && !(installed != "" && ofBus(name))) print name "=" value
     if ((index(names, "," name ",") > 0 || toupper(name) ~ /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(^|_)(PASS|COOKIES?|CREDS?|SEED|DSN|PAT)(_|$)/) && length(value) >= 8 && !plain(value)) add(escaped(value))
     if (index(value, "://") > 0) addPasswords(value)
   }

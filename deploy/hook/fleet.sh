@@ -7,11 +7,17 @@
 
 hook=$1 vendor=$2 event=$3
 here=${0%/*}
+option=$4 home=$5
 # The installed command names the fleet. FLEET_HOME counts for an agent that a runner started: in the shell of a user it may name another.
-if [ "$4" = --home ]; then
-  [ -n "${FLEET_AGENT_ID:-}" ] || FLEET_HOME=$5
-  : "${FLEET_HOME=$5}"
-  export FLEET_HOME
+# Then the variables of the other bus must not count either. They stay in the environment, because their values may be secrets to remove.
+installed=
+if [ "$option" = --home ]; then
+  if [ -z "${FLEET_HOME:-}" ] || [ "$FLEET_HOME" -ef "$home" ]; then
+    FLEET_HOME=$home
+    export FLEET_HOME
+  elif [ -z "${FLEET_AGENT_ID:-}" ] && [ "$FLEET_HOME" != "$home" ]; then
+    installed=$home
+  fi
 fi
 folder=${FLEET_HOOK_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/fleet/hooks}
 payload=$(cat)
@@ -22,7 +28,7 @@ node=$here/../../node_modules/.bin/node
 { [ -d "$here/../../services" ] && [ -x "$node" ]; } || node=node
 
 with_node() {
-  printf '%s' "$payload" | "$node" "$here/../local/fleet.mjs" "$hook" "$vendor" "$event"
+  printf '%s' "$payload" | "$node" "$here/../local/fleet.mjs" "$hook" "$vendor" "$event" ${option:+"$option" "$home"}
   exit 0
 }
 
@@ -66,7 +72,7 @@ esac
 name=0$(date +%s)000-$$.event
 part=$folder/inbox/$name.part
 {
-  printf '%s\n' "$payload" | LC_ALL=C VENDOR=$vendor EVENT=$event WAIT=$wait CWD=$PWD awk -f "$here/event.awk" >"$part" &&
+  printf '%s\n' "$payload" | LC_ALL=C VENDOR=$vendor EVENT=$event WAIT=$wait CWD=$PWD INSTALLED=$installed awk -f "$here/event.awk" >"$part" &&
     mv -f "$part" "$folder/inbox/$name"
 } 2>/dev/null || {
   rm -f "$part"

@@ -11,6 +11,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
@@ -44,6 +45,8 @@ const WORD_CHARS_MAX = 20;
 /** From the `:` behind the user to the last `@` before the path. Equal in secret-settings.ts and, in other words, in event.awk. */
 const ADDRESS_PASSWORD = /^[^ \t\r\n/:]*:([^ \t\r\n/@]*(?:@[^ \t\r\n/?#@]*)*)@/;
 const ADDRESS_PARTS_MAX = 16;
+/** They belong to the fleet of FLEET_HOME. Equal in event.awk. */
+const OF_BUS = /^FLEET_(?:HOME|URL|NATS_(?:CREDS|TOKEN_FILE|CA|CERT|KEY))$/;
 
 export async function runHook([vendor, event, ...options], env = process.env) {
   const folder = folderOf(env);
@@ -56,10 +59,7 @@ export async function runHook([vendor, event, ...options], env = process.env) {
       throw new Error(`the path ${socket} is too long; set FLEET_HOOK_DIR`);
     secure(folder);
     const waitMs = wait(event, env);
-    const fleet = Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith("FLEET_")));
-    // As in fleet.sh: FLEET_HOME counts for an agent that a runner started.
-    if (options.includes("--home") && (!env.FLEET_AGENT_ID || fleet.FLEET_HOME === undefined))
-      fleet.FLEET_HOME = home;
+    const fleet = fleetVariables(env, options.includes("--home") ? home : undefined);
     const fields = { vendor, event, at, wait: waitMs, cwd: process.cwd(), ...fleet };
     const name = `${String(at).padStart(14, "0")}-${process.pid}.event`;
     const file = keep(folder, name, await stored(name, fields, payload, env));
@@ -77,6 +77,24 @@ export async function runHook([vendor, event, ...options], env = process.env) {
 export async function ensureHelper(env = process.env) {
   const folder = folderOf(env);
   if ((await exchange(join(folder, "helper.sock"), "", 0)) === undefined) await startHelper(folder);
+}
+
+/** The variables of the session. As in fleet.sh: FLEET_HOME counts for an agent that a runner started, and names its own bus. */
+function fleetVariables(env, home) {
+  const fleet = Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith("FLEET_")));
+  if (home === undefined) return fleet;
+  if (!fleet.FLEET_HOME || isSameFolder(fleet.FLEET_HOME, home)) return { ...fleet, FLEET_HOME: home };
+  if (env.FLEET_AGENT_ID) return fleet;
+  const others = Object.entries(fleet).filter(([name]) => !OF_BUS.test(name));
+  return { ...Object.fromEntries(others), FLEET_HOME: home };
+}
+
+function isSameFolder(a, b) {
+  try {
+    return a === b || realpathSync(a) === realpathSync(b);
+  } catch {
+    return false;
+  }
 }
 
 const folderOf = (env) =>

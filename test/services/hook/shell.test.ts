@@ -2,7 +2,16 @@
 
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -110,7 +119,12 @@ describe("the kept event", () => {
   afterEach(() => rmSync(folder, { recursive: true }));
 
   /** Calls a program beside a helper that takes no events. */
-  async function keptBy(words: readonly string[], payload: string, env: Record<string, string>) {
+  async function keptBy(
+    words: readonly string[],
+    payload: string,
+    env: Record<string, string>,
+    home = "/home/fleet",
+  ) {
     const own = mkdtempSync(join(folder, "hooks-"));
     for (const name of ["inbox", "answers"]) mkdirSync(join(own, name));
     writeFileSync(join(own, "helper.pid"), `${process.pid}\n`);
@@ -120,7 +134,7 @@ describe("the kept event", () => {
     const [program = "", ...args] = words;
     const { status, stdout, stderr } = spawnSync(
       program,
-      [...args, "hook", "codex", "PostToolUse", "--home", "/home/fleet"],
+      [...args, "hook", "codex", "PostToolUse", "--home", home],
       {
         input: payload,
         cwd: folder,
@@ -215,6 +229,55 @@ describe("the kept event", () => {
       expect((await keptBy(words, payload, started)).env).toMatchObject(started);
       const without = { FLEET_AGENT_ID: "agent-1" };
       expect((await keptBy(words, payload, without)).env).toMatchObject({ FLEET_HOME: "/home/fleet" });
+    }
+  });
+
+  test("has no variables of another fleet's bus, and no secrets that stand in them", async () => {
+    const payload = (text: string) =>
+      JSON.stringify({
+        session_id: "s-1",
+        tool_name: "Bash",
+        tool_input: { command: "x delta-Quartz-74" },
+        text,
+      });
+    const ofBus = {
+      FLEET_URL: "nats://app:delta-Quartz-74@other:4222",
+      FLEET_NATS_CREDS: "/other/a.creds",
+      FLEET_NATS_TOKEN_FILE: "/other/token",
+      FLEET_NATS_CA: "/other/ca.pem",
+      FLEET_NATS_CERT: "/other/cert.pem",
+      FLEET_NATS_KEY: "/other/key.pem",
+    };
+    const other = { FLEET_HOME: "/home/other", FLEET_TENANT: "acme", ...ofBus };
+    const ofFleet = { FLEET_TENANT: "acme", FLEET_HOME: "/home/fleet", FLEET_HOOK_DIR: "" };
+    for (const words of [NODE, ...SHELLS.map((shell) => [...shell.words, join(HOOK, "fleet.sh")])]) {
+      // The second is so large that the shell leaves it to Node.
+      for (const text of ["", "x".repeat(110_000)]) {
+        const { env, payload: kept } = await keptBy(words, payload(text), other);
+        expect(env).toEqual(ofFleet);
+        expect(kept).toMatchObject({ tool_input: { command: "x [redacted]" } });
+      }
+      // The variables of the installed fleet, of an agent that a runner started, and of a shell without a home.
+      for (const own of [
+        { FLEET_HOME: "/home/fleet" },
+        { FLEET_AGENT_ID: "agent-1" },
+        { FLEET_HOME: "" },
+        {},
+      ]) {
+        const { env } = await keptBy(words, payload(""), { ...ofBus, ...own });
+        expect(env).toEqual({ ...ofBus, ...own, FLEET_HOME: "/home/fleet", FLEET_HOOK_DIR: "" });
+      }
+    }
+  });
+
+  test("takes another path to the folder of the installed fleet for the same", async () => {
+    const payload = JSON.stringify({ session_id: "s-1", tool_name: "Bash", tool_input: { command: "x" } });
+    const home = mkdtempSync(join(folder, "home-"));
+    symlinkSync(home, join(folder, "link"));
+    const env = { FLEET_HOME: join(folder, "link"), FLEET_URL: "nats://other:4222" };
+    for (const words of [NODE, ...SHELLS.map((shell) => [...shell.words, join(HOOK, "fleet.sh")])]) {
+      const { env: kept } = await keptBy(words, payload, env, home);
+      expect(kept).toEqual({ FLEET_HOME: home, FLEET_URL: env.FLEET_URL, FLEET_HOOK_DIR: "" });
     }
   });
 
