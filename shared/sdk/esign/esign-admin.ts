@@ -59,6 +59,8 @@ export interface CheckpointSignatures {
 
 /** Tasks whose signatures are read at once. */
 const TASKS_AT_ONCE = 8;
+/** Checkpoints whose signatures are read each by a query of its own. For more, all signatures of the task cost the fleet less. */
+const NAMED_AT_ONCE = 4;
 
 type AddedSignature = Omit<Camel<SignatureAnswer>, "status">;
 
@@ -157,9 +159,13 @@ export class EsignAdmin {
     call: CallOptions = {},
   ): Promise<readonly ListedEsignature[]> {
     const end = endOf(call);
-    const ids = [...new Set(checkpointIds)];
+    const ids = new Set(checkpointIds);
+    if (ids.size > NAMED_AT_ONCE) {
+      const all = await this.#list({ taskId, ...call }, () => undefined, end);
+      return all.filter(({ checkpoint_id }) => ids.has(checkpoint_id));
+    }
     const found = await Promise.all(
-      ids.map((checkpointId) => this.#list({ taskId, checkpointId, ...call }, () => undefined, end)),
+      [...ids].map((checkpointId) => this.#list({ taskId, checkpointId, ...call }, () => undefined, end)),
     );
     return found.flat().toSorted((a, b) => a.audit_seq - b.audit_seq);
   }

@@ -97,6 +97,30 @@ test("those of named checkpoints are read alone, and all pages together in the t
   expect(asked.map(({ deadlineMs }) => deadlineMs)).toEqual([1_000, 900, 800, 700]);
 });
 
+test("those of many named checkpoints are read with all of their task, without those of others", async () => {
+  const asked: object[] = [];
+  const send = async (_: string, query: { fromSeq: number }) => {
+    const { fromSeq } = query;
+    asked.push(query);
+    const ids = fromSeq === 1 ? ["chk-0", "other"] : ["chk-4", "chk-0"];
+    const signatures = ids.map((checkpoint_id, n) => ({
+      ...{ checkpoint_id, version: 1, audit_seq: fromSeq + n, signed: null, entry: null },
+    }));
+    return { signatures, ...(fromSeq === 1 && { next_seq: 3 }) };
+  };
+  const esign = new EsignAdmin({ queries: { send }, tenant: "default" } as unknown as EsignParts);
+  const session = { client: async () => ({ admin: { esign } }), deadline: { deadlineMs: 1_000 } };
+  const names = Array.from({ length: 500 }, (_v, n) => `chk-${n}`);
+  const found = await signaturesOfNamed(session as unknown as Session, "auth", names);
+  expect(found.map(({ checkpoint_id, audit_seq }) => [checkpoint_id, audit_seq])).toEqual([
+    ["chk-0", 1],
+    ["chk-4", 3],
+    ["chk-0", 4],
+  ]);
+  expect(asked).toMatchObject([{ fromSeq: 1 }, { fromSeq: 3 }]);
+  for (const query of asked) expect(query).not.toHaveProperty("checkpointId");
+});
+
 test("a failure ends the reads, with one warning for all tasks without signatures", async () => {
   const { found, asked, warnings } = await shownOf(50, (task) => task !== "task-3");
   expect(asked).toHaveLength(8);
