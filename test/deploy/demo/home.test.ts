@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -14,7 +14,7 @@ test("a new home is closed to other users, and the demo uses its own fleet again
   const home = join(parent, "new");
   const log = openDemoHome(home);
   expect(statSync(home).mode & 0o777).toBe(0o700);
-  writeFileSync(log, "");
+  expect(readFileSync(join(home, "demo-fleet.txt"), "utf8")).toContain("Do not use it for work");
   mkdirSync(join(home, "store"));
   expect(openDemoHome(home)).toBe(log);
 });
@@ -29,5 +29,13 @@ test.each(["store", "nats", "addresses.json"])("a folder with %s of another flee
   const home = join(parent, "other");
   mkdirSync(join(home, part), { recursive: true });
   expect(() => openDemoHome(home)).toThrow(`${home} has a fleet that is not the demo's`);
-  expect(existsSync(join(home, "demo.log"))).toBe(false);
+  expect(readdirSync(home)).toEqual([part]);
+});
+
+test("the log of an earlier demo does not show that the demo has made the fleet", () => {
+  const home = join(parent, "other");
+  mkdirSync(join(home, "store"), { recursive: true });
+  writeFileSync(join(home, "demo.log"), "");
+  expect(() => openDemoHome(home)).toThrow("has a fleet that is not the demo's");
+  expect(readdirSync(home).sort()).toEqual(["demo.log", "store"]);
 });
