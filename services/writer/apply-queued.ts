@@ -41,7 +41,7 @@ export function createQueuedHandler(
 async function settle(context: WriterParts, message: DurableMessage, signal: AbortSignal): Promise<void> {
   const { clock, log, metrics } = context;
   if (isConfirmation(message)) {
-    // No client of the tenant in its subject has sent it, so its operators need no letter and no alert.
+    // It is no command of any client, so operators need no letter and no alert.
     const { subject, seq } = message;
     return log.warn({ subject, seq }, "a confirmation of JetStream was dropped: a client made it a command");
   }

@@ -82,7 +82,8 @@ async function work(
 
 /** Apart from the conversion: the rows are encrypted, even while a damaged audit chain takes no statement. */
 async function state(context: EncryptorContext, lease: Lease): Promise<void> {
-  const stating = { store: context.store, guard: guardOf(lease), service: "watchdog" };
+  const { store, clock } = context;
+  const stating = { store, guard: guardOf(lease), service: "watchdog", nowMs: clock.now() };
   await stateConversion(stating).catch(stopped(context, "statement that all rows are encrypted"));
 }
 

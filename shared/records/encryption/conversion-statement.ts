@@ -29,12 +29,14 @@ function isUnstated({ state, began_at, completed_at, converted, stated = false }
 export interface StatingConversion {
   readonly store: Store;
   readonly service: string;
+  /** Of the statement, which may come long after the end of the conversion: a key that signs it must have begun. */
+  readonly nowMs: number;
   /** Throws when this instance may no longer write. */
   readonly guard: (tx: Tx) => Promise<void>;
 }
 
 /** Appends the statement once, as soon as the conversion is complete. Throws CORRUPT if the chain is damaged. */
-export async function stateConversion({ store, service, guard }: StatingConversion): Promise<boolean> {
+export async function stateConversion({ store, service, nowMs, guard }: StatingConversion): Promise<boolean> {
   const seen = await store.read(READ, readEncryptionState);
   if (seen === null || !isUnstated(seen)) return false;
   const { value } = await store.transact(WRITE, async (tx) => {
@@ -42,9 +44,9 @@ export async function stateConversion({ store, service, guard }: StatingConversi
     const state = await readEncryptionState(tx);
     if (state === null || !isUnstated(state)) return false;
     const { began_at, completed_at, converted } = state;
-    const subject = { began_at, rows: converted };
+    const subject = { began_at, completed_at: completed_at ?? began_at, rows: converted };
     const act = { action: CONVERTED_ACT, actor: { id: service, type: "service" }, subject } as const;
-    await appendTenantAudit(tx, DEFAULT_TENANT, [{ ...act, at: completed_at ?? began_at }]);
+    await appendTenantAudit(tx, DEFAULT_TENANT, [{ ...act, at: new Date(nowMs).toISOString() }]);
     writeEncryptionState(tx, { ...state, stated: true });
     return true;
   });

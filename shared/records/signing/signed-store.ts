@@ -2,7 +2,7 @@
  * A store whose transactions sign the entries that they append. The signature is written in the transaction of its
  * entries, so a crash leaves both or neither. The transaction also reads the key's registration: a commit after the
  * revocation or the retirement of its key is impossible, however old the process's view of the key is. So is one of a
- * time before the key begins, which every verification would reject.
+ * time before the key begins, which verifications reject unless the entry before it is late enough.
  */
 import type { SigningKey } from "../../integrity/dsse.ts";
 import { FleetError } from "../../protocol/errors.ts";

@@ -109,7 +109,11 @@ async function rotate(
   for (const { key_id, owner } of leftOf(keys, ids)) {
     session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
     const text = "the holder of a signing key has not replaced it, and may not run any more";
-    session.warn({ code: "key_left", text, details: { key_id, owner, next: "fleet keys revoke" } });
+    session.warn({
+      code: "key_left",
+      text,
+      details: { key_id, owner, next: `fleet keys revoke ${key_id} --reason lost` },
+    });
   }
   await showKeys(session, keys);
 }

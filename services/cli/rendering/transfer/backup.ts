@@ -51,7 +51,7 @@ export function renderRestored(done: BackupRestoration, fleet: string, { colors 
     ...(keys.length === 0
       ? []
       : [
-          `In use again are the signing keys ${keys.map(shortKeyId).join(", ")}: revoke those that were revoked since, with \`${fleet} keys revoke\`.`,
+          `In use again are the signing keys ${keys.map(shortKeyId).join(", ")}: revoke those that were revoked since, with \`${fleet} keys revoke KEY --reason REASON\`.`,
         ]),
     `Next: \`${fleet} up\`.`,
   ].join("\n");

@@ -23,7 +23,7 @@ import { convertStore, indexStore } from "../../../harness/encryption/conversion
 import { rootKey } from "../../../harness/encryption/root-key.ts";
 import { create, input, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
 import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
-import { repositoryOn } from "../../../harness/records/signed.ts";
+import { newKey, register, repositoryOn, storeSignedBy } from "../../../harness/records/signed.ts";
 
 const root = rootKey();
 const LOOK = { label: "test", deadlineMs: 20_000 } as const;
@@ -59,8 +59,8 @@ const OLDER_COPY = { code: "CORRUPT", message: expect.stringContaining("older co
 
 test("an older record is refused at the start and by the conversion, and the scrub finds it", async () => {
   const { store, before } = await converted();
-  expect(await stateConversion({ store, service: "watchdog", guard })).toBe(true);
-  expect(await stateConversion({ store, service: "watchdog", guard })).toBe(false);
+  expect(await stateConversion({ store, service: "watchdog", nowMs: Date.now(), guard })).toBe(true);
+  expect(await stateConversion({ store, service: "watchdog", nowMs: Date.now(), guard })).toBe(false);
   expect(await acts(store)).toMatchObject([
     { action: "encryption_complete", actor: { id: "watchdog", type: "service" }, tenant: "default" },
   ]);
@@ -108,7 +108,7 @@ test("an older record of any place of a walk lets no plain row be encrypted", as
   }
   expect(copies.filter(({ state }) => state.done !== null && state.found > 0)).not.toEqual([]);
   expect(copies.filter(({ state }) => state.done !== null && state.found === 0)).not.toEqual([]);
-  expect(await stateConversion({ store, service: "watchdog", guard })).toBe(true);
+  expect(await stateConversion({ store, service: "watchdog", nowMs: Date.now(), guard })).toBe(true);
   const after = (await raw(systemKeys.encryption()))!;
 
   // Behind the rows of all other tasks.
@@ -121,13 +121,13 @@ test("an older record of any place of a walk lets no plain row be encrypted", as
     expect(sealedWith((await raw(forged))!)).toBeNull();
   }
   await put(systemKeys.encryption(), after);
-  expect(await stateConversion({ store, service: "watchdog", guard })).toBe(false);
+  expect(await stateConversion({ store, service: "watchdog", nowMs: Date.now(), guard })).toBe(false);
   expect(await acts(store)).toHaveLength(1);
 });
 
 test("entries with a wrong time hide the statement of the end from none", async () => {
   const { store, before } = await converted();
-  expect(await stateConversion({ store, service: "watchdog", guard })).toBe(true);
+  expect(await stateConversion({ store, service: "watchdog", nowMs: Date.now(), guard })).toBe(true);
   await store.transact({ ...LOOK, onUnknown: "safe" }, async (tx) => {
     const actor = { id: "watchdog", type: "service" } as const;
     const at = "2001-01-01T00:00:00.000Z";
@@ -146,16 +146,29 @@ test("a watchdog that lost its lease states nothing", async () => {
   const stating = {
     store,
     service: "watchdog",
+    nowMs: Date.now(),
     guard: (tx: Parameters<typeof requireLease>[0]) => requireLease(tx, lost),
   };
   await expect(stateConversion(stating)).rejects.toBeInstanceOf(LeaseLost);
   expect(await acts(store)).toEqual([]);
 });
 
+test("a key that begins after the end of the conversion signs the statement", async () => {
+  const { store } = await converted();
+  const nowMs = Date.now() + 3_600_000;
+  const key = newKey();
+  const signed = storeSignedBy(store, key);
+  await register(signed, key, nowMs);
+  expect(await stateConversion({ store: signed, service: "watchdog", nowMs, guard })).toBe(true);
+  const [entry] = (await acts(signed)).filter(({ action }) => action === "encryption_complete");
+  const { completed_at } = (await signed.read(LOOK, readEncryptionState))!;
+  expect(entry).toMatchObject({ at: new Date(nowMs).toISOString(), subject: { completed_at } });
+});
+
 test("a store that was encrypted from its beginning, and one whose rows are being converted, state nothing", async () => {
   await create(place.repository, { task: "old" });
   const { store } = await openEncryption(place.store, [root]);
-  expect(await stateConversion({ store, service: "watchdog", guard })).toBe(false);
+  expect(await stateConversion({ store, service: "watchdog", nowMs: Date.now(), guard })).toBe(false);
   // Services start while rows are converted.
   await openEncryption(place.store, [root]);
   const empty = await openTestRecords("memory");
@@ -163,6 +176,6 @@ test("a store that was encrypted from its beginning, and one whose rows are bein
     tx.clear(systemKeys.meta("format")),
   );
   const { store: fresh } = await openEncryption(empty.store, [root]);
-  expect(await stateConversion({ store: fresh, service: "watchdog", guard })).toBe(false);
+  expect(await stateConversion({ store: fresh, service: "watchdog", nowMs: Date.now(), guard })).toBe(false);
   await empty.close();
 });

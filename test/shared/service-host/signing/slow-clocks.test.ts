@@ -1,4 +1,4 @@
-/** Commits at a time before their key begins: every verification would reject them, so the service goes over to a key that has begun. */
+/** Commits at a time before their key begins: verifications reject them, so the service goes over to a key that has begun. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
