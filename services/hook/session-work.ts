@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { checkpointMessage } from "../../shared/prompts/checkpoint-message.ts";
-import type { TurnResult } from "../../shared/protocol/turns.ts";
+import type { Activity, TurnResult } from "../../shared/protocol/turns.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { HOOK_VENDORS, type HookVendor } from "../../shared/sdk/hooks/vendors.ts";
 import { type FleetClient, FleetError } from "../../shared/sdk/sdk.ts";
@@ -14,9 +14,9 @@ import { reportCompaction } from "./compacted-missions.ts";
 import { continuationOf, isNewContext, taskOf } from "./continuation.ts";
 import { type HookEvent, shortHash } from "./event.ts";
 import { agentOf, type FleetConnections, type HookAgent } from "./fleet-connections.ts";
-import { activityOf, cleanText } from "./payload/activity.ts";
+import { AS_GIVEN, activityOf, cleanerOf, cleanText } from "./payload/activity.ts";
 import { shortensContext } from "./payload/compaction.ts";
-import { activityOfTurn, redactionNotice, removedFrom } from "./payload/redaction-notice.ts";
+import { activityOfTurn, marksOf, redactionNotice } from "./payload/redaction-notice.ts";
 import { capturedCheckpoint, saveCommandId } from "./saved-work.ts";
 
 /** A hash, because the name of a machine may have characters that a token may not. */
@@ -95,11 +95,11 @@ export class SessionWork {
   ): Promise<TurnResult> {
     const task = client.task(agent.taskId ?? agent.agentId);
     const withoutSecrets = <T>(content: T) => task.withoutSecrets(content);
-    const activity = await activityOf(event, withoutSecrets);
-    const redacted = activity === undefined ? [] : removedFrom(activity);
+    const activity = await activityOf(event, cleanerOf(withoutSecrets));
+    const redacted = await newMarksOf(event, activity);
     if (redacted.length > 0) {
       const facts = { agent_id: agent.agentId, event: event.event, redacted };
-      this.#parts.log.info(facts, "secrets were removed from what is saved of a session");
+      this.#parts.log.info(facts, "marks stand in the place of secrets in what is saved of a session");
     }
     const { reason } = event;
     return client.turnEvent({
@@ -157,7 +157,7 @@ export class SessionWork {
       ...{ taskId, agentType, fence, program },
       agentId: program === undefined ? undefined : agentId,
       document: messageFile === undefined ? undefined : readFileSync(messageFile, "utf8"),
-      notice: redactionNotice(activityOfTurn(session)),
+      notice: redactionNotice(activityOfTurn(session, event)),
     });
   }
 
@@ -192,6 +192,12 @@ export class SessionWork {
   }
 }
 
+/** The marks of an event without those with a rule that were in it before. */
+async function newMarksOf(event: HookEvent, activity: Activity | undefined): Promise<string[]> {
+  if (activity === undefined || marksOf(activity).length === 0) return [];
+  return marksOf(activity, await activityOf(event, AS_GIVEN));
+}
+
 type EarlyPrompt = ReturnType<typeof continuationOf> | undefined;
 
 /** The agent waits: the prompt of a task that a runner gave it is made while the event is recorded. */
@@ -206,12 +212,12 @@ function earlyPrompt(client: FleetClient, { taskId }: HookAgent, event: HookEven
 
 /**
  * The report of redaction, at a prompt for the model, and at the end of a turn for the user: nothing but a request lets the model read
- * on there. Empty: nothing was removed, or the request for a checkpoint of this turn had the report.
+ * on there. Empty: there is no mark, or the request for a checkpoint of this turn had the report.
  */
 function noticeOf(event: HookEvent, { decision, session }: TurnResult): string {
   const { promptContext, notice } = HOOK_VENDORS[event.vendor];
   if (decision === "short_turn" || decision === "no_activity") {
-    const text = redactionNotice(activityOfTurn(session));
+    const text = redactionNotice(activityOfTurn(session, event));
     return text === undefined ? "" : JSON.stringify(notice(text));
   }
   const isPrompt = event.event === "user_prompt_submit" && !event.isCheckpointMessage;

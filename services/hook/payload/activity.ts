@@ -18,11 +18,7 @@ const PATCHED = /^\*\*\* (?:Add|Update|Delete) File: (.+)$/gm;
 /** Removes the secrets that the client of the agent knows, such as the lines of FLEET_SECRETS_FILE, as it does in commands. */
 export type WithoutSecrets = <T>(content: T) => Promise<T>;
 
-export async function activityOf(
-  event: HookEvent,
-  withoutSecrets: WithoutSecrets,
-): Promise<Activity | undefined> {
-  const clean = cleaner(withoutSecrets);
+export async function activityOf(event: HookEvent, clean: Clean): Promise<Activity | undefined> {
   switch (event.event) {
     case "user_prompt_submit":
       return {
@@ -82,8 +78,12 @@ function changedFiles(input: Readonly<Record<string, unknown>>, folder: string):
     .slice(0, LIMITS.session_files_count_max);
 }
 
+/** undefined: the event has none. */
+export const lastMessageOf = ({ payload }: Pick<HookEvent, "payload">): string | undefined =>
+  stringOf(payload.last_assistant_message) ?? stringOf(payload.prompt_response);
+
 async function endActivity({ payload }: HookEvent, clean: Clean): Promise<Activity> {
-  const message = stringOf(payload.last_assistant_message) ?? stringOf(payload.prompt_response);
+  const message = lastMessageOf({ payload });
   const usage = await readUsage(stringOf(payload.transcript_path));
   const model = stringOf(payload.model);
   return {
@@ -95,13 +95,19 @@ async function endActivity({ payload }: HookEvent, clean: Clean): Promise<Activi
   };
 }
 
-interface Clean {
+export interface Clean {
   /** `name`: how the report of redaction names the text. */
   text(name: string, text: string, chars: number): Promise<string>;
   paths(paths: string[]): Promise<string[]>;
 }
 
-const cleaner = (withoutSecrets: WithoutSecrets): Clean => ({
+/** Removes nothing. Only to compare: what it returns must not be kept. */
+export const AS_GIVEN: Clean = {
+  text: async (_name, text, chars) => text.slice(0, chars),
+  paths: async (paths) => paths,
+};
+
+export const cleanerOf = (withoutSecrets: WithoutSecrets): Clean => ({
   text: (name, text, chars) => cleanText(withoutSecrets, name, text, chars),
   // What stands for a secret may be longer than the secret.
   paths: async (paths) => {

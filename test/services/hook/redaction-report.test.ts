@@ -55,8 +55,11 @@ test("at the end of a turn without a request the program shows the report to its
   // The next turn has none.
   await hooks.run(...payloads.prompt("Thank you"));
   expect((await hooks.run(...payloads.stop(false, "Done."))).out).toBe("");
+  // These marks came with the prompt and with the path: the log does not name them.
+  await hooks.run(...payloads.prompt("Why is it [redacted: GitHub token]?"));
+  await hooks.run(...payloads.edit("[redacted: known secret].ts"));
   await hooks.drained();
-  const logged = hooks.log().filter(({ msg }) => /^secrets were removed/.test(String(msg)));
+  const logged = hooks.log().filter(({ msg }) => /^marks stand in the place/.test(String(msg)));
   expect(logged.map(({ event, redacted }) => [event, redacted])).toEqual([
     ["user_prompt_submit", ["prompt: 1 GitHub token, 1 known secret"]],
     ["after_model", ["commands: 1 known secret"]],
