@@ -65,14 +65,17 @@ describe("a silent mission", { timeout: CALLS_MS }, () => {
   test("US-304 is detected once, also after the fleet was killed, until its next activity", async () => {
     const { mission } = await startMission("msn-killed");
     await isSilent("msn-killed");
+    // On a busy machine it may have been silent between its first sorties too.
+    const lapses = await audited("msn-killed", "mission_lapse");
+    expect(lapses).toBeGreaterThan(0);
     await server.kill9();
     await server.start();
     // Another mission shows that the detection works again.
     await startMission("msn-after");
     await isSilent("msn-after");
-    expect(await audited("msn-killed", "mission_lapse")).toBe(1);
+    expect(await audited("msn-killed", "mission_lapse")).toBe(lapses);
     await mission.updateSortie("srt-002", { status: "in_progress" });
-    await expect.poll(() => audited("msn-killed", "mission_lapse"), { timeout: 60_000 }).toBe(2);
+    await expect.poll(() => audited("msn-killed", "mission_lapse"), { timeout: 60_000 }).toBe(lapses + 1);
   });
 
   test("US-304 is resumed by the start check of its coordinator, or offered in the seed's words", async () => {

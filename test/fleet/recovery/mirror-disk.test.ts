@@ -28,6 +28,8 @@ test.for([
       const { outcome, checkpointId } = await client.createCheckpoint({
         taskId: "mirrored",
         checkpoint: input({ goal }),
+        // Longer than a busy machine needs: a command that is queued meanwhile is not committed yet.
+        deadlineMs: 30_000,
       });
       expect(outcome).toBe("committed");
       return String(checkpointId);

@@ -41,7 +41,9 @@ async function json(...args: string[]) {
 }
 
 async function written(taskId: string, goal = "a goal"): Promise<string> {
-  const { checkpointId } = await client.createCheckpoint({ taskId, checkpoint: input({ goal }) });
+  // Longer than a busy machine needs: a command that is queued meanwhile has no checkpoint yet.
+  const waiting = { deadlineMs: 30_000 };
+  const { checkpointId } = await client.createCheckpoint({ taskId, checkpoint: input({ goal }), ...waiting });
   return String(checkpointId);
 }
 

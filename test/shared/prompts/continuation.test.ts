@@ -12,7 +12,7 @@ import { anySecret, SECRET_PART } from "../protocol/secrets.ts";
 import { anyCheckpoint, checkpointWith, hostileText, usual } from "./checkpoints.ts";
 
 const RUNS = { numRuns: 40 };
-const PROPERTY_MS = 120_000;
+const PROPERTY_MS = 400_000;
 const count = (text: string) => Math.ceil(tokenizer("o200k_base").count(text));
 
 const styles = fc.constantFrom(...PROMPT_STYLES);
