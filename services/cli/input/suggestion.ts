@@ -2,6 +2,7 @@
 // its verb or option. Only calls that exist are suggested.
 
 import type { Command } from "commander";
+import { editDistance } from "../../../shared/runtime/settings/did-you-mean.ts";
 import { isLikeCheckpointId } from "./id.ts";
 
 /** The verbs that show one record of a group. */
@@ -114,26 +115,10 @@ const quote = (call: string): string => `\`${call}\``;
 
 /** The names at the smallest distance, if they share most of their letters with the word. */
 function nearest(word: string, names: readonly string[]): string[] {
-  const scored = names.map((name) => ({ name, distance: distanceOf(word, name) }));
+  const scored = names.map((name) => ({ name, distance: editDistance(word, name) }));
   const close = scored.filter(
     ({ name, distance }) => distance <= Math.min(3, Math.max(word.length, name.length) * 0.4),
   );
   const least = Math.min(...close.map(({ distance }) => distance));
   return close.filter(({ distance }) => distance === least).map(({ name }) => name);
-}
-
-/** How many letters are inserted, removed, replaced or swapped with their neighbour between two words. */
-function distanceOf(a: string, b: string): number {
-  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
-  for (let i = 1; i <= a.length; i += 1) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j += 1) {
-      const replaced = rows[i - 1]![j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      row[j] = Math.min(rows[i - 1]![j]! + 1, row[j - 1]! + 1, replaced);
-      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      if (isSwap) row[j] = Math.min(row[j]!, rows[i - 2]![j - 2]! + 1);
-    }
-    rows.push(row);
-  }
-  return rows[a.length]![b.length]!;
 }
