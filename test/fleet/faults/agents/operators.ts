@@ -8,7 +8,6 @@ import type { TaskPage } from "../../../../shared/protocol/queries.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
 import { withCalls } from "../workers/calls.ts";
-import { kindOf } from "../workers/task-kinds.ts";
 import { randomDeadline } from "./agent.ts";
 import { AgentGroup, type AgentGroupArguments } from "./agent-group.ts";
 
@@ -43,9 +42,6 @@ async function act(client: FleetClient, task: TaskPage["tasks"][number]): Promis
     const change = isReleased ? { release: held } : { hold: `case-${below(HOLDS)}` };
     return void (await retention.hold(taskId, { deadlineMs, ...change }));
   }
-  // A lineage ends at a removed checkpoint. A recovery may continue behind one, although an older checkpoint is damaged, which the
-  // checker of these tasks does not expect.
-  if (kindOf(taskId) === "broken") return;
   const keep = 1 + below(KEEP_MAX);
   if (dice >= SHARES.hold + SHARES.remove) return void (await retention.prune({ taskId, keep, deadlineMs }));
   const { checkpoints } = await client.getCheckpointHistory(taskId, { limit: HISTORY, deadlineMs });

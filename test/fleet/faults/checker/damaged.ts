@@ -12,9 +12,18 @@ export function damagedBefore(
   untilMs: number,
 ): Set<string> {
   const own = damages.filter((one) => one.task === task && one.wall <= untilMs);
-  const damaged = new Set(own.map(({ checkpoint_id }) => checkpoint_id));
-  for (const { op, seq: at, checkpoint_id: id } of entries) {
-    if (op === "remove" && at < seq && id !== null) damaged.delete(id);
-  }
-  return damaged;
+  const removed = removedBefore({ entries }, seq);
+  return new Set(own.map(({ checkpoint_id }) => checkpoint_id).filter((id) => !removed.has(id)));
+}
+
+/** The ids of the checkpoints of a task that were removed before the entry `seq`, until `untilMs`. */
+export function removedBefore(
+  { entries }: Pick<FinalTask, "entries">,
+  seq: number,
+  untilMs = Number.POSITIVE_INFINITY,
+): Set<string> {
+  const removals = entries.filter(
+    (one) => one.op === "remove" && one.seq < seq && Date.parse(one.at) <= untilMs,
+  );
+  return new Set(removals.flatMap(({ checkpoint_id: id }) => (id === null ? [] : [id])));
 }

@@ -1,4 +1,4 @@
-/** The ancestors of each checkpoint as its agent sent it: the parents that it names, or the previous checkpoint of its task. */
+/** The parents of each checkpoint as its agent sent it: those that it names, or the previous checkpoint of its task. */
 import type { CheckpointInput } from "../../../../shared/protocol/checkpoint.ts";
 import type { SentLine } from "../agents/history.ts";
 import type { FinalTask } from "./evidence.ts";
@@ -7,8 +7,7 @@ export interface Lineage {
   readonly id: string;
   /** The number of the entry that created the checkpoint. */
   readonly seq: number;
-  /** The ids of all ancestors. */
-  readonly ancestors: ReadonlySet<string>;
+  readonly parents: readonly string[];
   /** The checkpoint from which a recovery continues if this one is damaged. */
   readonly fallback: string | null;
   /** The number of different completed items; null if the sent command was not recorded. */
@@ -22,19 +21,32 @@ interface SentCreate {
 /** The checkpoints of a task in their order. */
 export function lineagesOf({ entries }: FinalTask, sent: ReadonlyMap<string, SentLine>): Lineage[] {
   const found: Lineage[] = [];
-  const byId = new Map<string, Lineage>();
   for (const { op, seq, checkpoint_id: id, command_id } of entries) {
     if (op !== "create" || id === null) continue;
     const body = sent.get(command_id ?? "")?.body;
     const checkpoint = body === undefined ? undefined : (JSON.parse(body) as SentCreate).checkpoint;
     const before = found.at(-1);
     const parents = checkpoint?.metadata.parent_ids ?? (before === undefined ? [] : [before.id]);
-    const ancestors = new Set(parents.flatMap((one) => [one, ...(byId.get(one)?.ancestors ?? [])]));
     const fallback = checkpoint?.recovery?.last_successful_state ?? before?.id ?? null;
     const items = checkpoint === undefined ? null : itemsOf(checkpoint);
-    const lineage = { id, seq, ancestors, fallback, items };
-    found.push(lineage);
-    byId.set(id, lineage);
+    found.push({ id, seq, parents, fallback, items });
+  }
+  return found;
+}
+
+/**
+ * The ids of the ancestors that a recovery from a checkpoint verifies. A checkpoint was sound with all its ancestors when it was removed, so
+ * its tombstone stands for them.
+ */
+export function ancestorsOf(
+  { parents }: Lineage,
+  lineages: ReadonlyMap<string, Lineage>,
+  removed: ReadonlySet<string>,
+): Set<string> {
+  const found = new Set(parents.filter((id) => !removed.has(id)));
+  // A set also visits the members that are added during the loop.
+  for (const id of found) {
+    for (const parent of lineages.get(id)?.parents ?? []) if (!removed.has(parent)) found.add(parent);
   }
   return found;
 }

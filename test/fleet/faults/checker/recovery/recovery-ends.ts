@@ -5,10 +5,10 @@
 import type { Alert } from "../../../../../shared/protocol/alerts.ts";
 import { POLICY } from "../../environment/policy.ts";
 import { kindOf, type TaskKind } from "../../workers/task-kinds.ts";
-import { damagedBefore } from "../damaged.ts";
+import { damagedBefore, removedBefore } from "../damaged.ts";
 import type { Entry, Evidence, FinalTask, Violation } from "../evidence.ts";
 import { timeOf } from "../handoff/handoff-history.ts";
-import { lineagesOf } from "../lineage.ts";
+import { ancestorsOf, type Lineage, lineagesOf } from "../lineage.ts";
 import { isProgress } from "./recovery-budget.ts";
 import { isAttempt, type RecoveryHistory, type RecoveryMove, recoveryReporter } from "./recovery-history.ts";
 
@@ -93,6 +93,22 @@ interface BlockContext {
 const sinceProgress = (moves: readonly RecoveryMove[]): readonly RecoveryMove[] =>
   moves.slice(1 + moves.findLastIndex(({ entry }) => isProgress(entry)));
 
+/** The time for which a verification from before the damage may be used. */
+const VERIFIED_MS = 2_000;
+
+interface Losses {
+  readonly damaged: ReadonlySet<string>;
+  readonly removed: ReadonlySet<string>;
+}
+
+/** Whether no recovery can continue: the newest sound checkpoint has a damaged ancestor, or there is none. */
+function isChainBroken(lineages: readonly Lineage[], { damaged, removed }: Losses): boolean {
+  const newest = lineages.findLast(({ id }) => !damaged.has(id) && !removed.has(id));
+  if (newest === undefined) return true;
+  const byId = new Map(lineages.map((one) => [one.id, one]));
+  return [...ancestorsOf(newest, byId, removed)].some((id) => damaged.has(id));
+}
+
 /** Returns the reason why a block is not justified, or null. */
 const REASONS: Readonly<Record<string, (blocked: BlockContext) => string | null>> = {
   unrecoverable: ({ failure }) =>
@@ -111,10 +127,11 @@ const REASONS: Readonly<Record<string, (blocked: BlockContext) => string | null>
   chain_broken: ({ history, entry, evidence }) => {
     const damaged = damagedBefore(history.finalTask, evidence, entry.seq, timeOf(entry));
     if (damaged.size === 0) return "no checkpoint was damaged";
-    const before = lineagesOf(history.finalTask, evidence.sent).filter(({ seq }) => seq < entry.seq);
-    const newest = before.findLast(({ id }) => !damaged.has(id));
-    const isBroken = newest === undefined || [...newest.ancestors].some((id) => damaged.has(id));
-    return isBroken ? null : "the newest valid checkpoint has no damaged ancestor";
+    const removed = removedBefore(history.finalTask, entry.seq, timeOf(entry) - VERIFIED_MS);
+    const lineages = lineagesOf(history.finalTask, evidence.sent).filter(({ seq }) => seq < entry.seq);
+    return isChainBroken(lineages, { damaged, removed })
+      ? null
+      : "the newest valid checkpoint has no damaged ancestor";
   },
   no_checkpoint: ({ history, entry }) => {
     const hasAny = history.finalTask.entries.some(({ op, seq }) => op === "create" && seq < entry.seq);
@@ -143,9 +160,6 @@ function checkWithdrawn({ task, finalTask, withdrawn }: RecoveryHistory): Violat
   return found;
 }
 
-/** The time for which a verification from before the damage may be used. */
-const VERIFIED_MS = 2_000;
-
 /** Checks that no recovery point is damaged or has a damaged ancestor. */
 function checkRecoveryPoints(history: RecoveryHistory, evidence: Evidence): Violation[] {
   const found: Violation[] = [];
@@ -153,7 +167,9 @@ function checkRecoveryPoints(history: RecoveryHistory, evidence: Evidence): Viol
   for (const { entry } of history.moves.filter((move) => move.entry.op === "recover")) {
     const damaged = damagedBefore(history.finalTask, evidence, entry.seq, timeOf(entry) - VERIFIED_MS);
     const point = lineages.get(entry.from_checkpoint ?? "");
-    const used = point && [point.id, ...point.ancestors].filter((id) => damaged.has(id));
+    const removed = removedBefore(history.finalTask, entry.seq);
+    const verified = point && [point.id, ...ancestorsOf(point, lineages, removed)];
+    const used = verified?.filter((id) => damaged.has(id));
     if (used?.length === 0) continue;
     const details = { seq: entry.seq, from: entry.from_checkpoint, damaged: used ?? null };
     recoveryReporter(found, history)(
@@ -212,8 +228,11 @@ const EXPECTED: Readonly<Record<Exclude<TaskKind, "healthy">, readonly (string |
 };
 const SPENT: ReadonlySet<string> = new Set(["attempts_spent", "too_many_attempts", "no_checkpoint"]);
 
-const isUndamagedAtEnd = (finalTask: FinalTask, evidence: Evidence): boolean =>
-  damagedBefore(finalTask, evidence, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY).size === 0;
+function isUndamagedAtEnd(finalTask: FinalTask, evidence: Evidence): boolean {
+  const damaged = damagedBefore(finalTask, evidence, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY);
+  const removed = removedBefore(finalTask, Number.POSITIVE_INFINITY);
+  return damaged.size === 0 || !isChainBroken(lineagesOf(finalTask, evidence.sent), { damaged, removed });
+}
 
 function checkKinds(evidence: Evidence, histories: readonly RecoveryHistory[]): Violation[] {
   const found: Violation[] = [];

@@ -74,6 +74,38 @@ test("damage to a checkpoint that a removal was about to remove does not reach t
   expect(violationsOf(history)).toEqual([]);
 });
 
+describe("a removed checkpoint before a damaged ancestor was damaged", () => {
+  function damagedBehindRemoved(): { readonly history: ScriptedRemovals; readonly later: string } {
+    const history = new ScriptedRemovals("broken-1");
+    history.startWork();
+    const oldest = history.current[0]!.checkpoint_id;
+    const [second, later] = Array.from({ length: 4 }, (_, i) => history.complete(i + 2, "a").command_id!);
+    history.removeOnRequest(second!, 1);
+    history.damage(oldest);
+    history.wallMs += 60_000;
+    return { history, later: later! };
+  }
+
+  test("stands for it, so that a recovery continues and the later ones may be removed", () => {
+    const { history, later } = damagedBehindRemoved();
+    history.removeOnRequest(later, 1);
+    history.heartbeat("a");
+    history.fallSilent();
+    history.recover("b", 5);
+    history.progress(6, "b");
+    history.completeTask();
+    expect(violationsOf(history)).toEqual([]);
+  });
+
+  test("is no cause to block the task", () => {
+    const { history } = damagedBehindRemoved();
+    history.heartbeat("a");
+    history.fallSilent();
+    history.block("chain_broken");
+    expect(violationsOf(history).map(({ text }) => text)).toEqual(["a task was blocked without a cause"]);
+  });
+});
+
 test("the command of an operator is no sign of life of the owner", () => {
   const history = new ScriptedRemovals();
   history.startWork();

@@ -6,9 +6,9 @@ import type { CheckpointInput } from "../../../../../shared/protocol/checkpoint.
 import { type HandoffState, isOpenHandoff } from "../../../../../shared/protocol/handoff-states.ts";
 import { DEFAULT_RETENTION } from "../../../../../shared/protocol/retention.ts";
 import { POLICY } from "../../environment/policy.ts";
-import { damagedBefore } from "../damaged.ts";
+import { damagedBefore, removedBefore } from "../damaged.ts";
 import type { Entry, Evidence, FinalTask, Violation } from "../evidence.ts";
-import { type Lineage, lineagesOf } from "../lineage.ts";
+import { ancestorsOf, type Lineage, lineagesOf } from "../lineage.ts";
 import { checkTombstones } from "./tombstones.ts";
 
 const { keep: KEEP, max: MAX } = POLICY.defaults.retention;
@@ -181,15 +181,18 @@ function damagedUntil({ entry, finalTask, evidence }: Removal, slackMs: number):
 }
 
 function isTainted(
-  lineages: ReadonlyMap<string, Lineage>,
+  { lineages, finalTask, entry }: Removal,
   id: string,
   damaged: ReadonlySet<string>,
 ): boolean {
-  return [id, ...(lineages.get(id)?.ancestors ?? [])].some((one) => damaged.has(one));
+  const lineage = lineages.get(id);
+  const removed = removedBefore(finalTask, entry.seq);
+  const ancestors = lineage === undefined ? [] : ancestorsOf(lineage, lineages, removed);
+  return [id, ...ancestors].some((one) => damaged.has(one));
 }
 
 function isDamaged(removal: Removal): boolean {
-  return isTainted(removal.lineages, removal.id, damagedUntil(removal, PAUSED_MS));
+  return isTainted(removal, removal.id, damagedUntil(removal, PAUSED_MS));
 }
 
 /** Whether the checkpoint is one of the newest sound ones, along the states from which a recovery continues. */
@@ -202,7 +205,7 @@ function isRecoveryPoint(removal: Removal): boolean {
   const seen = new Set<string>();
   for (let next = before.living.at(-1) ?? null; next !== null && !seen.has(next); ) {
     seen.add(next);
-    if (before.living.includes(next) && !isTainted(lineages, next, damaged)) points.push(next);
+    if (before.living.includes(next) && !isTainted(removal, next, damaged)) points.push(next);
     if (points.length === (before.isCompleted ? 1 : POINTS)) break;
     next = lineages.get(next)?.fallback ?? null;
   }

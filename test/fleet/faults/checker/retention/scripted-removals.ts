@@ -9,16 +9,9 @@ import type { Mutable } from "../scripted-history.ts";
 const { max: MAX } = POLICY.defaults.retention;
 
 export class ScriptedRemovals extends ScriptedRecoveries {
-  #positions = new Map<string, number>();
-
   /** Writes checkpoints and returns their ids. */
   create(count: number): string[] {
-    return Array.from({ length: count }, () => {
-      const attempt = this.write({ op: "create" });
-      const id = attempt.command_id!;
-      this.#positions.set(id, this.#positions.size + 1);
-      return id;
-    });
+    return Array.from({ length: count }, () => this.write({ op: "create" }).command_id!);
   }
 
   /** As many checkpoints as retention keeps, and `over` more. */
@@ -37,9 +30,15 @@ export class ScriptedRemovals extends ScriptedRecoveries {
     this.transition("remove", { command_id: commandId, ...removed, ...facts });
     const { seq, at } = this.entries.at(-1)!;
     this.removed.push({
-      ...{ checkpoint_id: id, task_id: this.task, seq: this.#positions.get(id)!, version, hash },
+      ...{ checkpoint_id: id, task_id: this.task, seq: this.#placeOf(id), version, hash },
       ...{ removed_at: at, ...facts, removed_by: "writer", audit_seq: seq },
     });
+  }
+
+  /** The number of a checkpoint among those of the task. */
+  #placeOf(id: string): number {
+    const created = this.entries.filter(({ op }) => op === "create");
+    return 1 + created.findIndex(({ checkpoint_id }) => checkpoint_id === id);
   }
 
   /** An operator removes a checkpoint; `keep` of the newest stay. */
@@ -69,7 +68,8 @@ export class ScriptedRemovals extends ScriptedRecoveries {
   completeTask(): void {
     const id = this.current.at(-1)!.checkpoint_id;
     this.state = "active";
-    const attempt = this.write({ op: "finalize", checkpoint: id });
+    const owner = this.owner === null ? {} : { agent: this.owner, fence: this.fence };
+    const attempt = this.write({ op: "finalize", checkpoint: id, ...owner });
     Object.assign(this.entries.at(-1)!, { state_to: "completed", final_status: "succeeded" });
     this.state = "completed";
     attempt.outcome = "committed";
