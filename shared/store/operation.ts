@@ -9,7 +9,7 @@
 import { systemClock } from "../runtime/clock.ts";
 import { createDeferred } from "../runtime/deferred.ts";
 import { backoffMs } from "../runtime/retry.ts";
-import { forgetDeadline, watchDeadline } from "./deadlines.ts";
+import type { Deadlines } from "./deadlines.ts";
 import { type CommitOutcome, type ReadOptions, StoreError, type StoreErrorKind } from "./store.ts";
 
 const BACKOFF_BASE_MS = 5;
@@ -33,6 +33,8 @@ export interface RetryRules extends ReadOptions {
   readonly maxAttempts?: number;
   readonly onUnknown: "safe" | "unsafe";
   readonly maxRetryDelayMs: number;
+  /** Those of the store. */
+  readonly deadlines: Deadlines;
 }
 
 export class Operation {
@@ -67,7 +69,7 @@ export class Operation {
   async run<T>(once: (attempt: number) => Promise<T>): Promise<T> {
     const { signal } = this.#rules;
     const abort = () => this.end("aborted", "the operation was aborted");
-    watchDeadline(this);
+    this.#rules.deadlines.watch(this);
     signal?.addEventListener("abort", abort, { once: true });
     try {
       if (signal?.aborted) abort();
@@ -75,7 +77,7 @@ export class Operation {
     } catch (error) {
       throw error instanceof StoreError ? this.#final(error) : error;
     } finally {
-      forgetDeadline(this);
+      this.#rules.deadlines.forget(this);
       signal?.removeEventListener("abort", abort);
     }
   }

@@ -14,6 +14,7 @@
  */
 import type { StoreCluster } from "../../protocol/diagnosis.ts";
 import { type Clock, systemClock } from "../../runtime/clock.ts";
+import { Deadlines } from "../deadlines.ts";
 import { FoundationdbAttempt } from "../foundationdb/attempt.ts";
 import { type Connection, type EngineOptions, loadClient, openDatabase } from "../foundationdb/client.ts";
 import { readClusterStatus } from "../foundationdb/cluster-status.ts";
@@ -75,6 +76,7 @@ class FoundationdbStore implements Store {
   readonly #watches: KeyWatches;
   readonly #timeoutMs: number;
   readonly #maxRetryDelayMs: number;
+  readonly #deadlines = new Deadlines();
   readonly #running = new Map<Operation, Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
@@ -150,7 +152,11 @@ class FoundationdbStore implements Store {
 
   async #run<T>(options: TransactOptions, use: (attempt: FoundationdbAttempt) => Promise<T>): Promise<T> {
     if (this.#closing !== undefined) throw closed();
-    const operation = new Operation({ ...options, maxRetryDelayMs: this.#maxRetryDelayMs });
+    const operation = new Operation({
+      ...options,
+      maxRetryDelayMs: this.#maxRetryDelayMs,
+      deadlines: this.#deadlines,
+    });
     const result = operation.run((number) => this.#once(operation, number, options, use));
     this.#running.set(operation, result);
     try {

@@ -24,7 +24,8 @@ interface Version {
   readonly value: Bytes | undefined;
 }
 
-class MemoryEngine implements Engine, Writable {
+/** The state of the store. What it commits is visible at once. */
+export class MemoryEngine implements Engine, Writable {
   readonly name = "memory";
   readonly paceMs = 0;
   readonly #clock: Clock;
@@ -56,6 +57,10 @@ class MemoryEngine implements Engine, Writable {
   }
 
   async commit(slabs: Slab[]): Promise<BatchResult> {
+    return this.apply(slabs);
+  }
+
+  apply(slabs: readonly Slab[]): BatchResult {
     this.#batch += 1;
     this.#oldest = Math.min(this.#batch, ...this.#open.values());
     const result = commitSlabs(this, slabs, this.#sequence);

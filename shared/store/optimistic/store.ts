@@ -3,6 +3,7 @@
  * provides snapshots and commits batches; attempts, retries, waits and closing are implemented here.
  */
 import { type Clock, systemClock } from "../../runtime/clock.ts";
+import { Deadlines } from "../deadlines.ts";
 import { checkKey } from "../limits.ts";
 import { Operation } from "../operation.ts";
 import {
@@ -33,6 +34,7 @@ export class OptimisticStore implements Store {
   readonly #clock: Clock;
   readonly #queue: CommitQueue;
   readonly #changes = new Changes();
+  readonly #deadlines = new Deadlines();
   readonly #running = new Map<Operation, Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
@@ -129,7 +131,11 @@ export class OptimisticStore implements Store {
 
   async #run<T>(options: TransactOptions, use: (attempt: OptimisticAttempt) => Promise<T>): Promise<T> {
     if (this.#closing !== undefined) throw closed();
-    const operation = new Operation({ ...options, maxRetryDelayMs: MAX_RETRY_DELAY_MS });
+    const operation = new Operation({
+      ...options,
+      maxRetryDelayMs: MAX_RETRY_DELAY_MS,
+      deadlines: this.#deadlines,
+    });
     const result = operation.run((number) => this.#once(operation, number, options, use));
     this.#running.set(operation, result);
     try {

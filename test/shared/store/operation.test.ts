@@ -1,10 +1,17 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { Deadlines } from "../../../shared/store/deadlines.ts";
 import { Operation, type RetryRules } from "../../../shared/store/operation.ts";
 import { type CommitOutcome, StoreError, type StoreErrorKind } from "../../../shared/store/store.ts";
 
-const rules: RetryRules = { label: "test", deadlineMs: 10_000, onUnknown: "unsafe", maxRetryDelayMs: 1 };
+const rules: RetryRules = {
+  label: "test",
+  deadlineMs: 10_000,
+  onUnknown: "unsafe",
+  maxRetryDelayMs: 1,
+  deadlines: new Deadlines(),
+};
 const execute = promisify(execFile);
 const never = () => new Promise<never>(() => {});
 
@@ -118,9 +125,13 @@ test("an operation ends at its deadline while another one with a later deadline 
 });
 
 test("a process ends while the deadlines of its ended operations are far away", async () => {
+  const module = (name: string) =>
+    JSON.stringify(new URL(`../../../shared/store/${name}.ts`, import.meta.url).href);
   const program = `
-    import { Operation } from ${JSON.stringify(new URL("../../../shared/store/operation.ts", import.meta.url).href)};
-    const rules = { label: "test", deadlineMs: 600_000, onUnknown: "unsafe", maxRetryDelayMs: 1 };
+    import { Deadlines } from ${module("deadlines")};
+    import { Operation } from ${module("operation")};
+    const own = { deadlineMs: 600_000, deadlines: new Deadlines() };
+    const rules = { ...own, label: "test", onUnknown: "unsafe", maxRetryDelayMs: 1 };
     for (let i = 0; i < 2; i += 1) await new Operation(rules).run(async () => {});
     console.log("done");`;
   const { stdout } = await execute(process.execPath, ["--input-type=module", "-e", program]);

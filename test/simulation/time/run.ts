@@ -1,0 +1,105 @@
+/**
+ * One simulation: its schedule, its random numbers and its end. While one is active, the replaced globals (globals.ts) take time and
+ * randomness from it; at any other time they are the real ones.
+ */
+import timers from "node:timers";
+import { seededRandom } from "../../load/workload.ts";
+import { Schedule } from "./schedule.ts";
+
+/** Kept before it is replaced. */
+const realTurn = timers.setImmediate;
+
+/** The seeded sources; each has its own sequence, so that one more call of one does not shift the others. */
+export interface Sources {
+  /** For `Math.random`. */
+  readonly random: () => number;
+  /** For the functions of `node:crypto`, as 32-bit numbers. */
+  readonly word: () => number;
+}
+
+export interface ActiveSimulation extends Sources {
+  readonly schedule: Schedule;
+  /** Ends the simulation with an error, which no code can catch. */
+  fail(error: Error): void;
+}
+
+let active: ActiveSimulation | undefined;
+
+export const activeSimulation = (): ActiveSimulation | undefined => active;
+
+export interface SimulationLimits {
+  /** The simulated time at which the run counts as stuck. */
+  readonly limitMs: number;
+  /** The events after which the run counts as stuck. */
+  readonly eventsMax: number;
+}
+
+export interface SimulationRun<T> {
+  readonly value: T;
+  /** The simulated time in milliseconds. */
+  readonly simulatedMs: number;
+  readonly events: number;
+}
+
+/** The real turns of the event loop that are requested together. Between two of them all promises settle. */
+const TURNS = 64;
+
+/** Runs `main` on seeded time. One run at a time. Rejects when `main` does, after an uncaught error, a forbidden call, or a limit. */
+export async function simulate<T>(
+  seed: number,
+  { limitMs, eventsMax }: SimulationLimits,
+  main: () => Promise<T>,
+): Promise<SimulationRun<T>> {
+  if (active !== undefined) throw new Error("another simulation is active");
+  const { promise: ended, resolve, reject } = Promise.withResolvers<T>();
+  let isOver = false;
+  const end = (settle: () => void): void => {
+    isOver = true;
+    settle();
+  };
+  const fail = (error: Error): void => end(() => reject(error));
+  const mixed = seededRandom(seed);
+  const [forMath, forCrypto] = [mixed(), mixed()].map((one) => Math.floor(one * 2 ** 32));
+  const schedule = new Schedule();
+  const words = seededRandom(forCrypto!);
+  const simulation: ActiveSimulation = {
+    schedule,
+    random: seededRandom(forMath!),
+    word: () => Math.floor(words() * 2 ** 32),
+    fail,
+  };
+  const uncaught = (error: unknown): void => fail(error instanceof Error ? error : new Error(String(error)));
+  process.on("unhandledRejection", uncaught);
+  active = simulation;
+  let idle = 0;
+  const turn = (): void => {
+    if (isOver) return;
+    if (schedule.elapsed > limitMs) fail(new Error(`not finished after ${limitMs} simulated ms`));
+    else if (schedule.fired > eventsMax) fail(new Error(`not finished after ${eventsMax} events`));
+    else {
+      const event = schedule.next();
+      if (event === undefined && ++idle > TURNS) fail(new Error("nothing is left to happen"));
+      try {
+        event?.fire();
+      } catch (error) {
+        uncaught(error);
+      }
+    }
+  };
+  const turns = (): void => {
+    if (isOver) return;
+    for (let n = 0; n < TURNS; n += 1) realTurn(turn);
+    realTurn(turns);
+  };
+  try {
+    main().then((value) => end(() => resolve(value)), uncaught);
+    turns();
+    const value = await ended;
+    return { value, simulatedMs: schedule.elapsed, events: schedule.fired };
+  } finally {
+    // What still runs comes to rest at its next timer, which never fires.
+    await new Promise((resolve) => realTurn(() => realTurn(resolve)));
+    active = undefined;
+    process.off("unhandledRejection", uncaught);
+  }
+}
