@@ -28,6 +28,7 @@ export function serveJobs(jobs: Jobs): void {
 }
 
 export interface Program<J extends Jobs> {
+  readonly pid: number;
   run<K extends keyof J & string>(job: K, params: Parameters<J[K]>[0]): Promise<Awaited<ReturnType<J[K]>>>;
   stop(): Promise<void>;
 }
@@ -49,6 +50,7 @@ export function startProgram<J extends Jobs>(url: URL): Program<J> {
     for (const { reject } of waiting.values()) reject(error);
   });
   return {
+    pid: child.pid!,
     run(job, params) {
       const request = Promise.withResolvers<unknown>();
       requests += 1;

@@ -10,6 +10,7 @@ describe("options", () => {
       large: false,
       json: null,
       profile: null,
+      account: false,
     });
   });
 
@@ -18,6 +19,11 @@ describe("options", () => {
       only: new Set(["raw", "burst"]),
       json: "x.json",
     });
+  });
+
+  test("the account is of the group that it needs", () => {
+    expect(readOptions(["--only", "sustained", "--account"])).toMatchObject({ account: true });
+    expect(() => readOptions(["--only", "raw", "--account"])).toThrow(/needs the group sustained/);
   });
 
   test("one store is chosen by its name", () => {

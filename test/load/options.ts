@@ -44,6 +44,8 @@ export interface Options {
   readonly json: string | null;
   /** The folder for CPU profiles of the fleet's process. */
   readonly profile: string | null;
+  /** Divides the processor time of a sustained commit among the parts of the fleet. */
+  readonly account: boolean;
 }
 
 export const HELP = `npm run bench -- [options]
@@ -56,7 +58,9 @@ Measures the fleet on this machine as its agents see it, and compares it with th
   --quick               short runs that show whether the fleet works; only failed requests are judged
   --large               also search 1,000,000 checkpoints; loading them takes many minutes
   --json FILE           also write the figures as JSON
-  --profile FOLDER      keep CPU profiles of the fleet's process
+  --profile FOLDER      keep CPU profiles of all threads of the fleet's process
+  --account             also print the processor time of a commit by part, from profiles of all threads, which cost time
+                        themselves; needs the group sustained
   --help                this text
 
 Exit codes: 0 all required figures are met, 1 a required figure is missed, 2 a group failed; the others are still measured.
@@ -73,12 +77,15 @@ export function readOptions(args: string[]): Options | null {
       large: { type: "boolean", default: false },
       json: { type: "string" },
       profile: { type: "string" },
+      account: { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
   });
   if (values.help) return null;
-  const { quick, large, json = null, profile = null } = values;
-  return { only: groups(values.only), stores: stores(values.store), quick, large, json, profile };
+  const { quick, large, json = null, profile = null, account } = values;
+  const only = groups(values.only);
+  if (account && !only.has("sustained")) throw new Error("--account needs the group sustained");
+  return { only, stores: stores(values.store), quick, large, json, profile, account };
 }
 
 function stores(name: string): readonly StoreName[] {

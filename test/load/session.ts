@@ -49,6 +49,7 @@ export class Session {
   readonly #running: Stoppable[] = [];
   #writers: Writers | null = null;
   #closing: Promise<void> | undefined;
+  #profiles: string | undefined;
 
   constructor(options: Options, storeName: StoreName) {
     this.options = options;
@@ -62,6 +63,14 @@ export class Session {
   /** `full` seconds, or an eighth of them in a quick run. */
   seconds(full: number): number {
     return this.options.quick ? Math.max(1, full / 8) : full;
+  }
+
+  /** The folder for profiles of the fleets; null: none are taken. */
+  get profileFolder(): string | null {
+    const { profile, account } = this.options;
+    if (profile !== null || !account) return profile;
+    this.#profiles ??= this.folder();
+    return this.#profiles;
   }
 
   log(text: string): void {
@@ -106,10 +115,9 @@ export class Session {
     home: string,
     settings: Readonly<Record<string, string>> = {},
   ): Promise<MeasuredFleet> {
-    const { profile } = this.options;
     // The embedded store in `home` is the default of the fleet.
     const storeUrl = this.storeName === "lmdb" ? null : url;
-    return this.#keep(await startMeasuredFleet({ home, storeUrl, profile, settings }));
+    return this.#keep(await startMeasuredFleet({ home, storeUrl, profile: this.profileFolder, settings }));
   }
 
   /** Registers a process, which is stopped at the end of the run. */

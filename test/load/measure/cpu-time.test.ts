@@ -2,7 +2,15 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { processorTime, processTree, residentBytes, residentIn, usedIn } from "./cpu-time.ts";
+import {
+  processorTime,
+  processTree,
+  residentBytes,
+  residentIn,
+  threadIn,
+  threadTimes,
+  usedIn,
+} from "./cpu-time.ts";
 
 test("adds user and system time, for any process name", () => {
   const stat = "42 (a) b) 7 9) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 900 900 20 0 11 0 12345 1000000 500\n";
@@ -22,6 +30,27 @@ describe("the processor time of a process", () => {
   test("is null when there is no such process", () => {
     expect(processorTime(null)()).toBeNull();
     expect(processorTime(2 ** 31 - 1)()).toBeNull();
+  });
+});
+
+describe("the processor time of threads", () => {
+  test("has the name of the thread, which may contain any character", () => {
+    const stat = "43 (a) b) S 1 42 42 0 -1 4194560 100 0 0 0 2 1 0 0 20 0 11 0 12345 1000000 500\n";
+    expect(threadIn(stat)).toEqual({ name: "a) b", us: 30_000 });
+  });
+
+  test.runIf(existsSync("/proc/self/stat"))("adds up to that of the process", () => {
+    const ofProcess = processorTime(process.pid);
+    const ofThreads = threadTimes(process.pid);
+    const end = performance.now() + 200;
+    while (performance.now() < end);
+    const sum = [...ofThreads()!.values()].reduce((all, us) => all + us, 0);
+    expect(sum).toBeGreaterThan(0);
+    expect(Math.abs(sum - ofProcess()!)).toBeLessThan(60_000);
+  });
+
+  test("is null when there is no such process", () => {
+    expect(threadTimes(2 ** 31 - 1)()).toBeNull();
   });
 });
 

@@ -30,6 +30,33 @@ export function processorTime(pid: number | null): () => number | null {
   };
 }
 
+/** The name of a thread and its processor time in µs, from the line in `/proc/<pid>/task/<tid>/stat`. */
+export function threadIn(stat: string): { readonly name: string; readonly us: number } {
+  return { name: stat.slice(stat.indexOf("(") + 1, stat.lastIndexOf(")")), us: usedIn(stat) };
+}
+
+function threadsOf(pid: number): ReadonlyMap<string, { readonly name: string; readonly us: number }> | null {
+  try {
+    const ids = readdirSync(`/proc/${pid}/task`);
+    return new Map(ids.map((id) => [id, threadIn(readFileSync(`/proc/${pid}/task/${id}/stat`, "utf8"))]));
+  } catch {
+    return null; // the process does not exist, or a thread ended meanwhile, or this is not Linux
+  }
+}
+
+/** Begins to measure the threads of a process; the result returns the µs that they have used since, by their names. Null: unknown. */
+export function threadTimes(pid: number): () => ReadonlyMap<string, number> | null {
+  const before = threadsOf(pid);
+  return () => {
+    const after = before === null ? null : threadsOf(pid);
+    if (before === null || after === null) return null;
+    const used = new Map<string, number>();
+    for (const [id, { name, us }] of after)
+      used.set(name, (used.get(name) ?? 0) + us - (before.get(id)?.us ?? 0));
+    return used;
+  };
+}
+
 /** The process and all that descend from it. Empty: unknown on this machine. */
 export function processTree(pid: number): number[] {
   try {

@@ -6,6 +6,7 @@ import { closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync } fr
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { projectRoot } from "../../harness/project-root.ts";
+import { profileFlags } from "../account/profile.ts";
 import { exitOf } from "../jobs.ts";
 
 export interface MeasuredFleet {
@@ -46,7 +47,7 @@ export async function startMeasuredFleet({
   rmSync(addresses, { force: true }); // of an earlier run
   const log = join(home, "fleet.log");
   const output = openSync(log, "a");
-  const flags = profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
+  const flags = profile === null ? [] : profileFlags(profile);
   const begun = performance.now();
   const child = spawn(process.execPath, [...flags, "services/standalone/main.ts"], {
     cwd: projectRoot,
