@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { OLDEST_NATS } from "../../../deploy/local/versions.mjs";
-import { type Bus, BusError, type BusStatus } from "../../../shared/bus/bus.ts";
+import { type Bus, BusError } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { isVersionAtLeast, OLDEST_SERVER } from "../../../shared/bus/server-check.ts";
 import { covers } from "../../../shared/bus/streams/stream-directory.ts";
@@ -32,65 +32,11 @@ async function opened(identity: string): Promise<Bus> {
   return bus;
 }
 
-const body = new Uint8Array();
-const echo = {
-  queue: "q",
-  concurrencyMax: 10,
-  waitMsMax: 30_000,
-  isOwnReply: () => true,
-  dropped: () => {},
-  overload: () => ({ body }),
-  failed: () => ({ body }),
-};
 const kindOf = (promise: Promise<unknown>) =>
   promise.then(
     () => "no error",
     (error: unknown) => (error instanceof BusError ? error.kind : error),
   );
-
-function nextStatus(bus: Bus, wanted: BusStatus): Promise<void> {
-  return new Promise((resolve) => {
-    bus.onStatus((status) => {
-      if (status === wanted) resolve();
-    });
-  });
-}
-
-test("a kill -9 of the server fails open calls at once, and all works again after its restart", async () => {
-  const [caller, service] = [await opened("caller"), await opened("service")];
-  const asked = Promise.withResolvers<void>();
-  let held = true;
-  await service.serve("t.held", echo, async (message) => {
-    asked.resolve();
-    if (held) await new Promise(() => {});
-    return { body: message.body };
-  });
-  const pending = kindOf(caller.request("t.held", { body }, { timeoutMs: 60_000 }));
-  await asked.promise;
-  held = false;
-  const disconnected = [nextStatus(caller, "disconnected"), nextStatus(service, "disconnected")];
-  await nats.kill9();
-  expect(await pending).toBe("timeout");
-  await Promise.all(disconnected);
-  expect(await kindOf(caller.request("t.held", { body }, { timeoutMs: 1_000 }))).toBe("unavailable");
-  expect((await caller.health({ timeoutMs: 1_000 })).ok).toBe(false);
-  const back = [nextStatus(caller, "connected"), nextStatus(service, "connected")];
-  await nats.restart();
-  await Promise.all(back);
-  await caller.request("t.held", { body }, { timeoutMs: 5_000 });
-  expect(await caller.health({ timeoutMs: 5_000 })).toEqual({
-    ok: true,
-    detail: `NATS ${caller.serverVersion}`,
-  });
-});
-
-test("a server that hangs is reported as a timeout, not as disconnected", async () => {
-  const bus = await opened("hang");
-  nats.pause();
-  const health = await bus.health({ timeoutMs: 200 });
-  nats.resume();
-  expect(health).toEqual({ ok: false, detail: "no answer in time" });
-});
 
 test("durability is proven by the connected server, and unknown without its monitoring address", async () => {
   const bus = await opened("proof");
@@ -148,19 +94,6 @@ test("a server that is too old is refused, and the error has both versions", asy
   expect(error).toBeInstanceOf(StartupError);
   expect(error).toMatchObject({ exitCode: 69, details: { found: "2.9.10", needed: OLDEST_SERVER } });
   old.close();
-});
-
-test("after close every call fails with `closed`, and close ends open services", async () => {
-  const bus = await connectBus({ url: nats.url, name: "closing", identity: "closing", log: testLog });
-  await bus.serve("t.never", echo, () => new Promise(() => {}));
-  const pending = kindOf(bus.request("t.never", { body }, { timeoutMs: 60_000 }));
-  await bus.close({ drainMs: 100 });
-  await bus.close();
-  expect(["closed", "timeout"]).toContain(await pending);
-  expect(await kindOf(bus.request("t.x", { body }, { timeoutMs: 100 }))).toBe("closed");
-  expect(await kindOf(bus.serve("t.x", echo, async (m) => ({ body: m.body })))).toBe("closed");
-  expect(await kindOf(bus.subscribe("t.x", () => {}))).toBe("closed");
-  expect(() => bus.publish("t.x", { body })).toThrow(BusError);
 });
 
 test("versions are compared by number, subject patterns by token", () => {
