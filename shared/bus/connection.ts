@@ -73,6 +73,17 @@ const CONNECT_MS = 2_000;
  */
 const PING = { everyMs: 2_000, unanswered: 2 };
 
+/** The options of the library that make a connection last, for every kind of transport. */
+export const RECONNECTING = {
+  maxReconnectAttempts: -1,
+  reconnectTimeWait: 250,
+  reconnectJitter: 100,
+  pingInterval: PING.everyMs,
+  maxPingOut: PING.unanswered,
+  // Without this each library call records a stack trace, which costs time.
+  noAsyncTraces: true,
+} as const;
+
 /** Throws BusError without a connection or for another fleet, StartupError if the server is too old. */
 export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
   const inboxPrefix =
@@ -129,13 +140,7 @@ export async function openConnection(o: ConnectBusOptions, inboxPrefix: string):
       inboxPrefix,
       timeout: o.connectTimeoutMs ?? CONNECT_MS,
       waitOnFirstConnect: o.waitOnFirstConnect ?? false,
-      maxReconnectAttempts: -1,
-      reconnectTimeWait: 250,
-      reconnectJitter: 100,
-      pingInterval: PING.everyMs,
-      maxPingOut: PING.unanswered,
-      // Without this each library call records a stack trace, which costs time.
-      noAsyncTraces: true,
+      ...RECONNECTING,
       ...authentication(o),
       ...tlsOptions(o),
     });
