@@ -1,5 +1,5 @@
 /** One connection of a client: the two directions, the subscriptions that the server knows, and what can happen to it. */
-import type { SimulatedFate } from "./faults.ts";
+import type { SimulatedFate } from "./faults/plan.ts";
 import { Lane } from "./lane.ts";
 import { Alarm, type Runner } from "./time.ts";
 import type { ClientEnd, Dialled } from "./transport.ts";

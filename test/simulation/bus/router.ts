@@ -1,6 +1,6 @@
 /** Which subscriptions get a message: all that match its subject, and one of each queue group. */
 import type { SimulatedConnection, Subscription } from "./connection.ts";
-import type { SimulatedFate } from "./faults.ts";
+import type { SimulatedFate } from "./faults/plan.ts";
 import { SubjectTree } from "./subjects.ts";
 import { headerBlock, type Publication } from "./wire.ts";
 

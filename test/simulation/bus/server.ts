@@ -22,7 +22,7 @@ import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import { type ConnectionHost, SimulatedConnection } from "./connection.ts";
-import { type BusFaults, fateOf, type SimulatedFate, type TimedFault } from "./faults.ts";
+import { type BusFaults, fateOf, type SimulatedFate, type TimedFault } from "./faults/plan.ts";
 import { Router } from "./router.ts";
 import { StreamSet } from "./streams/stream-set.ts";
 import type { Deliveries } from "./streams/waiting-pulls.ts";

@@ -5,7 +5,7 @@ import { isOverlap, subjectTokens } from "../subjects.ts";
 import { PROBLEMS } from "./api-problem.ts";
 import { SimulatedConsumer } from "./consumer.ts";
 import type { SimulatedStream } from "./stream.ts";
-import type { StreamSet } from "./stream-set.ts";
+import type { StreamCollection } from "./stream-collection.ts";
 
 const TYPE = "io.nats.jetstream.api.v1";
 const NAME_LENGTH = 8;
@@ -21,7 +21,12 @@ export interface ConsumerRequest {
   readonly action?: "" | "create" | "update";
 }
 
-export function putConsumer(set: StreamSet, stream: SimulatedStream, asked: ConsumerRequest, given?: string) {
+export function putConsumer(
+  set: StreamCollection,
+  stream: SimulatedStream,
+  asked: ConsumerRequest,
+  given?: string,
+) {
   const { action = "", config: wanted } = asked;
   const name = given ?? wanted.durable_name ?? wanted.name ?? madeName(set);
   const config = { ...DEFAULTS, ...wanted, name } as ConsumerConfig;
@@ -41,7 +46,7 @@ export function putConsumer(set: StreamSet, stream: SimulatedStream, asked: Cons
   return { type: `${TYPE}.consumer_create_response`, ...existing.info() };
 }
 
-const madeName = ({ fate }: StreamSet): string =>
+const madeName = ({ fate }: StreamCollection): string =>
   Array.from({ length: NAME_LENGTH }, () => LETTERS[fate.choice(LETTERS.length)]).join("");
 
 const filtersOf = ({ filter_subjects: many, filter_subject: one }: ConsumerConfig): string[] =>

@@ -1,11 +1,10 @@
 /** A pull consumer: which message it delivers next, and what becomes of a message that is not settled. */
 import type { ConsumerConfig } from "@nats-io/jetstream";
-import type { SimulatedFate } from "../faults.ts";
+import type { SimulatedFate } from "../faults/plan.ts";
 import { subjectTokens } from "../subjects.ts";
 import { Alarm, type Runner } from "../time.ts";
 import { extendedHeaders } from "../wire.ts";
-import { isFiltered, type StoredMessage } from "./stored-messages.ts";
-import type { SimulatedStream } from "./stream.ts";
+import { isFiltered, type StoredMessage, type StoredMessages } from "./stored-messages.ts";
 import { type Deliveries, WaitingPulls } from "./waiting-pulls.ts";
 
 const NANOS_PER_MS = 1_000_000;
@@ -20,8 +19,17 @@ interface Open {
   againAt: number;
 }
 
+/** The stream as its consumers see it. */
+export interface ConsumedStream {
+  readonly config: { readonly name: string };
+  readonly isWorkQueue: boolean;
+  readonly messages: StoredMessages;
+  readonly consumers: Map<string, SimulatedConsumer>;
+  remove(seq: number): boolean;
+}
+
 export interface ConsumerParts {
-  readonly stream: SimulatedStream;
+  readonly stream: ConsumedStream;
   readonly name: string;
   readonly deliveries: Deliveries;
   readonly fate: SimulatedFate;
@@ -34,7 +42,7 @@ export class SimulatedConsumer {
   readonly created = new Date().toISOString();
   readonly pulls: WaitingPulls;
   readonly #parts: ConsumerParts;
-  readonly #stream: SimulatedStream;
+  readonly #stream: ConsumedStream;
   readonly #alarm: Alarm;
   #filters: string[][] = [];
   /** The position from which messages were not delivered yet. */

@@ -6,7 +6,7 @@ import { extendedHeaders, headerBlock } from "../wire.ts";
 import { PROBLEMS } from "./api-problem.ts";
 import type { StoredMessage } from "./stored-messages.ts";
 import { SimulatedStream } from "./stream.ts";
-import type { StreamSet } from "./stream-set.ts";
+import type { StreamCollection } from "./stream-collection.ts";
 
 const TYPE = "io.nats.jetstream.api.v1";
 
@@ -26,7 +26,7 @@ const DEFAULTS: Partial<StreamConfig> = {
   ...{ allow_direct: false, mirror_direct: false, allow_rollup_hdrs: false },
 };
 
-export function createStream(set: StreamSet, name: string, asked: Partial<StreamConfig>): object {
+export function createStream(set: StreamCollection, name: string, asked: Partial<StreamConfig>): object {
   const config = configOf(name, asked);
   const existing = set.streams.get(name);
   if (existing !== undefined) {
@@ -39,7 +39,11 @@ export function createStream(set: StreamSet, name: string, asked: Partial<Stream
   return { type: `${TYPE}.stream_create_response`, did_create: true, ...streamInfo(stream) };
 }
 
-export function updateStream(set: StreamSet, stream: SimulatedStream, asked: Partial<StreamConfig>): object {
+export function updateStream(
+  set: StreamCollection,
+  stream: SimulatedStream,
+  asked: Partial<StreamConfig>,
+): object {
   const config = configOf(stream.config.name, asked);
   const { retention, storage, deny_delete, deny_purge } = stream.config;
   if (config.retention !== retention || config.storage !== storage)
@@ -61,7 +65,7 @@ function configOf(name: string, asked: Partial<StreamConfig>): StreamConfig {
   return config;
 }
 
-function requireRoom(set: StreamSet, config: StreamConfig): void {
+function requireRoom(set: StreamCollection, config: StreamConfig): void {
   const others = [...set.streams.values()]
     .map((one) => one.config)
     .filter(({ name }) => name !== config.name);
@@ -74,7 +78,7 @@ function requireRoom(set: StreamSet, config: StreamConfig): void {
   if (isTaken) throw PROBLEMS.subjectsOverlap();
 }
 
-export function deleteStream(set: StreamSet, stream: SimulatedStream): object {
+export function deleteStream(set: StreamCollection, stream: SimulatedStream): object {
   stream.close();
   set.remove(stream);
   return { type: `${TYPE}.stream_delete_response`, success: true };
@@ -100,7 +104,10 @@ export function streamInfo(stream: SimulatedStream, filter?: string): object {
   return { type: `${TYPE}.stream_info_response`, config, created, state, ts, total: 0, offset: 0, limit: 0 };
 }
 
-export function streamNames(set: StreamSet, { subject, offset = 0 }: { subject?: string; offset?: number }) {
+export function streamNames(
+  set: StreamCollection,
+  { subject, offset = 0 }: { subject?: string; offset?: number },
+) {
   const wanted = subject === undefined ? undefined : subjectTokens(subject);
   const streams = [...set.streams.values()]
     .filter(
@@ -163,7 +170,7 @@ export function getDirectly(stream: SimulatedStream, query: Fields): { headers: 
   return { headers, body: found.body };
 }
 
-export function accountInfo(set: StreamSet): object {
+export function accountInfo(set: StreamCollection): object {
   const streams = [...set.streams.values()];
   const limits = { max_memory: -1, max_storage: set.storageBytes, max_streams: -1, max_consumers: -1 };
   return {

@@ -1,6 +1,6 @@
 /** All streams of the simulated server: which of them stores a message, and the interface to them. */
 import type { StreamConfig } from "@nats-io/jetstream";
-import type { SimulatedFate } from "../faults.ts";
+import type { SimulatedFate } from "../faults/plan.ts";
 import { SubjectTree } from "../subjects.ts";
 import type { Runner } from "../time.ts";
 import type { Publication } from "../wire.ts";
@@ -27,6 +27,7 @@ import {
   streamNames,
   updateStream,
 } from "./stream-api.ts";
+import type { StreamCollection } from "./stream-collection.ts";
 import type { Deliveries } from "./waiting-pulls.ts";
 
 const API = "$JS.API.";
@@ -42,7 +43,7 @@ export interface StreamSetParts {
 /** What an answer is: of the interface, or the confirmation of a stored message. */
 export type AnswerKind = "answer" | "confirmation";
 
-export class StreamSet {
+export class StreamSet implements StreamCollection {
   readonly streams = new Map<string, SimulatedStream>();
   readonly deliveries: Deliveries;
   readonly fate: SimulatedFate;
