@@ -33,7 +33,23 @@ export function signBatch(
   const { root, paths } = treeWithPaths(leaves);
   const size = payloads.length;
   const signature = key.sign(BATCH_PAYLOAD_TYPE, rootPayload(root, size));
-  return paths.map((path, index) => Buffer.concat([signature, count(index), count(size), ...path]));
+  return paths.map((path, index) => withPath(signature, { index, size, path }));
+}
+
+function withPath(
+  signature: Uint8Array,
+  {
+    index,
+    size,
+    path,
+  }: { readonly index: number; readonly size: number; readonly path: readonly Uint8Array[] },
+): Uint8Array {
+  const bytes = Buffer.allocUnsafe(PATH_AT + path.length * TREE_HASH_BYTES);
+  bytes.set(signature);
+  bytes.writeUInt16BE(index, SIGNATURE_BYTES);
+  bytes.writeUInt16BE(size, SIGNATURE_BYTES + COUNT_BYTES);
+  for (let i = 0; i < path.length; i += 1) bytes.set(path[i]!, PATH_AT + i * TREE_HASH_BYTES);
+  return bytes;
 }
 
 /** What Ed25519 has to verify for a signature of the payload. null: the bytes are no signature. */

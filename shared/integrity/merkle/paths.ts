@@ -9,13 +9,32 @@ interface TreeWithPaths {
 
 /** `hashes`: those of the leaves, at least one. */
 export function treeWithPaths(hashes: readonly Uint8Array[]): TreeWithPaths {
-  if (hashes.length === 1) return { root: hashes[0]!, paths: [[]] };
-  let width = 1;
-  while (width * 2 < hashes.length) width *= 2;
-  const [left, right] = [treeWithPaths(hashes.slice(0, width)), treeWithPaths(hashes.slice(width))];
-  const paths = [
-    ...left.paths.map((path) => [...path, right.root]),
-    ...right.paths.map((path) => [...path, left.root]),
-  ];
-  return { root: nodeHash(left.root, right.root), paths };
+  const levels = [hashes];
+  for (let level = hashes; level.length > 1; ) {
+    level = levelAbove(level);
+    levels.push(level);
+  }
+  const paths = hashes.map((_, leaf) => pathFrom(levels, leaf));
+  return { root: levels.at(-1)![0]!, paths };
+}
+
+/** A node without a sibling is in the level above as it is, which gives the tree of the RFC. */
+function levelAbove(level: readonly Uint8Array[]): Uint8Array[] {
+  const above: Uint8Array[] = [];
+  for (let i = 0; i < level.length; i += 2) {
+    const right = level[i + 1];
+    above.push(right === undefined ? level[i]! : nodeHash(level[i]!, right));
+  }
+  return above;
+}
+
+function pathFrom(levels: readonly (readonly Uint8Array[])[], leaf: number): Uint8Array[] {
+  const path: Uint8Array[] = [];
+  let i = leaf;
+  for (const level of levels) {
+    const sibling = level[i % 2 === 0 ? i + 1 : i - 1];
+    if (sibling !== undefined) path.push(sibling);
+    i = Math.floor(i / 2);
+  }
+  return path;
 }

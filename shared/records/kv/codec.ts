@@ -70,6 +70,44 @@ export function encodeChecked(value: unknown): Bytes {
   return framed;
 }
 
+const BIN_8 = 0xc4;
+const BIN_16 = 0xc5;
+const BIN_32 = 0xc6;
+const ARRAY = 0x90;
+const ARRAY_MAX = 15;
+
+/** The same bytes as {@link encodeChecked} for at most 15 byte strings. The library takes twice as long for them, beside the rest of a commit. */
+export function encodeCheckedBytes(parts: readonly Bytes[]): Bytes {
+  if (parts.length > ARRAY_MAX) return encodeChecked(parts);
+  let size = 2 + CHECK_BYTES;
+  for (const { length } of parts) size += binHeaderBytes(length) + length;
+  const framed = Buffer.allocUnsafe(size);
+  framed[0] = CHECKED;
+  let at = 1 + CHECK_BYTES;
+  framed[at++] = ARRAY | parts.length;
+  for (const part of parts) {
+    at = writeBinHeader(framed, at, part.length);
+    framed.set(part, at);
+    at += part.length;
+  }
+  framed.writeUInt32BE(crc32(framed.subarray(1 + CHECK_BYTES)), 1);
+  return framed;
+}
+
+function binHeaderBytes(length: number): number {
+  return length < 0x100 ? 2 : length < 0x10000 ? 3 : 5;
+}
+
+/** Returns where the bytes begin. */
+function writeBinHeader(out: Buffer, at: number, length: number): number {
+  if (length < 0x100) {
+    out[at] = BIN_8;
+    return out.writeUInt8(length, at + 1);
+  }
+  out[at] = length < 0x10000 ? BIN_16 : BIN_32;
+  return length < 0x10000 ? out.writeUInt16BE(length, at + 1) : out.writeUInt32BE(length, at + 1);
+}
+
 /** The packed value, after its CRC has been verified. */
 function verifiedBody(bytes: Bytes): Bytes {
   const packed = bytes.subarray(CHECK_BYTES);

@@ -309,7 +309,7 @@ export const systemKeys = {
   /** null: the findings of all tenants. */
   findings: (tenant: string | null): KeyRange =>
     children(tenant === null ? at("scrub") : at("scrub", name(tenant))),
-  signingKey: (id: string): Bytes => at("signing_keys", element(id)),
+  signingKey: (id: string): Bytes => at("signing_keys", name(id)),
   signingKeys: (): KeyRange => children(at("signing_keys")),
   logDue: (tenant: string): Bytes => at("log_due", name(tenant)),
   logsDue: (): KeyRange => children(at("log_due")),

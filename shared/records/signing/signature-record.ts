@@ -1,10 +1,10 @@
 /** The stored form of a signature: a MessagePack array of the key's id, the statement's bytes and the signature. */
 import type { CommitSignature } from "../../integrity/commit-signature.ts";
 import type { Bytes } from "../../store/store.ts";
-import { decodeChecked, encodeChecked } from "../kv/codec.ts";
+import { decodeChecked, encodeCheckedBytes } from "../kv/codec.ts";
 
 export function encodeSignature({ keyId, payload, signature }: CommitSignature): Bytes {
-  return encodeChecked([Buffer.from(keyId, "hex"), payload, signature]);
+  return encodeCheckedBytes([Buffer.from(keyId, "hex"), payload, signature]);
 }
 
 /** null: the value is damaged. */

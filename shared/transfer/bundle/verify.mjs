@@ -99,8 +99,12 @@ function isConsistent(older, newer, proof) {
 
 /** The pre-authentication encoding: the bytes that are signed. */
 function signedBytes(payloadType, payload) {
-  const typeBytes = Buffer.byteLength(payloadType);
-  return Buffer.concat([Buffer.from(`DSSEv1 ${typeBytes} ${payloadType} ${payload.length} `), payload]);
+  const head = `DSSEv1 ${Buffer.byteLength(payloadType)} ${payloadType} ${payload.length} `;
+  const headBytes = Buffer.byteLength(head);
+  const bytes = Buffer.allocUnsafe(headBytes + payload.length);
+  bytes.write(head);
+  bytes.set(payload, headBytes);
+  return bytes;
 }
 
 /** `publicKey`: DER, in base64. */
