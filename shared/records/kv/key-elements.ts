@@ -20,6 +20,7 @@ export function element(value: Element): Buffer {
     throw new RangeError("a key holds well-formed text only");
   if (value instanceof Uint8Array) return tuple.pack([Buffer.from(value)]) as Buffer;
   if (typeof value === "string" && !value.includes("\0")) return text(value);
+  if (typeof value === "number" && value > 0) return positive(value);
   return tuple.pack([value]) as Buffer;
 }
 
@@ -33,6 +34,56 @@ function text(value: string): Buffer {
   packed.write(value, 1);
   packed[packed.length - 1] = 0;
   return packed;
+}
+
+/** The tuple type code of the number 0. That of a positive number is larger by the number of its bytes. */
+const ZERO_CODE = 0x14;
+const NUMBER_BYTES_MAX = 7;
+
+/** The bytes of the number from the highest that is not 0. */
+function positive(value: number): Buffer {
+  let length = 1;
+  for (let bound = 256; value >= bound && length < NUMBER_BYTES_MAX; bound *= 256) length += 1;
+  const packed = Buffer.allocUnsafe(1 + length);
+  packed[0] = ZERO_CODE + length;
+  let rest = value;
+  for (let i = length; i > 0; i -= 1) {
+    packed[i] = rest % 256;
+    rest = Math.floor(rest / 256);
+  }
+  return packed;
+}
+
+/**
+ * The number at the end of a key. undefined: the key ends with another element, or with a number that this does not read: a negative one, or one
+ * of a key with other elements than texts, ids and numbers.
+ */
+export function endingNumber(key: Bytes): number | undefined {
+  let number: number | undefined;
+  for (let at = 0; at < key.length; ) {
+    const code = key[at]!;
+    number = undefined;
+    if (code === TEXT_CODE) {
+      const end = endOfText(key, at + 1);
+      if (end < 0) return undefined;
+      at = end;
+    } else if (code === UUID_CODE) {
+      at += 1 + UUID_BYTES;
+    } else if (code >= ZERO_CODE && code <= ZERO_CODE + NUMBER_BYTES_MAX) {
+      const end = at + 1 + code - ZERO_CODE;
+      number = 0;
+      for (at += 1; at < end; at += 1) number = number * 256 + key[at]!;
+    } else {
+      return undefined;
+    }
+  }
+  return Number.isSafeInteger(number) ? number : undefined;
+}
+
+/** The offset after a text and its 0. A text with a 0 has 0xff behind it, and is left to the library. */
+function endOfText(key: Bytes, from: number): number {
+  const zero = key.indexOf(0, from);
+  return zero < 0 || key[zero + 1] === 0xff ? -1 : zero + 1;
 }
 
 /**

@@ -26,6 +26,7 @@ export function readPage(
   limit: number,
   reverse: boolean,
 ): MergedPage {
+  if (source.overlay.empty) return storedPage(source.snapshot, range, limit, reverse);
   const merge = new Merge(source.overlay, range, limit, reverse);
   let rest: KeyRange | undefined = range;
   while (rest !== undefined && !merge.full) {
@@ -41,6 +42,18 @@ export function readPage(
     more: merge.full,
     consumed: last === undefined ? range : upTo(range, last, reverse),
     stored: reverse ? merge.stored.reverse() : merge.stored,
+  };
+}
+
+/** The page of a transaction without writes of its own, as that of every reader: no row is merged, and none is read beyond the limit. */
+function storedPage(snapshot: Snapshot, range: KeyRange, limit: number, reverse: boolean): MergedPage {
+  const rows = snapshot.rows(range, limit, reverse);
+  const isFull = rows.length >= limit;
+  return {
+    rows,
+    more: isFull,
+    consumed: isFull ? upTo(range, rows.at(-1)!.key, reverse) : range,
+    stored: reverse ? rows.toReversed() : rows,
   };
 }
 

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import tuple from "fdb-tuple";
 import { expect, test } from "vitest";
 import { parseFinding } from "../../../../shared/records/kv/due-index.ts";
-import { formatUuid, parseLink, uuidBytes } from "../../../../shared/records/kv/key-elements.ts";
+import { element, formatUuid, parseLink, uuidBytes } from "../../../../shared/records/kv/key-elements.ts";
 import {
   endingId,
   parseAgentLease,
@@ -53,6 +53,17 @@ test("any text is packed as the library packs it", () => {
   fc.assert(
     fc.property(text, (value) => {
       expect(systemKeys.count(value)).toEqual(tuple.pack(["coditect", "s", "count", value]));
+    }),
+  );
+});
+
+test("any number is packed as the library packs it, and read from the end of any key as the library reads it", () => {
+  const number = fc.oneof(fc.maxSafeInteger(), fc.nat(70_000), fc.constantFrom(0, 255, 256, Number.MAX_SAFE_INTEGER));
+  const other = fc.oneof(fc.string({ unit: fc.constantFrom("\0", "a", "é", "\u0002") }), number, id.map(uuid));
+  fc.assert(
+    fc.property(fc.array(other, { maxLength: 4 }), number, (before, value) => {
+      expect(element(value)).toEqual(tuple.pack([value]));
+      expect(parseSeq(tuple.pack([...(before as string[]), value]) as Buffer)).toBe(value);
     }),
   );
 });
