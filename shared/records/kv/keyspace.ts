@@ -360,7 +360,7 @@ export function endingId(key: Bytes): string {
 
 /** Reads the number at the end of a key: the seq of an audit or order entry, the step of a word. */
 export function parseSeq(key: Bytes): number {
-  return endingNumber(key) ?? (tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as number;
+  return endingNumber(key) ?? ((tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as number);
 }
 
 /** Reads the task out of a tenant's key that begins with one. */

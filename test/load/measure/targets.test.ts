@@ -63,6 +63,10 @@ describe("judging a figure", () => {
     const write = row("write", 99, "ms", TARGETS.write);
     expect(judgedOnFoundationdb(write)).toEqual({ ...write, aim: null, met: "required" });
     expect(judgedOnFoundationdb(row("get", 10, "ms", TARGETS.get)).met).toBe("required missed");
+    const paced = judgedOnFoundationdb(row("write", 99, "ms", TARGETS.paced_write));
+    expect([paced.required, paced.met]).toEqual([TARGETS.write.required, "required"]);
+    const besideNeighbour = judgedOnFoundationdb(row("write", 99, "ms", TARGETS.busy_write));
+    expect([besideNeighbour.required, besideNeighbour.met]).toEqual([null, null]);
     const commits = judgedOnFoundationdb(row("commits", 900, "/s", sustainedTarget(4_000)));
     expect([commits.required, commits.met]).toEqual([null, null]);
   });

@@ -22,7 +22,10 @@ export interface Row extends Target {
 const SUSTAINED_SHARE_OF_RAW = 0.25;
 
 export const TARGETS = {
-  /** A write with 1,000 agents at 1 checkpoint a second each, p99, ms. */
+  /** A write with 1,000 agents at 1 checkpoint a second each, p99, ms; also while another program keeps one core busy. */
+  paced_write: { required: { below: 50 }, aim: { below: 15 } },
+  busy_write: { required: { below: 50 }, aim: { below: 15 } },
+  /** The same beside a file mirror, or on one node of FoundationDB at half the rate. */
   write: { required: { below: 100 }, aim: { below: 15 } },
   /** The last commit of 1,000 checkpoints at the same instant, ms. */
   burst_last: { required: { below: 1_000 }, aim: { below: 250 } },
@@ -119,7 +122,8 @@ const ON_FOUNDATIONDB: ReadonlySet<Bound | null> = new Set([
 
 /** The other targets are those of the embedded store. */
 export function judgedOnFoundationdb(judged: Row): Row {
-  const required = ON_FOUNDATIONDB.has(judged.required) ? judged.required : null;
+  const own = judged.required === TARGETS.paced_write.required ? TARGETS.write.required : judged.required;
+  const required = ON_FOUNDATIONDB.has(own) ? own : null;
   return { ...judged, required, aim: null, met: judge(judged.value, { required, aim: null }) };
 }
 

@@ -58,8 +58,16 @@ test("any text is packed as the library packs it", () => {
 });
 
 test("any number is packed as the library packs it, and read from the end of any key as the library reads it", () => {
-  const number = fc.oneof(fc.maxSafeInteger(), fc.nat(70_000), fc.constantFrom(0, 255, 256, Number.MAX_SAFE_INTEGER));
-  const other = fc.oneof(fc.string({ unit: fc.constantFrom("\0", "a", "é", "\u0002") }), number, id.map(uuid));
+  const number = fc.oneof(
+    fc.maxSafeInteger(),
+    fc.nat(70_000),
+    fc.constantFrom(0, 255, 256, Number.MAX_SAFE_INTEGER),
+  );
+  const other = fc.oneof(
+    fc.string({ unit: fc.constantFrom("\0", "a", "é", "\u0002") }),
+    number,
+    id.map(uuid),
+  );
   fc.assert(
     fc.property(fc.array(other, { maxLength: 4 }), number, (before, value) => {
       expect(element(value)).toEqual(tuple.pack([value]));
