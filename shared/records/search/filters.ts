@@ -67,5 +67,5 @@ export function checkpointMatches(checkpoint: Checkpoint, filters: Filters): boo
   if (!coverMatches(coverOf(checkpoint), filters)) return false;
   if (filters.words === null) return true;
   const words = wordsOf(checkpoint);
-  return filters.words.every((word) => words.has(word));
+  return filters.words.every((word) => words.includes(word));
 }

@@ -30,7 +30,7 @@ const KEY_BYTES = 64;
 /** The words that are posted for a checkpoint. */
 interface PostedWords {
   /** The words of the last indexed version. */
-  readonly words: ReadonlySet<string>;
+  readonly words: readonly string[];
   /** The words of earlier versions that the last one does not have. They must not be posted a second time. */
   readonly dropped: ReadonlySet<string>;
 }
@@ -50,7 +50,7 @@ interface Tracked {
   isChanged: boolean;
 }
 
-const NO_WORDS: PostedWords = { words: new Set(), dropped: new Set() };
+const NO_WORDS: PostedWords = { words: [], dropped: new Set() };
 
 /** The postings of one tenant; see {@link writePostings}. */
 interface TenantPostings {
@@ -62,7 +62,7 @@ interface TenantPostings {
 export const nameOf = ({ tenant, checkpoint }: Pick<VersionEntry, "tenant" | "checkpoint">): string =>
   `${tenant}/${checkpoint}`;
 
-function bytesOf(words: ReadonlySet<string>): number {
+function bytesOf(words: Iterable<string>): number {
   let bytes = 0;
   for (const word of words) bytes += Buffer.byteLength(word) + 3;
   return bytes;
@@ -202,19 +202,24 @@ async function readPosted(
  */
 function nextPosted(
   posted: PostedWords | null,
-  words: ReadonlySet<string>,
-): { gained: string[]; posted: PostedWords | null; isChanged: boolean } {
+  words: readonly string[],
+): { gained: readonly string[]; posted: PostedWords | null; isChanged: boolean } {
   // Always written: the posted words may be unknown only because the indexed version is corrupt, which no
   // record states yet.
   if (posted === null) return { gained: [], posted: null, isChanged: true };
-  const gained = [...words].filter((word) => !posted.words.has(word) && !posted.dropped.has(word));
-  const lost = [...posted.words].filter((word) => !words.has(word));
-  const returned = [...posted.dropped].filter((word) => words.has(word));
-  if (lost.length === 0 && returned.length === 0) {
-    return { gained, posted: { words, dropped: posted.dropped }, isChanged: false };
-  }
-  const dropped = new Set([...posted.dropped, ...lost].filter((word) => !words.has(word)));
+  const { dropped } = posted;
+  // Most checkpoints are new.
+  if (posted.words.length === 0 && dropped.size === 0)
+    return { gained: words, posted: { words, dropped }, isChanged: false };
+  const before = new Set(posted.words);
+  const now = new Set(words);
+  const gained = words.filter((word) => !before.has(word) && !dropped.has(word));
+  const lost = posted.words.filter((word) => !now.has(word));
+  const returned = [...dropped].filter((word) => now.has(word));
+  if (lost.length === 0 && returned.length === 0)
+    return { gained, posted: { words, dropped }, isChanged: false };
+  const unused = new Set([...dropped, ...lost].filter((word) => !now.has(word)));
   // Dropped words that no longer fit into one value are not tracked any further.
-  if (bytesOf(dropped) > LIMITS.inline_bytes_max) return { gained: [], posted: null, isChanged: true };
-  return { gained, posted: { words, dropped }, isChanged: true };
+  if (bytesOf(unused) > LIMITS.inline_bytes_max) return { gained: [], posted: null, isChanged: true };
+  return { gained, posted: { words, dropped: unused }, isChanged: true };
 }

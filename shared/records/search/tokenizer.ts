@@ -7,18 +7,17 @@
  */
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { LIMITS } from "../../protocol/limits.ts";
+import { hashOfWord, KnownWords, OTHER, WORD_BYTES } from "./known-words.ts";
 
 const WORD = /[\p{L}\p{N}][\p{L}\p{N}\p{M}]*/gu;
-/** The equivalent for ASCII text, several times faster. */
-const ASCII_WORD = /[a-z0-9]+/g;
-const ASCII = /^[\0-\x7f]*$/;
-
-function split(text: string): string[] {
-  const found = ASCII.test(text)
-    ? text.toLowerCase().match(ASCII_WORD)
-    : text.normalize("NFKC").toLowerCase().match(WORD);
-  return (found ?? []).filter(isIndexed);
-}
+/** The words of most texts are known, and found without making strings of them. */
+const known = new KnownWords();
+/** A text as UTF-8. It grows with the largest one. */
+let bytes = Buffer.alloc(16_384);
+/** UTF-8 has at most so many bytes for each UTF-16 unit. */
+const UNIT_BYTES_MAX = 3;
+/** In a text with more characters above ASCII, splitting it as a whole takes less time than splitting its parts. */
+const OTHERS_SHARE = 1 / 8;
 
 function isIndexed({ length }: string): boolean {
   return length >= LIMITS.index_word_chars_min && length <= LIMITS.index_word_chars_max;
@@ -26,7 +25,7 @@ function isIndexed({ length }: string): boolean {
 
 /** The distinct words of a search text. */
 export function wordsIn(text: string): string[] {
-  return [...new Set(split(text.slice(0, LIMITS.index_text_chars_max)))];
+  return distinct([text], Number.POSITIVE_INFINITY);
 }
 
 /** The texts of a checkpoint, the most important first. Undefined for a missing field. */
@@ -51,30 +50,79 @@ function* texts(checkpoint: Checkpoint): Generator<string | undefined> {
   yield recovery.continuation_prompt;
 }
 
-/** Short texts are joined up to this size and split together, because each call of `split` is expensive. */
-const JOINED_CHARS = 8_192;
-
-function* joinTexts(all: Iterable<string | undefined>): Generator<string> {
-  let joined = "";
-  for (const text of all) {
-    if (text === undefined) continue;
-    // A line break belongs to no word.
-    joined += `${text.slice(0, LIMITS.index_text_chars_max)}\n`;
-    if (joined.length < JOINED_CHARS) continue;
-    yield joined;
-    joined = "";
-  }
-  yield joined;
+/** The distinct words of a checkpoint, at most {@link LIMITS.index_words_max}. */
+export function wordsOf(checkpoint: Checkpoint): string[] {
+  return distinct(texts(checkpoint), LIMITS.index_words_max);
 }
 
-/** The distinct words of a checkpoint, at most {@link LIMITS.index_words_max}. */
-export function wordsOf(checkpoint: Checkpoint): Set<string> {
-  const words = new Set<string>();
-  for (const text of joinTexts(texts(checkpoint))) {
-    for (const word of split(text)) {
-      words.add(word);
-      if (words.size === LIMITS.index_words_max) return words;
-    }
+/** The first `max` distinct words of texts. */
+function distinct(all: Iterable<string | undefined>, max: number): string[] {
+  known.begin();
+  const words: string[] = [];
+  for (const text of all) {
+    if (text !== undefined) addWords(words, text.slice(0, LIMITS.index_text_chars_max), max);
+    if (words.length >= max) return words.slice(0, max);
   }
   return words;
+}
+
+/** Adds the words of a text that are not among `words`, at least until there are `max`. */
+function addWords(words: string[], text: string, max: number): void {
+  if (bytes.length <= text.length * UNIT_BYTES_MAX) bytes = Buffer.alloc(2 * text.length * UNIT_BYTES_MAX);
+  const end = bytes.write(text);
+  if (end - text.length > text.length * OTHERS_SHARE) {
+    addOthers(words, text);
+    return;
+  }
+  bytes[end] = LINE_BREAK;
+  for (let at = 0; at < end && words.length < max; ) {
+    let byte = WORD_BYTES[bytes[at]!]!;
+    if (byte === 0) {
+      at += 1;
+      continue;
+    }
+    const from = at;
+    let hash = 0;
+    while (byte !== 0 && byte !== OTHER) {
+      hash = hashOfWord(hash, byte);
+      at += 1;
+      byte = WORD_BYTES[bytes[at]!]!;
+    }
+    if (byte === OTHER) {
+      const part = partAround(at, end);
+      addOthers(words, bytes.toString("utf8", part.from, part.to));
+      at = part.to;
+    } else if (at - from >= LIMITS.index_word_chars_min && at - from <= LIMITS.index_word_chars_max) {
+      const word = known.addBytes(bytes, from, at, hash);
+      if (word !== null) words.push(word);
+    }
+  }
+}
+
+const LINE_BREAK = 0x0a;
+const SPACE = 0x20;
+const ASCII_END = 0x80;
+
+/**
+ * The part of the text around a character above ASCII whose words do not depend on the rest: white space before an ASCII character ends it. The marks
+ * behind a letter belong to it, and a sigma in lower case depends on the letters beside it.
+ */
+function partAround(at: number, end: number): { from: number; to: number } {
+  let from = at;
+  while (from > 0 && !isEndOfPart(from - 1)) from -= 1;
+  let to = at;
+  while (to < end && !isEndOfPart(to)) to += 1;
+  return { from, to };
+}
+
+function isEndOfPart(at: number): boolean {
+  const byte = bytes[at];
+  return (byte === SPACE || byte === LINE_BREAK) && bytes[at + 1]! < ASCII_END;
+}
+
+function addOthers(words: string[], text: string): void {
+  for (const found of text.normalize("NFKC").toLowerCase().match(WORD) ?? []) {
+    const word = isIndexed(found) ? known.add(found) : null;
+    if (word !== null) words.push(word);
+  }
 }

@@ -236,7 +236,7 @@ describe.each(ENGINES)("the index on %s", (engine) => {
     }
     expect(await searchAll(repository, { text: "steady" })).toHaveLength(1);
     expect((await searchAll(repository, { text: words(3)[5]! })).length).toBeLessThanOrEqual(1);
-    expect(wordsOf(await repository.get("default", id)).size).toBeGreaterThan(190);
+    expect(wordsOf(await repository.get("default", id)).length).toBeGreaterThan(190);
   });
 
   test("indexed_through is the position of the last indexed commit", async () => {
