@@ -18,6 +18,7 @@ const HEADER_BYTES = NONCE_AT + NONCE_BYTES;
 export const ENCRYPTED_BYTES_MORE = HEADER_BYTES + TAG_BYTES;
 const CIPHER = "aes-256-gcm";
 const NONCES_AT_ONCE = 256;
+const OPTIONS = { authTagLength: TAG_BYTES } as const;
 
 /** A key that encrypts bytes. At most 2³² messages may be encrypted with one (NIST SP 800-38D, random nonces). */
 export interface DataKey {
@@ -29,27 +30,33 @@ export interface DataKey {
 const nonces = Buffer.allocUnsafe(NONCES_AT_ONCE * NONCE_BYTES);
 let used = nonces.length;
 
+// Used again by each call, because a view of its own for each part takes as long as a part of the cipher: a cipher copies its nonce, its associated data
+// and its tag.
+const nonce = Buffer.alloc(NONCE_BYTES);
+const tag = Buffer.alloc(TAG_BYTES);
+
 /** Random, read from the system for many at once: one call each would cost more than the encryption. */
-function nextNonce(): Buffer {
+function takeNonce(): void {
   if (used === nonces.length) {
     randomFillSync(nonces);
     used = 0;
   }
+  for (let i = 0; i < NONCE_BYTES; i += 1) nonce[i] = nonces[used + i]!;
   used += NONCE_BYTES;
-  return nonces.subarray(used - NONCE_BYTES, used);
 }
 
 export function encryptBytes(key: DataKey, plain: Uint8Array, address: Uint8Array): Buffer {
-  const nonce = nextNonce();
-  const cipher = createCipheriv(CIPHER, key.secret, nonce, { authTagLength: TAG_BYTES });
+  takeNonce();
+  const cipher = createCipheriv(CIPHER, key.secret, nonce, OPTIONS);
   cipher.setAAD(associated(key.id, address));
   const body = cipher.update(plain);
   // GCM is a stream cipher: `final` gives no bytes, and completes the tag.
   cipher.final();
   const encrypted = Buffer.allocUnsafe(plain.length + ENCRYPTED_BYTES_MORE);
-  encrypted.set(MARKER);
-  encrypted.set(key.id, MARKER.length);
-  encrypted.set(nonce, NONCE_AT);
+  encrypted[0] = MARKER[0]!;
+  encrypted[1] = MARKER[1]!;
+  for (let i = 0; i < DATA_KEY_ID_BYTES; i += 1) encrypted[MARKER.length + i] = key.id[i]!;
+  for (let i = 0; i < NONCE_BYTES; i += 1) encrypted[NONCE_AT + i] = nonce[i]!;
   encrypted.set(body, HEADER_BYTES);
   encrypted.set(cipher.getAuthTag(), encrypted.length - TAG_BYTES);
   return encrypted;
@@ -61,16 +68,26 @@ export function encryptedWith(bytes: Uint8Array): Uint8Array | null {
   return bytes.subarray(MARKER.length, MARKER.length + DATA_KEY_ID_BYTES);
 }
 
+/** Whether this key encrypted the bytes from here on, by the id in them. */
+export function isEncryptedWith({ id }: DataKey, bytes: Uint8Array, from = 0): boolean {
+  if (bytes.length - from < ENCRYPTED_BYTES_MORE) return false;
+  if (bytes[from] !== MARKER[0] || bytes[from + 1] !== MARKER[1]) return false;
+  const at = from + MARKER.length;
+  for (let i = 0; i < DATA_KEY_ID_BYTES; i += 1) if (bytes[at + i] !== id[i]) return false;
+  return true;
+}
+
 /** null: they were changed, moved from another address, or encrypted with another key. */
 export function decryptBytes(key: DataKey, encrypted: Uint8Array, address: Uint8Array): Buffer | null {
-  const id = encryptedWith(encrypted);
-  if (id === null || Buffer.compare(id, key.id) !== 0) return null;
-  const nonce = encrypted.subarray(NONCE_AT, HEADER_BYTES);
+  if (!isEncryptedWith(key, encrypted)) return null;
+  const end = encrypted.length - TAG_BYTES;
+  for (let i = 0; i < NONCE_BYTES; i += 1) nonce[i] = encrypted[NONCE_AT + i]!;
+  for (let i = 0; i < TAG_BYTES; i += 1) tag[i] = encrypted[end + i]!;
   // Without the fixed length, Node accepts a tag that was cut to 4 bytes.
-  const decipher = createDecipheriv(CIPHER, key.secret, nonce, { authTagLength: TAG_BYTES });
+  const decipher = createDecipheriv(CIPHER, key.secret, nonce, OPTIONS);
   decipher.setAAD(associated(key.id, address));
-  decipher.setAuthTag(encrypted.subarray(encrypted.length - TAG_BYTES));
-  const plain = decipher.update(encrypted.subarray(HEADER_BYTES, encrypted.length - TAG_BYTES));
+  decipher.setAuthTag(tag);
+  const plain = decipher.update(encrypted.subarray(HEADER_BYTES, end));
   try {
     decipher.final();
     return plain;
@@ -79,15 +96,23 @@ export function decryptBytes(key: DataKey, encrypted: Uint8Array, address: Uint8
   }
 }
 
-/** Used again by each call: a cipher copies its associated data. */
-let scratch = Buffer.alloc(1_024);
+/** Kept for shorter addresses: nearly all keys of rows are. */
+const ASSOCIATED_KEPT = 256;
+/** A block for each length, made when it is first needed. */
+const kept: (Buffer | undefined)[] = new Array(ASSOCIATED_KEPT).fill(undefined);
+
+function blockOf(length: number): Buffer {
+  if (length >= ASSOCIATED_KEPT) return Buffer.allocUnsafe(length);
+  kept[length] ??= Buffer.allocUnsafeSlow(length);
+  return kept[length];
+}
 
 /** The key's id has a fixed length, so no two pairs of id and address give the same bytes. */
 function associated(id: Uint8Array, address: Uint8Array): Buffer {
-  const length = ASSOCIATED_FROM + address.length;
-  if (scratch.length < length) scratch = Buffer.alloc(length);
-  scratch.set(MARKER);
-  scratch.set(id, MARKER.length);
-  scratch.set(address, ASSOCIATED_FROM);
-  return scratch.subarray(0, length);
+  const block = blockOf(ASSOCIATED_FROM + address.length);
+  block[0] = MARKER[0]!;
+  block[1] = MARKER[1]!;
+  for (let i = 0; i < DATA_KEY_ID_BYTES; i += 1) block[MARKER.length + i] = id[i]!;
+  block.set(address, ASSOCIATED_FROM);
+  return block;
 }

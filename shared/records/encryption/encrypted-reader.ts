@@ -6,7 +6,7 @@ import type { KeyRing, UnwrappedKeys } from "./keys/key-ring.ts";
 import type { KeyPlace } from "./keys/place.ts";
 import type { Layout, Placed } from "./layout.ts";
 import type { RecentValues } from "./recent-values.ts";
-import { keyIdText, openValue, sealedWith, UNREADABLE } from "./sealed-value.ts";
+import { isSealedWith, keyIdText, openValue, sealedWith, UNREADABLE } from "./sealed-value.ts";
 
 export interface Encryption {
   readonly ring: KeyRing;
@@ -23,14 +23,14 @@ export interface OfTransaction {
   /** Keys that only the transaction has. */
   readonly ownKeys: (place: KeyPlace) => UnwrappedKeys | undefined;
   /** Called with the key of each row that is decrypted. */
-  readonly onOpened?: (place: KeyPlace, keyId: string) => void;
+  readonly onOpened?: (place: KeyPlace, key: DataKey) => void;
 }
 
 interface SealedRow {
   readonly at: Placed;
-  /** null: the row is plain. */
+  /** Of a key that is not the newest one known. null: the row is plain, unless it has a key. */
   readonly id: string | null;
-  key: DataKey | undefined;
+  readonly key: DataKey | undefined;
 }
 
 /** Returns the value with this index, decrypted. */
@@ -88,7 +88,14 @@ export class EncryptedReader implements Reader {
     places: readonly (Placed | null)[],
   ): Promise<(Bytes | undefined)[]> {
     const values = await this.#reader.getMany(keys);
-    return this.#openAll(values, places);
+    const opened: (Bytes | undefined)[] = new Array(values.length);
+    for (let i = 0; i < values.length; i += 1) {
+      const [value, at] = [values[i], places[i] ?? null];
+      const plain = value === undefined || at === null ? value : this.#openWithNewest(value, at);
+      if (plain === null) return this.#openAll(values, places);
+      opened[i] = plain;
+    }
+    return opened;
   }
 
   /** Many readers of a range need only its keys, so each value is decrypted when it is asked for. */
@@ -123,11 +130,13 @@ export class EncryptedReader implements Reader {
   async #getSealed(key: Bytes, at: Placed): Promise<Bytes | undefined> {
     const value = await this.#reader.get(key);
     if (value === undefined) return value;
-    // Most reads are of one row whose key is known.
-    const one = sealedRow(value, at);
-    const known = one.id === null ? undefined : this.#knownKey(at.place, one.id);
-    if (known === undefined) return (await this.#openAll([value], [at]))[0];
-    return this.#opened(known, value, one);
+    return this.#openWithNewest(value, at) ?? (await this.#openAll([value], [at]))[0];
+  }
+
+  /** Most rows are sealed with the newest key of their place, and it is known. null: this one is not, or it is not known yet. */
+  #openWithNewest(value: Bytes, at: Placed): Bytes | null {
+    const key = this.#newestKey(at.place);
+    return key !== undefined && isSealedWith(key, value) ? this.#opened(key, value, at) : null;
   }
 
   async #openAll(
@@ -140,41 +149,54 @@ export class EncryptedReader implements Reader {
 
   /** Loads the keys of all values. */
   async #opener(values: readonly (Bytes | undefined)[], places: readonly (Placed | null)[]): Promise<Opener> {
-    const sealed = values.map((value, i) => {
-      const at = places[i] ?? null;
-      return value === undefined || at === null ? null : sealedRow(value, at);
-    });
+    const sealed: (SealedRow | null)[] = new Array(values.length).fill(null);
     const missing = new Map<string, KeyPlace>();
-    for (const one of sealed) {
-      if (one === null || one.id === null) continue;
-      one.key = this.#knownKey(one.at.place, one.id);
-      if (one.key === undefined) missing.set(one.at.place.id, one.at.place);
+    for (let i = 0; i < values.length; i += 1) {
+      const [value, at] = [values[i], places[i] ?? null];
+      if (value === undefined || at === null) continue;
+      const one = this.#sealedRow(value, at);
+      sealed[i] = one;
+      if (one.id !== null && one.key === undefined) missing.set(at.place.id, at.place);
     }
     // What was known above may be forgotten by now, so only the rest is looked up below.
     const fetched =
       missing.size === 0 ? null : await this.#encryption.ring.fetch(this.#keyReader, [...missing.values()]);
-    const hasPlain = sealed.some((one) => one?.id === null);
+    const hasPlain = sealed.some((one) => one?.id === null && one.key === undefined);
     const mayBePlain = hasPlain && !(await this.#isConverted());
     return (i) => {
       const value = values[i];
       const one = sealed[i] ?? null;
       if (one === null || value === undefined) return value;
+      if (one.key !== undefined) return this.#opened(one.key, value, one.at);
       if (one.id === null) return mayBePlain ? value : UNREADABLE;
-      const key = one.key ?? fetched?.get(one.at.place.id)?.byId.get(one.id);
-      return key === undefined ? UNREADABLE : this.#opened(key, value, one);
+      const key = fetched?.get(one.at.place.id)?.byId.get(one.id);
+      return key === undefined ? UNREADABLE : this.#opened(key, value, one.at);
     };
   }
 
   /** The reader of what cannot be decrypted finds a record of no form, thus damaged. */
-  #opened(key: DataKey, value: Bytes, { at, id }: SealedRow): Bytes {
-    const plain = this.#encryption.recent.find(value, at.address) ?? openValue(key, value, at.address);
+  #opened(key: DataKey, value: Bytes, { place, address }: Placed): Bytes {
+    const plain = this.#encryption.recent.find(value, address) ?? openValue(key, value, address);
     if (plain === null) return UNREADABLE;
-    if (id !== null) this.#own?.onOpened?.(at.place, id);
+    this.#own?.onOpened?.(place, key);
     return plain;
   }
 
   get #keyReader(): Reader {
     return this.#own?.keyReader ?? this.#reader;
+  }
+
+  #sealedRow(value: Bytes, at: Placed): SealedRow {
+    const newest = this.#newestKey(at.place);
+    if (newest !== undefined && isSealedWith(newest, value)) return { at, id: null, key: newest };
+    const id = sealedWith(value);
+    if (id === null) return { at, id: null, key: undefined };
+    const text = keyIdText(id);
+    return { at, id: text, key: this.#knownKey(at.place, text) };
+  }
+
+  #newestKey(place: KeyPlace): DataKey | undefined {
+    return (this.#own?.ownKeys(place) ?? this.#encryption.ring.known(place))?.newest;
   }
 
   #knownKey(place: KeyPlace, id: string): DataKey | undefined {
@@ -190,9 +212,4 @@ export class EncryptedReader implements Reader {
     if (state === "complete") encryption.isConverted = true;
     return state !== "converting";
   }
-}
-
-function sealedRow(value: Bytes, at: Placed): SealedRow {
-  const id = sealedWith(value);
-  return { at, id: id === null ? null : keyIdText(id), key: undefined };
 }

@@ -6,6 +6,7 @@
  * transaction that has read one of these rows conflicts with the shredding. Any other that writes rows of the task conflicts with a change of the keys. The key
  * of a new task is written with its first rows, so a kill leaves neither or both.
  */
+import type { DataKey } from "../../integrity/encryption/encrypted-bytes.ts";
 import { checkKey, checkValue, ORDER_BYTES } from "../../store/limits.ts";
 import { sameBytes } from "../../store/same-bytes.ts";
 import {
@@ -60,8 +61,8 @@ export class EncryptedTx implements Tx {
   /** The keys with which this attempt writes. `none`: the task has none yet. `damaged`: they cannot be unwrapped. */
   readonly #keys = new Map<string, UnwrappedKeys | "none" | "damaged">();
   readonly #fresh = new Map<string, { readonly place: KeyPlace; readonly keys: UnwrappedKeys }>();
-  /** By the place's id: the id of the key of a row that the attempt has read, and whose change its commit conflicts with. */
-  readonly #readWith = new Map<string, string>();
+  /** By the place's id: the key of a row that the attempt has read, and whose change its commit conflicts with. */
+  readonly #readWith = new Map<string, DataKey>();
   /** The tasks whose keys were read in the snapshot, which is no reason for a conflict. */
   readonly #unguarded = new Set<string>();
   /** The tasks with whose keys it has written. */
@@ -75,7 +76,7 @@ export class EncryptedTx implements Tx {
     this.#tx = tx;
     this.#encryption = encryption;
     const own = { keyReader: tx.snapshot, ownKeys: (place: KeyPlace) => this.#ownKeys(place) };
-    const onOpened = ({ id }: KeyPlace, keyId: string) => void this.#readWith.set(id, keyId);
+    const onOpened = ({ id }: KeyPlace, key: DataKey) => void this.#readWith.set(id, key);
     this.#reader = new EncryptedReader(tx, encryption, { ...own, onOpened });
     this.snapshot = new EncryptedReader(tx.snapshot, encryption, own);
   }
@@ -247,7 +248,8 @@ export class EncryptedTx implements Tx {
   }
 
   #hasReadWith({ id }: KeyPlace, { newest }: UnwrappedKeys): boolean {
-    return this.#readWith.get(id) === keyIdText(newest.id);
+    const key = this.#readWith.get(id);
+    return key !== undefined && (key === newest || sameBytes(key.id, newest.id));
   }
 
   #make(place: KeyPlace): UnwrappedKeys {

@@ -118,46 +118,98 @@ export type Layout = (key: Bytes) => Placed | null;
 /** A stamp and the order after it. */
 const STAMP_END_BYTES = 12;
 /** Behind each text in a key. */
-const END = "\0";
-const COVERS: ReadonlyMap<string, Cover> = new Map(Object.entries(ENCRYPTED));
+const END = 0;
+/** The names of the parts of a store that hold key spaces themselves. */
+const SYSTEM = "s".charCodeAt(0);
+const TENANT = "t".charCodeAt(0);
+
+interface NamedCover {
+  readonly name: Buffer;
+  readonly cover: Cover;
+}
+
+/** By the hash of the name. */
+const COVERS = coversByHash();
+
+function coversByHash(): ReadonlyMap<number, NamedCover> {
+  const named = Object.entries(ENCRYPTED).map(([name, cover]) => ({ name: Buffer.from(name), cover }));
+  const byHash = new Map(named.map((one) => [hashOf(one.name, 0, one.name.length), one] as const));
+  if (byHash.size < named.length) throw new RangeError("two key spaces have the same hash");
+  return byHash;
+}
+
+function hashOf(bytes: Bytes, from: number, to: number): number {
+  let hash = 0;
+  for (let i = from; i < to; i += 1) hash = (Math.imul(hash, 31) + bytes[i]!) | 0;
+  return hash;
+}
+
+function isAt(key: Bytes, from: number, to: number, name: Bytes): boolean {
+  if (to - from !== name.length) return false;
+  for (let i = 0; i < name.length; i += 1) if (key[from + i] !== name[i]) return false;
+  return true;
+}
+
+/** Where the text that begins here ends. */
+function endOf(key: Bytes, from: number): number {
+  let end = from;
+  while (end < key.length && key[end] !== END) end += 1;
+  return end;
+}
 
 /**
- * Every row of a transaction passes here, so the key is read as one text with a character for each byte, not element by
- * element. Texts in keys are tokens, which have no other characters than ASCII.
+ * Every row of a transaction passes here, so the key is read byte by byte: a text of it takes longer, and no part but the task is needed as one. Texts in keys
+ * are tokens, which have no other characters than ASCII.
  */
 export const fleetLayout: Layout = (key) => {
   if (!isOfFleet(key)) return null;
-  const text = Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString("latin1", KEYS_ROOT.length);
-  let end = text.indexOf(END);
-  let subspace = text.slice(1, end);
-  const isSystem = subspace === "s";
+  let from = KEYS_ROOT.length + 1;
+  let end = endOf(key, from);
+  const letter = end === from + 1 ? key[from] : undefined;
   let tenant: string = DEFAULT_TENANT;
-  if (subspace === "t") {
-    const from = end + 2;
-    end = text.indexOf(END, from);
-    tenant = text.slice(from, end);
+  if (letter === TENANT) {
+    from = end + 2;
+    end = endOf(key, from);
+    tenant = textAt(key, from, end);
   }
-  if (isSystem || tenant !== DEFAULT_TENANT) {
-    const from = end + 2;
-    end = text.indexOf(END, from);
-    subspace = text.slice(from, end);
+  if (letter === SYSTEM || tenant !== DEFAULT_TENANT) {
+    from = end + 2;
+    end = endOf(key, from);
   }
-  const cover = COVERS.get(subspace);
-  if (cover === undefined || typeof cover === "object") return null;
+  const found = COVERS.get(hashOf(key, from, end));
+  if (found === undefined || typeof found.cover === "object" || !isAt(key, from, end, found.name))
+    return null;
+  const { cover } = found;
   if (cover === "system") return { place: SYSTEM_PLACE, address: key };
   if (cover === "system_stamped")
     return { place: SYSTEM_PLACE, address: key.subarray(0, key.length - STAMP_END_BYTES) };
   if (cover === "tenant") return { place: keyPlaceOf(tenant, null), address: key };
-  return { place: taskPlace(text, { tenant, end }), address: key };
+  return { place: taskPlace(key, tenant, end + 2), address: key };
 };
 
-function taskPlace(
-  text: string,
-  { tenant, end }: { readonly tenant: string; readonly end: number },
-): KeyPlace {
-  const from = end + 2;
-  const to = text.indexOf(END, from);
-  return keyPlaceOf(tenant, text.slice(from, to));
+interface NamedPlace {
+  readonly tenant: string;
+  readonly task: Buffer;
+  readonly place: KeyPlace;
+}
+
+/** A power of two. */
+const SLOTS = 8_192;
+/** By a part of the task's hash: the place that was looked up last. */
+const places: (NamedPlace | undefined)[] = new Array(SLOTS).fill(undefined);
+
+function taskPlace(key: Bytes, tenant: string, from: number): KeyPlace {
+  const end = endOf(key, from);
+  const slot = hashOf(key, from, end) & (SLOTS - 1);
+  const known = places[slot];
+  if (known !== undefined && known.tenant === tenant && isAt(key, from, end, known.task)) return known.place;
+  const place = keyPlaceOf(tenant, textAt(key, from, end));
+  places[slot] = { tenant, task: Buffer.from(key.subarray(from, end)), place };
+  return place;
+}
+
+function textAt(key: Bytes, from: number, end: number): string {
+  return Buffer.from(key.buffer, key.byteOffset + from, end - from).toString("latin1");
 }
 
 function isOfFleet(key: Bytes): boolean {

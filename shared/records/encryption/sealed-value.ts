@@ -9,6 +9,7 @@ import {
   ENCRYPTED_BYTES_MORE,
   encryptBytes,
   encryptedWith,
+  isEncryptedWith,
 } from "../../integrity/encryption/encrypted-bytes.ts";
 import { type Bytes, STAMP_BYTES } from "../../store/store.ts";
 
@@ -43,6 +44,14 @@ export function sealStamped(key: DataKey, prefix: Bytes, suffix: Bytes, address:
 /** The id of the key of a sealed value; null: the value is plain. */
 export function sealedWith(value: Bytes): Bytes | null {
   return encryptedWith(isStamped(value) ? value.subarray(STAMPED.length, -STAMP_BYTES) : value);
+}
+
+/** Whether the value is sealed with this key, by the id in it. */
+export function isSealedWith(key: DataKey, value: Bytes): boolean {
+  if (!isStamped(value)) return isEncryptedWith(key, value);
+  return (
+    value.length - STAMP_BYTES >= SEALED_STAMPED_BYTES_MORE && isEncryptedWith(key, value, STAMPED.length)
+  );
 }
 
 /** null: the value was changed, or stood at another address. */
