@@ -6,7 +6,7 @@
  */
 import { constants, fstatSync, statSync, writeSync } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat, statfs } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { uuidv7 } from "uuidv7";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -31,6 +31,8 @@ export class SpoolFolder {
   #waiting: PendingLine[] = [];
   #storing: Promise<void> | undefined;
   #file: FileHandle | undefined;
+  /** The names of the folder and of those above it are on the disk. */
+  #isFixed = false;
 
   /** Creates nothing until a line is appended. `bytesMax`: the limit for all pending files together. */
   constructor(path: string, bytesMax: number) {
@@ -139,7 +141,7 @@ export class SpoolFolder {
   }
 
   async #admitted(batch: readonly PendingLine[]): Promise<PendingLine[]> {
-    await mkdir(this.path, { recursive: true, mode: 0o700 });
+    await this.#make();
     let bytes = await this.bytes();
     const admitted: PendingLine[] = [];
     for (const one of batch) {
@@ -184,11 +186,19 @@ export class SpoolFolder {
 
   async #openFile(): Promise<FileHandle> {
     if (this.#file !== undefined) return this.#file;
-    await mkdir(this.path, { recursive: true, mode: 0o700 });
+    await this.#make();
     this.#file = await open(join(this.path, OPEN), APPENDING, 0o600);
     // The name of a new file must be on disk too, before a line in it counts as stored.
     if ((await this.#file.stat()).size === 0) await syncFolder(this.path);
+    // And the names of the folders on its path, which another process may have made.
+    if (!this.#isFixed) await syncFoldersAbove(this.path);
+    this.#isFixed = true;
     return this.#file;
+  }
+
+  async #make(): Promise<void> {
+    const made = await mkdir(this.path, { recursive: true, mode: 0o700 });
+    if (made !== undefined) this.#isFixed = false;
   }
 
   #isOpen(file: FileHandle): boolean {
@@ -207,10 +217,24 @@ export class SpoolFolder {
 async function appendTo(path: string, bytes: Uint8Array, flags: number): Promise<void> {
   const file = await open(path, flags, 0o600);
   try {
+    const isNew = (await file.stat()).size === 0;
     await file.write(bytes);
     await file.datasync();
+    if (isNew) await syncFolder(dirname(path));
   } finally {
     await file.close();
+  }
+}
+
+/** The folders above. Those that this process may not open are older than it. */
+async function syncFoldersAbove(path: string): Promise<void> {
+  const folder = resolve(path);
+  for (let above = dirname(folder), below = folder; above !== below; below = above, above = dirname(above)) {
+    try {
+      await syncFolder(above);
+    } catch {
+      return;
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 /**
  * The lines of a spool file. Every line begins with the line break that ends the bytes before it, and ends with a checksum. A write that
- * was truncated by a kill or a full disk therefore damages only itself: it has no checksum, and no later line can complete it. The
+ * was truncated by a kill or a full disk therefore damages only itself: it has no checksum, and no later line can complete it. A power cut may
+ * take the beginning of a write and leave the rest of it: zeros stand there, and end the line before like a line break. The
  * body of a command is a single line of JSON, so the file is readable text and the stored bytes are those that are sent.
  *
  *     <line break> <head as JSON> <tab> <body> <tab> <CRC-32 of head, tab and body in hex>
@@ -80,6 +81,8 @@ export type Line = { readonly start: number; readonly end: number } & (
 
 const BREAK = 0x0a;
 const TAB = 0x09;
+/** After a power cut it stands where a part of a write is missing, perhaps the line break that ends the line before. No line has this byte. */
+const ZERO = 0x00;
 const SUM_CHARS = 8;
 const FORMAT = 1;
 /** Older versions set sealed lines aside, because they cannot open them. */
@@ -115,7 +118,8 @@ export function asideLine({ reason, at, since, line: content }: Aside): Buffer {
 }
 
 function line(head: object, body: Uint8Array): Buffer {
-  if (body.includes(BREAK) || body.includes(TAB)) throw new TypeError("a spooled body must be one line");
+  if ([BREAK, TAB, ZERO].some((byte) => body.includes(byte)))
+    throw new TypeError("a spooled body must be one line");
   return wholeLine(headOf({ v: FORMAT, ...head }), body);
 }
 
@@ -131,14 +135,23 @@ function sum(start: Uint8Array, body: Uint8Array): string {
 
 /** Every line of a file, in order. Never throws, for any bytes. */
 export function* linesOf(file: Uint8Array): Generator<Line> {
+  let next = 0;
+  let zero = 0;
   for (let start = 0; start < file.length; ) {
-    const next = file.indexOf(BREAK, start + 1);
-    const end = next === -1 ? file.length : next;
+    if (next <= start) next = indexOrEnd(file, BREAK, start + 1);
+    if (zero <= start) zero = indexOrEnd(file, ZERO, start + 1);
+    const end = Math.min(next, zero);
     // The bytes before the first line break were never a whole line.
-    const content = file.subarray(file[start] === BREAK ? start + 1 : start, end);
+    const isBreak = file[start] === BREAK || file[start] === ZERO;
+    const content = file.subarray(isBreak ? start + 1 : start, end);
     if (content.length > 0) yield { start, end, ...parseLine(content) };
     start = end;
   }
+}
+
+function indexOrEnd(file: Uint8Array, byte: number, from: number): number {
+  const index = file.indexOf(byte, from);
+  return index === -1 ? file.length : index;
 }
 
 type Content =

@@ -77,6 +77,23 @@ describe("lines", () => {
     );
   });
 
+  test("a write of which a power cut keeps only later sectors damages only itself", () => {
+    fc.assert(
+      fc.property(fc.array(command), command, fc.array(command), fc.nat(), (before, torn, after, cut) => {
+        const whole = commandLine(torn);
+        // At least the line break and one byte of the line.
+        const lost = 2 + (cut % (whole.length - 1));
+        const file = Buffer.concat([
+          ...before.map((one) => commandLine(one)),
+          Buffer.alloc(lost),
+          whole.subarray(lost),
+          ...after.map((one) => commandLine(one)),
+        ]);
+        expect(commandsOf(linesOf(file)).map(plain)).toEqual([...before, ...after].map(plain));
+      }),
+    );
+  });
+
   test("a changed byte is detected and damages at most two lines", () => {
     fc.assert(
       fc.property(
@@ -108,6 +125,7 @@ describe("lines", () => {
 
   test("a body of several lines is refused", () => {
     const sample = fc.sample(command, 1)[0]!;
-    expect(() => commandLine({ ...sample, body: Buffer.from("{\n}") })).toThrow(TypeError);
+    for (const body of ["{\n}", "{\t}", "{\0}"])
+      expect(() => commandLine({ ...sample, body: Buffer.from(body) })).toThrow(TypeError);
   });
 });
