@@ -18,7 +18,8 @@ import { readFormat } from "../../../shared/records/kv/format.ts";
 import { packageVersion } from "../../../shared/runtime/process/installation.ts";
 import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
 import { readJson, syncFolder, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
-import { copyEnvironment, DATA_FILE } from "../../../shared/store/lmdb/environment-copy.ts";
+import { DATA_FILE } from "../../../shared/store/lmdb/environment.ts";
+import { copyEnvironment } from "../../../shared/store/lmdb/environment-copy.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { IDENTITY_FILE } from "../identity.ts";
 import {

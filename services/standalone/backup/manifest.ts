@@ -9,7 +9,7 @@ import { ACCESS_FOLDER } from "../../../shared/bus/access/local-credentials.ts";
 import { canonicalText, sha256Hex } from "../../../shared/integrity/canonical.ts";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
-import { DATA_FILE } from "../../../shared/store/lmdb/environment-copy.ts";
+import { DATA_FILE } from "../../../shared/store/lmdb/environment.ts";
 import { IDENTITY_FILE } from "../identity.ts";
 
 export const MANIFEST_FILE = "manifest.json";

@@ -21,7 +21,7 @@ import { exitCodes, StartupError } from "../../../shared/runtime/process/startup
 import { readJson, syncFolder, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { readRecord } from "../../../shared/sdk/fleet-home.ts";
 import { openEncryptionOf } from "../../../shared/service-host/store/encryption.ts";
-import { DATA_FILE } from "../../../shared/store/lmdb/environment-copy.ts";
+import { DATA_FILE } from "../../../shared/store/lmdb/environment.ts";
 import { preparedFolder } from "../../../shared/store/lmdb/prepared-restore.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { requireUsableFolder } from "../folder-check.ts";

@@ -15,7 +15,7 @@ import {
   statSync,
   writeSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { ERROR_TABLE } from "../../protocol/errors.ts";
 import { StartupError } from "./startup.ts";
 
@@ -118,5 +118,21 @@ export function syncFolder(path: string): void {
     fsyncSync(folder);
   } finally {
     closeSync(folder);
+  }
+}
+
+/**
+ * Syncs a folder and those above it, so that a power cut takes away neither its new names nor itself. Those above it that this process may not open are
+ * older than it.
+ */
+export function syncFolders(path: string): void {
+  syncFolder(path);
+  const folder = resolve(path);
+  for (let above = dirname(folder), below = folder; above !== below; below = above, above = dirname(above)) {
+    try {
+      syncFolder(above);
+    } catch {
+      return;
+    }
   }
 }

@@ -14,8 +14,7 @@ import { type FolderLock, lockFolder, lockHolder, type Sharing } from "../../run
 import { StartupError } from "../../runtime/process/startup.ts";
 import { CommitThread } from "../lmdb/commit-thread.ts";
 import { CommitWatch } from "../lmdb/commit-watch.ts";
-import { type LmdbEnvironment, MAP_SIZE_BYTES, openEnvironment } from "../lmdb/environment.ts";
-import { DATA_FILE } from "../lmdb/environment-copy.ts";
+import { DATA_FILE, type LmdbEnvironment, MAP_SIZE_BYTES, openEnvironment } from "../lmdb/environment.ts";
 import { reportWrites } from "../lmdb/file-writes.ts";
 import { requireRestored } from "../lmdb/prepared-restore.ts";
 import { Snapshots } from "../lmdb/snapshots.ts";

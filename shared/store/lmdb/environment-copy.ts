@@ -8,11 +8,8 @@
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { StoreError } from "../store.ts";
-import { type LmdbEnvironment, openForCopy, openForReading } from "./environment.ts";
+import { DATA_FILE, type LmdbEnvironment, openForCopy, openForReading } from "./environment.ts";
 import { freeBytes, isTooFull } from "./free-space.ts";
-
-/** The file with the content of an environment. The other files beside it are locks. */
-export const DATA_FILE = "data.mdb";
 
 const COMMIT_BYTES = 256 * 1024;
 /** As the engine itself calls it. */

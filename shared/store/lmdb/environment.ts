@@ -2,10 +2,11 @@
  * The LMDB environment, opened with the same options in every thread: LMDB keeps the options with the
  * environment, and a second opening with other options fails or silently changes the durability.
  */
-import { chmodSync, mkdirSync, statSync } from "node:fs";
+import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { RootDatabase, RootDatabaseOptionsWithPath, Transaction } from "lmdb";
 import { loadOptional } from "../../runtime/process/optional-package.ts";
+import { syncFolder, syncFolders } from "../../runtime/process/whole-file.ts";
 import type { KeyRange, KeyValue } from "../store.ts";
 import { OpeningLock } from "./opening-lock.ts";
 
@@ -29,7 +30,11 @@ export const MAP_SIZE_BYTES = 64 * 2 ** 30;
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 const OTHERS = 0o077;
-const FILES = ["data.mdb", "lock.mdb"];
+/** The file with the content of an environment. The other files beside it are locks. */
+export const DATA_FILE = "data.mdb";
+const FILES = [DATA_FILE, "lock.mdb"];
+/** The folder in which a new environment is made. */
+const NEW_FOLDER = "new";
 
 let lastRead: (() => number) | undefined;
 
@@ -56,22 +61,52 @@ async function openPath(
   mkdirSync(path, { recursive: true, mode: FOLDER_MODE });
   const lock = new OpeningLock(path);
   try {
-    const environment: LmdbEnvironment = lock.open(() =>
+    const openAt = (folder: string): LmdbEnvironment =>
       open({
-        path,
+        path: folder,
         noSubdir: false, // always a directory, even when its name looks like that of a file
         keyEncoding: "binary",
         encoding: "binary",
         // The flush comes before the commit is visible, so that no client acts on data that a power cut erases.
         overlappingSync: false,
         ...options,
-      }),
-    );
+      });
+    const isDurable = options.readOnly !== true && options.noSync !== true;
+    const environment = lock.open(() => {
+      if (isDurable) createFile(path, openAt);
+      return openAt(path);
+    });
     if (options.readOnly !== true) keepPrivate(path);
+    // Of a file, the engine syncs the content and not the name. No commit precedes this line, also when a process is killed before it.
+    if (isDurable && lastTransaction(environment) === 0) syncFolder(path);
     return environment;
   } finally {
     lock.close();
   }
+}
+
+/**
+ * Creates the file of a new environment whole. The engine writes the first pages without a sync, and a process that finds only a part of
+ * them after a power cut is killed by it.
+ */
+function createFile(path: string, open: (folder: string) => LmdbEnvironment): void {
+  const file = join(path, DATA_FILE);
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
+  const own = join(path, NEW_FOLDER);
+  rmSync(own, { recursive: true, force: true });
+  mkdirSync(own, { mode: FOLDER_MODE });
+  // Without a transaction in progress it is closed at once.
+  void open(own).close();
+  const made = openSync(join(own, DATA_FILE), "r+");
+  try {
+    fsyncSync(made);
+  } finally {
+    closeSync(made);
+  }
+  // First, so that the folders above a file that is in its place are on the disk, also after a kill between the two.
+  syncFolders(path);
+  renameSync(join(own, DATA_FILE), file);
+  rmSync(own, { recursive: true, force: true });
 }
 
 /** The engine gives its files the mode of the process, so that others could read them in a folder that a user has opened to them. */

@@ -5,7 +5,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { exitCodes, StartupError } from "../../runtime/process/startup.ts";
-import { DATA_FILE } from "./environment-copy.ts";
+import { DATA_FILE } from "./environment.ts";
 
 const PREPARED_FOLDER = "restored";
 
