@@ -22,6 +22,7 @@ import { measureSustained } from "./groups/sustained.ts";
 import { measureWrite } from "./groups/write.ts";
 import { type GroupFailure, measureInTurn } from "./measure/group-runs.ts";
 import { BUSY_PERCENT_MAX, describeMachine, inspectMachine } from "./measure/machine.ts";
+import { originOf, type StoredRun } from "./measure/stored-run.ts";
 import { formatTable, type Group, type MeasuredGroup } from "./measure/table.ts";
 import { judgedOnFoundationdb, judgedQuickly } from "./measure/targets.ts";
 import { GROUPS, type GroupName, HELP, type Options, readOptions, type StoreName } from "./options.ts";
@@ -132,6 +133,8 @@ async function measureAll(o: Options): Promise<Measured> {
 }
 
 async function run(o: Options): Promise<number> {
+  // Before the run, in which a developer may commit.
+  const origin = originOf(o, new Date());
   const machine = await inspectMachine();
   log(describeMachine(machine));
   const isBusy = machine.busy_percent > BUSY_PERCENT_MAX;
@@ -141,7 +144,8 @@ async function run(o: Options): Promise<number> {
   process.stdout.write(
     `${describeMachine(machine)}\n${isBusy ? `${warning}\n` : ""}\n${formatTable(groups)}\n`,
   );
-  if (o.json !== null) writeFileSync(o.json, `${JSON.stringify({ machine, groups, failures }, null, 2)}\n`);
+  const stored: StoredRun = { run: origin, machine, groups, failures };
+  if (o.json !== null) writeFileSync(o.json, `${JSON.stringify(stored, null, 2)}\n`);
   const missed = groups.flatMap(({ store, rows }) =>
     rows.flatMap(({ met, what }) => (met === "required missed" ? [`${what}, on ${store}`] : [])),
   );

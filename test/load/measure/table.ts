@@ -24,7 +24,7 @@ export function formatNumber(value: number | null): string {
   return String(Number(value.toPrecision(3)));
 }
 
-function formatBound(bound: Bound | null): string {
+export function formatBound(bound: Bound | null): string {
   if (bound === null) return "";
   return "below" in bound ? `< ${formatNumber(bound.below)}` : `≥ ${formatNumber(bound.at_least)}`;
 }

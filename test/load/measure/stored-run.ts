@@ -1,0 +1,41 @@
+// One run of the benchmark as JSON: what `--json` writes, and what the report is made from.
+
+import { execFileSync } from "node:child_process";
+import { projectRoot } from "../../harness/project-root.ts";
+import type { Options, StoreName } from "../options.ts";
+import type { GroupFailure } from "./group-runs.ts";
+import type { Machine } from "./machine.ts";
+import type { MeasuredGroup } from "./table.ts";
+
+export interface StoredRun {
+  readonly run: RunOrigin;
+  readonly machine: Machine;
+  readonly groups: readonly MeasuredGroup[];
+  readonly failures: readonly GroupFailure[];
+}
+
+interface RunOrigin {
+  /** When the run began. */
+  readonly at: string;
+  /** The measured commit. Null: the tree has no history. */
+  readonly commit: string | null;
+  /** Whether files differed from that commit. */
+  readonly changed: boolean;
+  readonly stores: readonly StoreName[];
+  readonly quick: boolean;
+}
+
+export function originOf({ stores, quick }: Options, now: Date): RunOrigin {
+  const commit = git(["rev-parse", "--short=12", "HEAD"]);
+  const changed = commit !== null && git(["status", "--porcelain", "--untracked-files=no"]) !== "";
+  return { at: now.toISOString(), commit, changed, stores, quick };
+}
+
+function git(args: readonly string[]): string | null {
+  try {
+    const options = { cwd: projectRoot, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] } as const;
+    return execFileSync("git", args, options).trim();
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,80 @@
+// The charts of the report: which figures of the stored runs they show.
+
+import { formatNumber } from "../measure/table.ts";
+import { type Bound, holds, type Row } from "../measure/targets.ts";
+import { type Chart, type ChartLine, drawChart } from "./chart.ts";
+import { type GroupOfRun, type NamedRun, newestGroups, rowOf } from "./results.ts";
+
+export interface Plot {
+  /** The name of its file, without the extension. */
+  readonly name: string;
+  readonly title: string;
+  readonly svg: string;
+}
+
+/** A chart without a figure is left out. */
+export function plotsOf(runs: readonly NamedRun[]): Plot[] {
+  const newest = newestGroups(runs);
+  const charts: Record<string, Chart> = { commits: commitsChart(runs), targets: targetsChart(newest) };
+  return Object.entries(charts)
+    .filter(([, { lines }]) => lines.length > 0)
+    .map(([name, chart]) => ({ name, title: chart.title, svg: drawChart(chart) }));
+}
+
+/** The fleet and its raw store, in every run that measured both. */
+function commitsChart(runs: readonly NamedRun[]): Chart {
+  const lines = runs.flatMap((run) =>
+    run.groups
+      .filter(({ name }) => name === "sustained")
+      .flatMap(({ store }): ChartLine[] => {
+        const commits = rowOf(run, { group: "sustained", store, what: "commits" })?.value;
+        const raw = rowOf(run, { group: "raw", store, what: `${store} commits, 1,000 in flight` })?.value;
+        const line = (of: string, value: number | null | undefined, tone: "own" | "other"): ChartLine[] =>
+          value == null
+            ? []
+            : [
+                {
+                  label: `${run.name}: ${of}`,
+                  text: `${formatNumber(value)}/s`,
+                  dots: [{ value, tone }],
+                },
+              ];
+        return [...line(`fleet on ${store}`, commits, "own"), ...line(`${store} alone`, raw, "other")];
+      }),
+  );
+  return {
+    title: "Commits per second with the same number in flight: the fleet, and its store alone",
+    axis: "commits per second",
+    shape: "bars",
+    lines,
+  };
+}
+
+/** How much of its limit a figure takes, %; undefined: it has no limit, or is a count that must be zero. */
+export function shareOfLimit({ value, required }: Pick<Row, "value" | "required">): number | undefined {
+  if (value === null || required === null || value <= 0) return undefined;
+  return 100 * ("below" in required ? value / required.below : required.at_least / value);
+}
+
+const boundText = (bound: Bound): string =>
+  "below" in bound ? `limit ${formatNumber(bound.below)}` : `at least ${formatNumber(bound.at_least)}`;
+
+function targetsChart(newest: readonly GroupOfRun[]): Chart {
+  const lines = newest.flatMap(({ group }) =>
+    group.rows.flatMap((row): ChartLine[] => {
+      const share = shareOfLimit(row);
+      if (share === undefined || row.required === null) return [];
+      const text = `${formatNumber(row.value)} ${row.unit}, ${boundText(row.required)}`;
+      const tone = holds(row.required, row.value!) ? "own" : "missed";
+      const store = group.store === "LMDB" ? "" : `, ${group.store}`;
+      return [{ label: `${group.name}${store}: ${row.what}`, text, dots: [{ value: share, tone }] }];
+    }),
+  );
+  return {
+    title: "Every figure with a required limit, as a share of that limit",
+    axis: "share of the limit, % (logarithmic; smaller is better)",
+    shape: "dots",
+    lines,
+    ...(lines.length > 0 && { limit: { value: 100, label: "limit" } }),
+  };
+}

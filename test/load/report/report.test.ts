@@ -1,0 +1,92 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { row, TARGETS } from "../measure/targets.ts";
+import { LOAD, reportFiles } from "./files.ts";
+import { KEY_FIGURES } from "./key-figures.ts";
+import { shareOfLimit } from "./plots.ts";
+import { type NamedRun, newestGroups, RESULTS, readRuns } from "./results.ts";
+
+const stored = readRuns(RESULTS);
+
+function runOf(name: string, at: string, commits: number): NamedRun {
+  return {
+    name,
+    run: { at, commit: "0123456789ab", changed: false, stores: ["lmdb"], quick: false },
+    machine: {
+      ...{ cores: 2, cpu: "A processor", memory_gib: 8, system: "Linux 6", node: "v24.0.0" },
+      ...{ nats_server: "2.15.1", lmdb: "3.5.6", load_average: [0.5, 0.25, 0], busy_percent: 1 },
+    },
+    groups: [
+      {
+        ...{ name: "sustained", store: "LMDB", about: "1,000 writes in flight" },
+        rows: [
+          row("commits", commits, "/s", { required: { at_least: 2_000 }, aim: null }),
+          row("failed", 0, "requests", TARGETS.failed),
+        ],
+      },
+    ],
+    failures: [{ group: "handoff on LMDB", reason: "no answer" }],
+  };
+}
+
+describe("the stored report", () => {
+  test("is what the stored runs give, byte for byte, and has no other chart", () => {
+    const files = reportFiles(stored);
+    for (const [path, text] of files) expect(readFileSync(join(LOAD, path), "utf8"), path).toBe(text);
+    const charts = readdirSync(join(LOAD, "plots")).map((name) => `plots/${name}`);
+    expect(charts.sort()).toEqual([...files.keys()].filter((path) => path.endsWith(".svg")).sort());
+  });
+
+  test("finds every key figure in a stored run, so that no renamed row is left out in silence", () => {
+    const measured = stored.flatMap(({ groups }) =>
+      groups.flatMap(({ name, rows }) => rows.map(({ what }) => `${name}: ${what}`)),
+    );
+    for (const { group, what } of KEY_FIGURES) expect(measured).toContain(`${group}: ${what}`);
+  });
+});
+
+describe("a report", () => {
+  const older = runOf("older", "2026-01-01T10:00:00.000Z", 2_345);
+  const newer = runOf("newer", "2026-01-02T10:00:00.000Z", 1_765);
+  const files = reportFiles([older, newer]);
+  const page = files.get("REPORT.md")!;
+
+  test("names the machine, the versions, the time, the commit and the failures of a run", () => {
+    expect(page).toContain(
+      "2 cores, A processor, 8 GiB, Linux 6; Node v24.0.0, nats-server 2.15.1, lmdb 3.5.6",
+    );
+    expect(page).toMatch(/\| \[newer\]\(results\/newer\.json\) +\| 2026-01-02 10:00 UTC +\| 0123456789ab/);
+    expect(page).toContain("1 % in use, load 0.5 0.25 0 | handoff on LMDB");
+  });
+
+  test("changes with each figure", () => {
+    const changed = reportFiles([older, runOf("newer", newer.run.at, 1_766)]);
+    expect(changed.get("REPORT.md")).toBe(page.replaceAll("1,765", "1,766"));
+    expect(changed.get("plots/commits.svg")).not.toBe(files.get("plots/commits.svg"));
+  });
+
+  test("shows a group from its newest run, and lists what that run missed", () => {
+    expect(newestGroups([older, newer]).map(({ run }) => run.name)).toEqual(["newer"]);
+    expect(page).toContain("- sustained on LMDB, commits: 1,765 /s, required ≥ 2,000 (newer)");
+  });
+
+  test("marks a busy machine, a changed tree and a quick run", () => {
+    const disturbed: NamedRun = {
+      ...newer,
+      run: { ...newer.run, changed: true, quick: true },
+      machine: { ...newer.machine, busy_percent: 60 },
+    };
+    const text = reportFiles([disturbed]).get("REPORT.md");
+    expect(text).toContain("0123456789ab with changes, quick run");
+    expect(text).toContain("**busy**, 60 % in use");
+  });
+});
+
+test.each([
+  [row("write", 25, "ms", { required: { below: 100 }, aim: null }), 25],
+  [row("commits", 4_000, "/s", { required: { at_least: 2_000 }, aim: null }), 50],
+  [row("failed", 0, "requests", TARGETS.failed), undefined],
+  [row("size", 4, "KB"), undefined],
+  [row("unknown", null, "ms", TARGETS.write), undefined],
+])("the share of its limit, %o", (given, share) => expect(shareOfLimit(given)).toBe(share));
