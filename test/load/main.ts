@@ -13,6 +13,7 @@ import { measureIdle } from "./groups/idle.ts";
 import { measureMirror } from "./groups/mirror.ts";
 import { measureMission } from "./groups/mission.ts";
 import { measureOverhead } from "./groups/overhead.ts";
+import { measurePeers } from "./groups/peers.ts";
 import { measurePrompts } from "./groups/prompts.ts";
 import { measureRaw } from "./groups/raw.ts";
 import { measureReads } from "./groups/reads.ts";
@@ -35,6 +36,7 @@ const measure = {
   write: measureWrite,
   burst: measureBurst,
   sustained: measureSustained,
+  peers: measurePeers,
   mirror: measureMirror,
   retention: measureRetention,
   access: measureAccess,
@@ -64,7 +66,15 @@ function options(): Options {
 }
 
 /** These groups and all later ones are measured while nothing else runs. */
-const ALONE: ReadonlySet<GroupName> = new Set(["mirror", "retention", "access", "degraded", "reads", "idle"]);
+const ALONE: ReadonlySet<GroupName> = new Set([
+  "peers",
+  "mirror",
+  "retention",
+  "access",
+  "degraded",
+  "reads",
+  "idle",
+]);
 /** These groups are measured on the first store only, because the store makes no difference to them. */
 const ON_ONE_STORE: ReadonlySet<GroupName> = new Set(["prompts", "hooks"]);
 /** These groups compare fleets that run at the same time, each on a database of its own. */

@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { GROUPS, readOptions } from "./options.ts";
 
 describe("options", () => {
-  test("every group is measured by default", () => {
+  test("every group is measured by default, but for the one that installs packages", () => {
     expect(readOptions([])).toEqual({
-      only: new Set(GROUPS),
+      only: new Set(GROUPS.filter((name) => name !== "peers")),
       stores: ["lmdb", "foundationdb"],
       quick: false,
       large: false,
@@ -24,6 +24,11 @@ describe("options", () => {
   test("the account is of the group that it needs", () => {
     expect(readOptions(["--only", "sustained", "--account"])).toMatchObject({ account: true });
     expect(() => readOptions(["--only", "raw", "--account"])).toThrow(/needs the group sustained/);
+  });
+
+  test("--peers adds the savers of others to the chosen groups", () => {
+    expect(readOptions(["--peers"])?.only).toEqual(new Set(GROUPS));
+    expect(readOptions(["--peers", "--only", "raw"])?.only).toEqual(new Set(["raw", "peers"]));
   });
 
   test("one store is chosen by its name", () => {

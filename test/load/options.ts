@@ -7,6 +7,7 @@ export const GROUPS = [
   "write",
   "burst",
   "sustained",
+  "peers",
   "mirror",
   "retention",
   "access",
@@ -23,6 +24,9 @@ export const GROUPS = [
   "idle",
 ] as const;
 export type GroupName = (typeof GROUPS)[number];
+
+/** It installs packages, so it is measured on request only. */
+const PEERS: GroupName = "peers";
 
 /** The stores under the fleet. */
 export const STORES = ["lmdb", "foundationdb"] as const;
@@ -52,7 +56,9 @@ export const HELP = `npm run bench -- [options]
 
 Measures the fleet on this machine as its agents see it, and compares it with the raw store and the raw bus of the same run.
 
-  --only GROUP[,GROUP]  ${GROUPS.join(", ")}; ratios to raw need the group raw (default: all)
+  --only GROUP[,GROUP]  ${GROUPS.join(", ")}; ratios to raw need the group raw (default: all but ${PEERS})
+  --peers               also measure the group ${PEERS}: LangGraph's savers do the same work in the same run; the first time, npm installs
+                        them below .fleet; a Postgres server of its own is started where PostgreSQL is installed
   --store STORE         the store under the fleet: lmdb, fdb, both; fdb is one node of FoundationDB on this machine
                         (default: both; without FoundationDB lmdb)
   --quick               short runs that show whether the fleet works; only failed requests are judged
@@ -75,6 +81,7 @@ export function readOptions(args: string[]): Options | null {
       store: { type: "string", default: "both" },
       quick: { type: "boolean", default: false },
       large: { type: "boolean", default: false },
+      peers: { type: "boolean", default: false },
       json: { type: "string" },
       profile: { type: "string" },
       account: { type: "boolean", default: false },
@@ -83,7 +90,7 @@ export function readOptions(args: string[]): Options | null {
   });
   if (values.help) return null;
   const { quick, large, json = null, profile = null, account } = values;
-  const only = groups(values.only);
+  const only = new Set([...groups(values.only), ...(values.peers ? [PEERS] : [])]);
   if (account && !only.has("sustained")) throw new Error("--account needs the group sustained");
   return { only, stores: stores(values.store), quick, large, json, profile, account };
 }
@@ -95,7 +102,7 @@ function stores(name: string): readonly StoreName[] {
 }
 
 function groups(text: string | undefined): ReadonlySet<GroupName> {
-  if (text === undefined) return new Set(GROUPS);
+  if (text === undefined) return new Set(GROUPS.filter((name) => name !== PEERS));
   const names = text.split(",").map((name) => name.trim());
   const unknown = names.filter((name) => !(GROUPS as readonly string[]).includes(name));
   if (unknown.length > 0)

@@ -50,7 +50,7 @@ export interface Workload {
 
 const padded = (number: number, digits: number): string => String(number).padStart(digits, "0");
 
-export function createWorkload(seed = 1): Workload {
+export function createWorkload(seed = 1, inputBytes = INPUT_BYTES): Workload {
   const random = seededRandom(seed);
   const sentences = Array.from({ length: SENTENCES }, () => sentence(random));
   return {
@@ -60,19 +60,15 @@ export function createWorkload(seed = 1): Workload {
       const own = seededRandom(Math.imul(seed, 0x9e3779b1) ^ (agent * 65_537 + step));
       const text = () => sentences[Math.floor(own() * SENTENCES)]!;
       const input = composed(agent, step, own, text);
-      return filled(input, text);
+      return filled(input, inputBytes, text);
     },
   };
 }
 
 /** Extends the partial work until the checkpoint has its size. */
-function filled(input: CheckpointInput, text: () => string): CheckpointInput {
+function filled(input: CheckpointInput, bytes: number, text: () => string): CheckpointInput {
   const parts = [text()];
-  for (
-    let missing = INPUT_BYTES - JSON.stringify(input).length;
-    missing > 0;
-    missing -= parts.at(-1)!.length + 1
-  )
+  for (let missing = bytes - JSON.stringify(input).length; missing > 0; missing -= parts.at(-1)!.length + 1)
     parts.push(text());
   const current_step = { description: text(), partial_work: parts.join(" ") };
   return { ...input, execution_state: { ...input.execution_state, current_step } };

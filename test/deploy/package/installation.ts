@@ -15,6 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { npmEnvironment } from "../../harness/npm/environment.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 
 export interface Installation {
@@ -76,16 +77,10 @@ function copyOfFiles(scratch: string): string {
   return folder;
 }
 
-/**
- * Runs npm as a user does, outside of this test's own npm: its settings would reach it through the environment, and
- * with this project's Node it would not find the settings of the machine, which lie beside the Node that is installed there.
- */
 function npm(args: readonly string[], cwd: string): string {
-  const inherited = Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name));
-  const places = (process.env.PATH ?? "").split(delimiter).filter((folder) => !/node_modules/.test(folder));
   return execFileSync("npm", args, {
     cwd,
-    env: { ...Object.fromEntries(inherited), PATH: places.join(delimiter) },
+    env: npmEnvironment(),
     encoding: "utf8",
     stdio: ["ignore", "pipe", "pipe"],
     maxBuffer: 64 * 1024 * 1024,

@@ -5,8 +5,8 @@ import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { FleetSaver } from "../../../shared/sdk/langgraph/saver.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { postgresProblem, startPostgres, type TestPostgres } from "../../harness/stores/postgres.ts";
 import { callCli } from "../../services/cli/call.ts";
-import { postgresProblem, startPostgres, type TestPostgres } from "./postgres.ts";
 import { contentsOf, failingGraph, threadConfig } from "./threads.ts";
 
 const problem = postgresProblem();

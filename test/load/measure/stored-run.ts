@@ -33,8 +33,11 @@ export function originOf({ stores, quick }: Options, now: Date): RunOrigin {
 
 function git(args: readonly string[]): string | null {
   try {
-    const options = { cwd: projectRoot, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] } as const;
-    return execFileSync("git", args, options).trim();
+    return execFileSync("git", args, {
+      cwd: projectRoot,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    }).trim();
   } catch {
     return null;
   }

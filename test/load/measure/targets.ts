@@ -45,6 +45,8 @@ export const TARGETS = {
   detection: { required: { below: 500 }, aim: { below: 100 } },
   /** The processor time of a watchdog for 10,000 agents with a heartbeat every two seconds, % of one core. */
   heartbeats: { required: { below: 10 }, aim: null },
+  /** The fleet's commits to those of LangGraph's Postgres saver in the same run, ×. */
+  postgres_saver: { required: { at_least: 2 }, aim: { at_least: 3 } },
   /** The extra time of an agent's work with checkpoints, %. */
   overhead: { required: { below: 5 }, aim: { below: 1 } },
   /** From a commit to its file in the mirror at 200 writes a second, p95, ms. Seed 002. */

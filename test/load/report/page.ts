@@ -2,6 +2,7 @@
 
 import { BUSY_PERCENT_MAX, describeParts } from "../measure/machine.ts";
 import { formatBound, formatNumber } from "../measure/table.ts";
+import { peersIn } from "../peers/rows.ts";
 import { KEY_FIGURES } from "./key-figures.ts";
 import type { Plot } from "./plots.ts";
 import { type GroupOfRun, type NamedRun, newestGroups, rowOf } from "./results.ts";
@@ -29,12 +30,31 @@ export function reportPage(runs: readonly NamedRun[], plots: readonly Plot[]): s
     keyTable(runs),
     "## Charts",
     ...plots.map(({ name, title }) => `${title}.\n\n![${title}](${PLOTS}/${name}.svg)`),
+    ...newest.filter(({ group }) => group.name === "peers").flatMap(peerSection),
     "## Required, but missed",
     missedList(newest),
     "## All figures",
     ...newest.map(figures),
   ];
   return `${parts.join("\n\n")}\n`;
+}
+
+const ABOUT_PEERS = `The savers get the fastest form of the work: one \`put\` with one changed channel for each state, without the writes of nodes that
+a graph saves as well. They run in the process of their client; a write of the fleet crosses the bus to another process. What each
+acknowledged write promises:`;
+
+function peerSection({ run, group }: GroupOfRun): string[] {
+  const rows = peersIn(group.rows).map(({ name, promise, perSecond, write, latest }) => [
+    ...[name, promise],
+    ...[perSecond, write.p50, write.p99, latest.p50, latest.p99].map(formatNumber),
+  ]);
+  const times = ["write p50, ms", "write p99, ms", "latest p50, ms", "latest p99, ms"];
+  return [
+    `## Beside LangGraph's savers, on ${group.store}`,
+    `${group.about}. Run ${run.name}.`,
+    ABOUT_PEERS,
+    markdownTable(["", "promise", "commits, /s", ...times], rows),
+  ];
 }
 
 const minute = (at: string): string => `${at.slice(0, 10)} ${at.slice(11, 16)} UTC`;

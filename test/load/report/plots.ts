@@ -2,6 +2,7 @@
 
 import { formatNumber } from "../measure/table.ts";
 import { type Bound, holds, type Row } from "../measure/targets.ts";
+import { type PeerFigures, peersIn } from "../peers/rows.ts";
 import { type Chart, type ChartLine, drawChart } from "./chart.ts";
 import { type GroupOfRun, type NamedRun, newestGroups, rowOf } from "./results.ts";
 
@@ -15,7 +16,13 @@ export interface Plot {
 /** A chart without a figure is left out. */
 export function plotsOf(runs: readonly NamedRun[]): Plot[] {
   const newest = newestGroups(runs);
-  const charts: Record<string, Chart> = { commits: commitsChart(runs), targets: targetsChart(newest) };
+  const charts: Record<string, Chart> = {
+    commits: commitsChart(runs),
+    "peers-commits": peerCommitsChart(newest),
+    "peers-writes": peerTimesChart(newest, "write", "Writes of the same states with 1,000 in flight"),
+    "peers-latest": peerTimesChart(newest, "latest", "Reads of the newest checkpoint, one at a time"),
+    targets: targetsChart(newest),
+  };
   return Object.entries(charts)
     .filter(([, { lines }]) => lines.length > 0)
     .map(([name, chart]) => ({ name, title: chart.title, svg: drawChart(chart) }));
@@ -44,9 +51,57 @@ function commitsChart(runs: readonly NamedRun[]): Chart {
   );
   return {
     title: "Commits per second with the same number in flight: the fleet, and its store alone",
-    axis: "commits per second",
+    axis: "commits per second (more is better)",
     shape: "bars",
     lines,
+  };
+}
+
+interface ComparedPeer extends PeerFigures {
+  readonly label: string;
+  readonly tone: "own" | "other";
+}
+
+/** The fleet is the first of a group; its label names the store. */
+const comparedPeers = (newest: readonly GroupOfRun[]): ComparedPeer[] =>
+  newest
+    .filter(({ group }) => group.name === "peers")
+    .flatMap(({ group }) =>
+      peersIn(group.rows).map((peer, i) => ({
+        ...peer,
+        label: i === 0 ? `${peer.name} on ${group.store}` : peer.name,
+        tone: i === 0 ? "own" : "other",
+      })),
+    );
+
+function peerCommitsChart(newest: readonly GroupOfRun[]): Chart {
+  return {
+    title:
+      "Commits per second of the same states by the fleet and by LangGraph's savers, in turns in one run",
+    axis: "commits per second (more is better)",
+    shape: "bars",
+    lines: comparedPeers(newest).map(({ label, perSecond, tone }) => ({
+      label,
+      text: `${formatNumber(perSecond)}/s`,
+      dots: [{ value: perSecond, tone }],
+    })),
+  };
+}
+
+function peerTimesChart(newest: readonly GroupOfRun[], of: "write" | "latest", title: string): Chart {
+  return {
+    title,
+    axis: "ms (logarithmic; less is better)",
+    shape: "dots",
+    lines: comparedPeers(newest).map(({ label, tone, [of]: { p50, p99 } }) => ({
+      label,
+      text: `${formatNumber(p50)} and ${formatNumber(p99)} ms`,
+      dots: [
+        { value: p50, tone },
+        { value: p99, tone, hollow: true },
+      ],
+    })),
+    legend: ["p50", "p99"],
   };
 }
 

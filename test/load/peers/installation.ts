@@ -1,0 +1,66 @@
+// LangGraph's savers, installed in folders of their own: they are no dependencies of this project. An installation stays until its
+// versions change.
+
+import { execFile } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { npmEnvironment } from "../../harness/npm/environment.ts";
+import { projectRoot } from "../../harness/project-root.ts";
+
+export type SaverKind = "postgres" | "sqlite";
+
+/** Not in package.json, because the second one is compiled where no build of it can be loaded. */
+const SQLITE = { "@langchain/langgraph-checkpoint-sqlite": "1.0.4", "better-sqlite3": "12.11.1" } as const;
+/** With the versions that this project is tested with. */
+const SHARED = ["@langchain/core", "@langchain/langgraph-checkpoint"] as const;
+const NPM_FLAGS = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"] as const;
+const INSTALL_MS = 300_000;
+/** The compiler needs one and a half minutes on an idle core. */
+const COMPILE_MS = 900_000;
+
+export const saverPackage = (kind: SaverKind): string => `@langchain/langgraph-checkpoint-${kind}`;
+
+/** The exact versions of one saver and of what it needs. */
+export function saverPackages(kind: SaverKind): Readonly<Record<string, string>> {
+  const manifest = readFileSync(join(projectRoot, "package.json"), "utf8");
+  const { devDependencies } = JSON.parse(manifest) as { devDependencies: Record<string, string> };
+  const versionOf = (name: string): string => {
+    const version = devDependencies[name];
+    if (version === undefined) throw new Error(`${name} is no longer in package.json; give its version here`);
+    return version;
+  };
+  const pinned = (names: readonly string[]) =>
+    Object.fromEntries(names.map((name) => [name, versionOf(name)]));
+  if (kind === "postgres") return pinned([...SHARED, saverPackage(kind), "pg"]);
+  // The package has the header files of this Node, for the compiler.
+  return { ...pinned(SHARED), ...SQLITE, [nodePackage()]: process.versions.node };
+}
+
+const nodePackage = (): string => `node-${process.platform}-${process.arch}`;
+
+/** Returns the folder with the packages. Throws with the output of npm. */
+export async function installSaver(kind: SaverKind): Promise<string> {
+  const folder = join(projectRoot, ".fleet", "peers", kind);
+  const dependencies = saverPackages(kind);
+  const manifest = `${JSON.stringify({ private: true, dependencies }, null, 2)}\n`;
+  const stamp = join(folder, "installed.json");
+  if (existsSync(stamp) && readFileSync(stamp, "utf8") === manifest) return folder;
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "package.json"), manifest);
+  await npm(["install", "--prefix", folder, ...NPM_FLAGS], folder, INSTALL_MS);
+  if (kind === "sqlite") await npm(["rebuild", "better-sqlite3"], folder, COMPILE_MS);
+  // At the end, so that an interrupted installation never looks complete.
+  writeFileSync(stamp, manifest);
+  return folder;
+}
+
+async function npm(args: readonly string[], folder: string, timeout: number): Promise<void> {
+  const forThisNode = {
+    npm_config_target: process.versions.node,
+    npm_config_nodedir: join(folder, "node_modules", nodePackage()),
+  };
+  const env = { ...npmEnvironment(), ...forThisNode };
+  await promisify(execFile)("npm", args, { cwd: folder, env, timeout, maxBuffer: 2 ** 26 });
+}
