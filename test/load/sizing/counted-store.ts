@@ -125,9 +125,14 @@ async function* allRows(store: Store): AsyncGenerator<KeyValue> {
   }
 }
 
-/** The layout has one root, then `s` for the system, or `t` and a tenant, or neither for the default tenant. */
-function familyOf(key: Uint8Array): string {
+const familyOf = (key: Uint8Array): string => placeOf(key).family;
+
+/**
+ * The layout has one root, then `s` for the system, or `t` and a tenant, or neither for the default tenant. `next`: the element after the
+ * family, which is the task in those that are of tasks.
+ */
+export function placeOf(key: Uint8Array): { readonly family: string; readonly next: unknown } {
   const elements = tuple.unpack(Buffer.from(key)) as unknown[];
   const at = { s: 2, t: 3 }[String(elements[1])] ?? 1;
-  return String(elements[at]);
+  return { family: String(elements[at]), next: elements[at + 1] };
 }
