@@ -15,7 +15,7 @@ import type { WorkCounts } from "./programs/work.ts";
 import { amount, formatVerdicts } from "./report.ts";
 import type { Sample } from "./sizes/sample.ts";
 import { Sampler } from "./sizes/sampler.ts";
-import { readSoakOptions, SOAK_HELP, type SoakOptions } from "./soak-options.ts";
+import { readSoakOptions, SAMPLES_MIN, SOAK_HELP, type SoakOptions } from "./soak-options.ts";
 import { startSoakedFleet } from "./soaked-fleet.ts";
 
 const EXIT = { flat: 0, grows: 1, failed: 2, unclear: 3, interrupted: 130 } as const;
@@ -90,8 +90,13 @@ async function takeSamples(o: SoakOptions, sampler: Sampler, load: Program<LoadJ
   const samples: Sample[] = [];
   const { signal } = stopping;
   const end = performance.now() + o.minutes * 60_000;
-  // A sample that is late on a busy machine delays the next one, so that sampling is not all that happens.
-  for (let at = performance.now(); at <= end; at = Math.max(at + o.every * 1_000, performance.now())) {
+  const isEnough = () => samples.filter(({ hours }) => hours >= o.warmUp / 60).length >= SAMPLES_MIN;
+  // A sample that is late on a busy machine delays the next one, and the run lasts until there are enough.
+  for (
+    let at = performance.now();
+    at <= end || !isEnough();
+    at = Math.max(at + o.every * 1_000, performance.now())
+  ) {
     await sleep(Math.max(0, at - performance.now()), undefined, { signal }).catch(() => {});
     if (signal.aborted) break;
     const { counts, behind } = await load.run("done", {});

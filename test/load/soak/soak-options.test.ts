@@ -17,7 +17,7 @@ describe("options of the soak", () => {
 
   test("hours and minutes are the same length in two units, and a short run has a short warm-up", () => {
     expect(readSoakOptions(["--hours", "0.5"])).toEqual(readSoakOptions(["--minutes", "30"]));
-    expect(readSoakOptions(["--minutes", "10"])).toMatchObject({ minutes: 10, warmUp: 4 });
+    expect(readSoakOptions(["--minutes", "10"])).toMatchObject({ minutes: 10, warmUp: 4, every: 18 });
     expect(readSoakOptions(["--hours", "8", "--warm-up", "30"])).toMatchObject({ minutes: 480, warmUp: 30 });
   });
 
@@ -26,6 +26,7 @@ describe("options of the soak", () => {
     [["--rate", "0"], /--rate must be a number above 0/],
     [["--every", "soon"], /--every must be a number above 0/],
     [["--minutes", "5", "--warm-up", "5"], /shorter than the run/],
+    [["--minutes", "10", "--every", "60"], /time for 8 samples/],
     [["--leak", "water"], /the leaks are memory, descriptors/],
     [["--no-such"], /no-such/],
     [["stray"], /stray/],

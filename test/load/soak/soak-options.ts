@@ -20,6 +20,10 @@ export interface SoakOptions {
 }
 
 const DEFAULTS = { minutes: 60, rate: 10, every: 60 } as const;
+/** The samples that are judged are at least as many. */
+export const SAMPLES_MIN = 8;
+/** A short run takes so many, more often than each minute. */
+const SAMPLES_WANTED = 20;
 /** Memory, duplicate windows and the lists of agents take this long to reach their size, if the run is long enough. */
 const WARM_UP_MINUTES = 15;
 const WARM_UP_SHARE = 0.4;
@@ -34,7 +38,7 @@ events over HTTP.
   --minutes N    the same in minutes
   --rate N       commands per second (default: ${DEFAULTS.rate})
   --services     the services as processes of their own, in place of a standalone fleet
-  --every N      seconds between two samples (default: ${DEFAULTS.every})
+  --every N      seconds between two samples (default: ${DEFAULTS.every}, less in a run of less than half an hour)
   --warm-up N    minutes at the start that are not judged (default: ${WARM_UP_MINUTES}, or ${100 * WARM_UP_SHARE} % of a shorter run)
   --leak KIND    also runs a process that leaks ${LEAKS.join(" or ")}, which the report must name
   --json FILE    also writes all samples and verdicts as JSON
@@ -74,11 +78,15 @@ export function readSoakOptions(args: string[]): SoakOptions | null {
   const warmUp =
     positive("--warm-up", values["warm-up"]) ?? Math.min(WARM_UP_MINUTES, WARM_UP_SHARE * minutes);
   if (warmUp >= minutes) throw new Error("--warm-up must be shorter than the run");
+  const judgedSeconds = 60 * (minutes - warmUp);
+  const every = positive("--every", values.every) ?? Math.min(DEFAULTS.every, judgedSeconds / SAMPLES_WANTED);
+  if (judgedSeconds < SAMPLES_MIN * every)
+    throw new Error(`the run must have time for ${SAMPLES_MIN} samples after its warm-up; lower --every`);
   return {
     minutes,
     warmUp,
     rate: positive("--rate", values.rate) ?? DEFAULTS.rate,
-    every: positive("--every", values.every) ?? DEFAULTS.every,
+    every,
     services: values.services,
     leak: leakOf(values.leak),
     json: values.json ?? null,
