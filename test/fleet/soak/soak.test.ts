@@ -5,8 +5,8 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { projectRoot } from "../harness/project-root.ts";
-import type { Judged } from "../load/soak/judgement/verdict.ts";
+import { projectRoot } from "../../harness/project-root.ts";
+import type { Judged } from "../../load/soak/judgement/verdict.ts";
 
 const RUN_MS = 600_000;
 
