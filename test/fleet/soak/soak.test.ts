@@ -71,16 +71,3 @@ test(
   },
   RUN_MS,
 );
-
-test(
-  "services as separate processes are measured one by one, and a process that leaks descriptors is reported",
-  async () => {
-    const args = "--services --minutes 0.3 --every 1 --warm-up 0.1 --rate 3 --leak descriptors";
-    const soaked = await soak(args.split(" "));
-    expect(soaked.code, soaked.output).toBe(1);
-    expect(soaked.output).toMatch(/^leaking process: file descriptors .* grows$/m);
-    for (const process of ["writer", "reader", "coordinator", "watchdog", "gateway"])
-      expect(kindsOf(soaked, process), process).toEqual(OF_NODE);
-  },
-  RUN_MS,
-);

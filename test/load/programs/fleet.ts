@@ -27,6 +27,8 @@ interface FleetOptions {
   readonly profile: string | null;
   /** Further settings. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** The time for its start. */
+  readonly startMs?: number;
 }
 
 export const storePath = (home: string): string => join(home, "store");
@@ -42,6 +44,7 @@ export async function startMeasuredFleet({
   storeUrl,
   profile,
   settings = {},
+  startMs = START_MS,
 }: FleetOptions): Promise<MeasuredFleet> {
   const addresses = join(home, "addresses.json");
   rmSync(addresses, { force: true }); // of an earlier run
@@ -78,12 +81,12 @@ export async function startMeasuredFleet({
     await ended;
     clearTimeout(killTimer);
   };
-  const deadline = begun + START_MS;
+  const deadline = begun + startMs;
   while (!hasEnded && performance.now() < deadline) {
     const busUrl = readBusUrl(addresses);
     if (busUrl !== null) {
-      const startMs = performance.now() - begun;
-      return { busUrl, pid: child.pid!, natsServerPid: natsServerPid(home), startMs, stop };
+      const tookMs = performance.now() - begun;
+      return { busUrl, pid: child.pid!, natsServerPid: natsServerPid(home), startMs: tookMs, stop };
     }
     await sleep(20);
   }

@@ -27,6 +27,8 @@ export interface SoakedFleet {
 const MIB = 1024 * 1024;
 /** The room for all streams. The one of events takes a quarter. */
 const STREAM_BYTES = 12 * MIB;
+/** On a busy machine a start takes long. */
+const START_MS = 240_000;
 const POLICY = {
   defaults: {
     retention: { max: 20, keep: 3, days: 1, completed_days: 1 },
@@ -57,7 +59,13 @@ async function startStandalone(home: string): Promise<SoakedFleet> {
   // A fleet keeps the limit of its first start.
   writeFileSync(join(natsFolder, "nats.conf"), `max_file_store: ${STREAM_BYTES}\n`);
   const settings = { ...settingsIn(home), FLEET_AUTH: "on", FLEET_LOG_LEVEL: "warn" };
-  const fleet = await startMeasuredFleet({ home, storeUrl: null, profile: null, settings });
+  const fleet = await startMeasuredFleet({
+    home,
+    storeUrl: null,
+    profile: null,
+    settings,
+    startMs: START_MS,
+  });
   const { gatewayUrl } = JSON.parse(readFileSync(join(home, "addresses.json"), "utf8")) as {
     gatewayUrl: string;
   };
