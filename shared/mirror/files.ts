@@ -5,6 +5,7 @@ import { join } from "node:path";
 import {
   appendTrail,
   endOfTrail,
+  LastLines,
   PLAIN_LINES,
   sealedLines,
   setTrailAside,
@@ -47,6 +48,7 @@ export class MirrorFiles {
   readonly #part: string;
   readonly #seal: MirrorSeal | undefined;
   readonly #plain = new PlainFolders();
+  readonly #lastLines = new LastLines();
   /** As this mirror has set it; null: not yet. */
   #position: string | null = null;
   #isClean = false;
@@ -155,7 +157,7 @@ export class MirrorFiles {
   }
 
   #lines(place: MirroredTask): TrailLines {
-    return this.#seal === undefined ? PLAIN_LINES : sealedLines(this.#seal, place);
+    return this.#seal === undefined ? PLAIN_LINES : sealedLines(this.#seal, place, this.#lastLines);
   }
 
   #named(name: string): string {
