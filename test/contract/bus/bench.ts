@@ -1,6 +1,6 @@
 /** What the cases of the bus contract share: the server under test, its connections, and small readers. */
 import type { NatsConnection } from "@nats-io/transport-node";
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import { type Bus, BusError, type Message, type Outgoing } from "../../../shared/bus/bus.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 
@@ -70,6 +70,14 @@ export class BusBench {
     const connection = await this.server.stranger();
     this.#opened.push(connection);
     return connection;
+  }
+
+  /** Resolves when the connections of the group work again. */
+  async recovered(): Promise<void> {
+    for (const bus of [this.bus, this.service])
+      await expect
+        .poll(async () => (await bus.health({ timeoutMs: 5_000 })).ok, { timeout: 60_000 })
+        .toBe(true);
   }
 
   async crash(): Promise<void> {

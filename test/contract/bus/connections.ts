@@ -47,6 +47,7 @@ export const connectionCases: ContractCases = {
     stopWatching();
     expect([statuses[0], statuses.at(-1)]).toEqual(["disconnected", "connected"]);
     expect(statuses).toContain("reconnecting");
+    await bench.recovered();
   },
 
   "a server that hangs is reported as a timeout, and then as disconnected": async (bench) => {
@@ -59,6 +60,7 @@ export const connectionCases: ContractCases = {
     bench.server.resume();
     await back;
     expect(health).toEqual({ ok: false, detail: "no answer in time" });
+    await bench.recovered();
   },
 
   "after close every call fails with `closed`, and close ends open services": async (bench) => {

@@ -90,12 +90,17 @@ export const settlingCases: ContractCases = {
     });
     await given.promise;
     await stop();
-    const next = collector(2);
+    const seen: string[] = [];
+    const later = Promise.withResolvers<void>();
     const other = await bench.connect("back");
-    const stopNext = await other.consume(options, async (message) => next.add(textIn(message)));
-    await next.done;
+    const stopNext = await other.consume(options, async (message) => {
+      seen.push(textIn(message));
+      if (seen.at(-1) === "2") later.resolve();
+    });
+    await later.promise;
     await stopNext();
-    expect(next.seen).toEqual(["1", "2"]);
+    // A slow machine may get the first one twice.
+    expect([seen[0], seen.at(-1)]).toEqual(["1", "2"]);
   },
 
   "a message that is given back with a pause comes after it, and before any later one": async (bench) => {

@@ -56,8 +56,12 @@ export class SimulatedTransport implements Transport {
   }
 
   async *[Symbol.asyncIterator](): AsyncIterableIterator<Uint8Array> {
-    while (!this.#isDone) {
-      if (this.#frames.length === 0) await this.#signal.promise;
+    for (;;) {
+      // What has arrived before the end is read.
+      if (this.#frames.length === 0) {
+        if (this.#isDone) return;
+        await this.#signal.promise;
+      }
       const frames = this.#frames;
       this.#frames = [];
       this.#signal = Promise.withResolvers();

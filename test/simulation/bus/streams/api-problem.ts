@@ -30,6 +30,7 @@ export const PROBLEMS = {
   needsDeliverAll: () => new ApiProblem(400, 10101, "consumer must be deliver all on workqueue stream"),
   noMessage: () => new ApiProblem(404, 10037, "no message found"),
   messageNotDeleted: (reason: string) => new ApiProblem(500, 10057, reason),
+  sequenceNotFound: (seq: number) => new ApiProblem(400, 10043, `sequence ${seq} not found`),
   purgeDenied: () => new ApiProblem(500, 10110, "stream purge not permitted"),
   tooLarge: () => new ApiProblem(400, 10054, "message size exceeds maximum allowed"),
   full: () => new ApiProblem(503, 10077, "maximum bytes exceeded"),

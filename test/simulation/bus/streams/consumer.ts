@@ -100,7 +100,7 @@ export class SimulatedConsumer {
       delivered: last,
       ack_floor: this.#floor,
       num_ack_pending: this.#open.size,
-      num_redelivered: this.#counts.size,
+      num_redelivered: [...this.#counts.values()].filter((count) => count > 1).length,
       num_waiting: this.pulls.count,
       num_pending: this.#unseen,
       ts: new Date().toISOString(),
@@ -241,12 +241,25 @@ export class SimulatedConsumer {
   }
 
   #forget(seq: number): void {
+    const open = this.#open.get(seq);
     this.#counts.delete(seq);
-    if (!this.#open.delete(seq)) return;
+    if (open === undefined) return;
+    this.#open.delete(seq);
     this.#again = this.#again.filter((one) => one !== seq);
-    let [oldest, delivery] = [this.#nextSeq, this.#nextDelivery];
-    for (const [open, first] of this.#open) if (open < oldest) [oldest, delivery] = [open, first.delivery];
-    this.#floor = { consumer_seq: delivery - 1, stream_seq: oldest - 1 };
+    if (this.#open.size === 0)
+      this.#floor = { consumer_seq: this.#nextDelivery - 1, stream_seq: this.#nextSeq - 1 };
+    else if (open.delivery === this.#floor.consumer_seq + 1) this.#raiseFloor(seq, open.delivery);
+  }
+
+  /** Up to the next message that is not settled. */
+  #raiseFloor(seq: number, delivery: number): void {
+    this.#floor = { consumer_seq: delivery, stream_seq: seq };
+    for (let next = seq + 1; next < this.#nextSeq; next += 1) {
+      const open = this.#open.get(next);
+      if (open === undefined) continue;
+      this.#floor = { consumer_seq: open.delivery - 1, stream_seq: next - 1 };
+      return;
+    }
   }
 
   #due(): void {

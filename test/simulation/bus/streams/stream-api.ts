@@ -96,7 +96,7 @@ export function streamInfo(stream: SimulatedStream, filter?: string): object {
     first_ts: timeOf(messages.oldest),
     last_seq: messages.lastSeq,
     last_ts: timeOf(newest),
-    num_subjects: messages.subjectCount,
+    ...(messages.subjectCount > 0 && { num_subjects: messages.subjectCount }),
     consumer_count: consumers.size,
     ...(filter !== undefined && { subjects: messages.counts(filter) }),
   };
@@ -127,8 +127,11 @@ export function purgeStream(stream: SimulatedStream, query: Fields): object {
 
 export function deleteMessage(stream: SimulatedStream, { seq }: Fields): object {
   if (stream.config.deny_delete) throw PROBLEMS.messageNotDeleted("message delete not permitted");
-  if ((seq as number) > stream.messages.lastSeq) throw PROBLEMS.messageNotDeleted("stream store EOF");
-  if (!stream.remove(seq as number)) throw PROBLEMS.messageNotDeleted("no message found");
+  const { firstSeq, lastSeq } = stream.messages;
+  const wanted = seq as number;
+  if (wanted > lastSeq) throw PROBLEMS.messageNotDeleted("stream store EOF");
+  if (wanted < firstSeq) throw PROBLEMS.messageNotDeleted("no message found");
+  if (!stream.remove(wanted)) throw PROBLEMS.sequenceNotFound(wanted);
   stream.announce();
   return { type: `${TYPE}.stream_msg_delete_response`, success: true };
 }

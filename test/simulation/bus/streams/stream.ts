@@ -35,10 +35,11 @@ export class SimulatedStream {
 
   /** Throws ApiProblem. Consumers learn of the message by {@link announce}. */
   store(message: Publication): Confirmation {
+    this.#requireForm(message);
     const id = headerField(message.headers, MESSAGE_ID);
     const known = id === undefined ? undefined : this.#known(id);
     if (known !== undefined) return { seq: known, duplicate: true };
-    this.requireAcceptable(message);
+    this.#requireRoom(message);
     const at = Date.now();
     const { subject, rollup } = this.#form(message);
     const one = this.messages.add({ ...message, subject }, at);
@@ -57,19 +58,32 @@ export class SimulatedStream {
 
   /** Throws ApiProblem for a message that would be refused. */
   requireAcceptable(message: Publication): void {
-    const { max_msg_size: largest, max_bytes: room, discard } = this.config;
-    const { subject, rollup } = this.#form(message);
-    const expected = headerField(message.headers, "Nats-Expected-Last-Subject-Sequence");
-    const seqs = this.messages.positions(subject);
-    if (expected !== undefined && Number(expected) !== (seqs.at(-1) ?? 0))
-      throw PROBLEMS.wrongLastSequence(seqs.at(-1) ?? 0);
-    if (rollup && this.config.allow_rollup_hdrs !== true) throw PROBLEMS.rollupDenied();
+    this.#requireForm(message);
+    this.#requireRoom(message);
+  }
+
+  /** In the order of nats-server. */
+  #requireForm(message: Publication): void {
+    const { max_msg_size: largest = -1, allow_rollup_hdrs: mayReplace } = this.config;
     const bytes = message.body.length + (message.headers?.length ?? 0);
-    if (largest !== undefined && largest > 0 && bytes > largest) throw PROBLEMS.tooLarge();
+    if (largest > 0 && bytes > largest) throw PROBLEMS.tooLarge();
+    const { subject, rollup } = this.#form(message);
+    const last = this.messages.positions(subject).at(-1) ?? 0;
+    const expected = headerField(message.headers, "Nats-Expected-Last-Subject-Sequence");
+    if (expected !== undefined && Number(expected) !== last) throw PROBLEMS.wrongLastSequence(last);
+    if (rollup && mayReplace !== true) throw PROBLEMS.rollupDenied();
+  }
+
+  #requireRoom(message: Publication): void {
+    const { max_bytes: room, discard, max_msgs_per_subject: most = -1 } = this.config;
     if (discard !== "new" || room <= 0) return;
-    const most = this.config.max_msgs_per_subject ?? -1;
+    const { subject } = this.#form(message);
+    const size = storedSize({ ...message, subject });
+    if (this.messages.bytes + size <= room) return;
+    const seqs = this.messages.positions(subject);
     const replaced = most > 0 && seqs.length >= most ? (this.messages.get(seqs[0]!)?.size ?? 0) : 0;
-    if (this.messages.bytes - replaced + storedSize({ ...message, subject }) > room) throw PROBLEMS.full();
+    // As in nats-server: the message that it replaces must be as large.
+    if (replaced < size) throw PROBLEMS.full();
   }
 
   knowsId(message: Publication): boolean {
