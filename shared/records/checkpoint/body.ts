@@ -153,6 +153,16 @@ export function hashInRow(value: Bytes): string | null {
   }
 }
 
+/** The version that a row states, which is not verified; null: the row is damaged. */
+export function versionInRow(value: Bytes): number | null {
+  try {
+    return rowIn(value, undefined)[0];
+  } catch (error) {
+    if (corruptionIn(error) === null) throw error;
+    return null;
+  }
+}
+
 /** Not yet verified. Throws CorruptBytes. */
 async function sealedIn(reader: Reader, keys: TenantKeys, task: string, id: string, row: Row) {
   const sealed: Sealed = { bytes: await bodyOf(reader, keys, task, id, row), hash: hashOf(row) };

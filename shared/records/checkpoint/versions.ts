@@ -1,25 +1,29 @@
 /**
  * Reads the versions that feed entries name. A version is the current row of its checkpoint, or was moved to
- * the earlier versions when the next one replaced it. Both rows are read, since the version may move at any
- * time.
+ * the earlier versions when the next one replaced it.
  */
-import type { Reader } from "../../store/store.ts";
+import type { Bytes, Reader } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { type FeedEntry, isOfVersion } from "../outbox/feed.ts";
-import { type Opened, openRow } from "./body.ts";
+import { type Opened, openRow, versionInRow } from "./body.ts";
 
 /** null: the entry names no version, or one that was removed. */
 export type VersionFound = Opened | null;
 
 export async function readVersions(reader: Reader, entries: readonly FeedEntry[]): Promise<VersionFound[]> {
   const asked = entries.filter(isOfVersion);
-  const rows = await reader.getMany(
-    asked.flatMap(({ tenant, task, checkpoint, version }) => {
-      const keys = tenantKeys(tenant);
-      return [keys.checkpoint(task, checkpoint), keys.version(task, checkpoint, version)];
-    }),
+  const current = await reader.getMany(
+    asked.map(({ tenant, task, checkpoint }) => tenantKeys(tenant).checkpoint(task, checkpoint)),
   );
-  const rowOf = new Map(asked.map((entry, i) => [entry as FeedEntry, rows[2 * i + 1] ?? rows[2 * i]]));
+  const rowOf = new Map<FeedEntry, Bytes | undefined>(asked.map((entry, i) => [entry, current[i]]));
+  // The same snapshot, so no version can move between the two reads.
+  const earlier = asked.filter(({ version }, i) => !isVersion(current[i], version));
+  const rows = await reader.getMany(
+    earlier.map(({ tenant, task, checkpoint, version }) =>
+      tenantKeys(tenant).version(task, checkpoint, version),
+    ),
+  );
+  for (const [i, entry] of earlier.entries()) rowOf.set(entry, rows[i] ?? rowOf.get(entry));
   return Promise.all(
     entries.map(async (entry) => {
       const row = rowOf.get(entry);
@@ -30,4 +34,8 @@ export async function readVersions(reader: Reader, entries: readonly FeedEntry[]
       return found.sound && found.checkpoint.metadata.version !== version ? null : found;
     }),
   );
+}
+
+function isVersion(row: Bytes | undefined, version: number): boolean {
+  return row !== undefined && versionInRow(row) === version;
 }

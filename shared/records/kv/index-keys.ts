@@ -1,17 +1,23 @@
 /** The keys of the search index in the keyspace of a tenant. */
 import type { Bytes, KeyRange } from "../../store/store.ts";
-import { children, element, uuid } from "./key-elements.ts";
+import { children, element, name, uuid } from "./key-elements.ts";
 
 type Subspace = "ix" | "text" | "posted" | "dropped";
 
+/** The end of the keys of a checkpoint's entries, in all indexes. */
+export function indexKeyEnd(timeMs: number, id: string): Buffer {
+  return Buffer.concat([element(timeMs), uuid(id)]);
+}
+
 export function indexKeys(at: (subspace: Subspace, ...parts: Buffer[]) => Buffer) {
   return {
-    index: (name: string, value: string, timeMs: number, id: string): Bytes =>
-      at("ix", element(name), element(value), element(timeMs), uuid(id)),
-    indexRange: (name: string, value: string): KeyRange => children(at("ix", element(name), element(value))),
+    index: (index: string, value: string, timeMs: number, id: string): Bytes =>
+      at("ix", name(index), name(value), indexKeyEnd(timeMs, id)),
+    /** As `index`. The values recur often. */
+    indexEntry: (index: string, value: string, end: Buffer): Bytes => at("ix", name(index), name(value), end),
     /** The first possible key of an index at `timeMs` or later. */
-    indexFrom: (name: string, value: string, timeMs: number): Bytes =>
-      at("ix", element(name), element(value), element(timeMs)),
+    indexFrom: (index: string, value: string, timeMs: number): Bytes =>
+      at("ix", name(index), name(value), element(timeMs)),
     indexes: (): KeyRange => children(at("ix")),
     word: (word: string, step: number): Bytes => at("text", element(word), element(step)),
     wordRange: (word: string): KeyRange => children(at("text", element(word))),

@@ -10,6 +10,7 @@ import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { idTime } from "../../protocol/ids.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
+import { indexKeyEnd } from "../kv/index-keys.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
 
 /** The indexed fields of a checkpoint. */
@@ -83,18 +84,30 @@ function valueIn(name: IndexName, cover: Cover): string {
 
 /** The keys of all entries of an indexed checkpoint. */
 export function entryKeys(keys: TenantKeys, id: string, cover: Cover): Bytes[] {
-  return INDEXES.map((name) => keys.index(name, valueIn(name, cover), idTime(id), id));
+  const end = indexKeyEnd(idTime(id), id);
+  return INDEXES.map((name) => keys.indexEntry(name, valueIn(name, cover), end));
+}
+
+/** An indexed version, with its value in the index. */
+export interface Indexed {
+  readonly cover: Cover;
+  readonly value: Bytes;
 }
 
 /** Replaces the entries of the indexed version (null: there is none) with those of `now`. */
-export function writeEntries(tx: Tx, keys: TenantKeys, id: string, before: Cover | null, now: Cover): void {
-  const time = idTime(id);
-  const value = encodeCover(now);
+export function writeEntries(
+  tx: Tx,
+  keys: TenantKeys,
+  id: string,
+  before: Cover | null,
+  { cover: now, value }: Indexed,
+): void {
+  const end = indexKeyEnd(idTime(id), id);
   for (const name of INDEXES) {
     const key = valueIn(name, now);
     if (before !== null && valueIn(name, before) !== key) {
-      tx.clear(keys.index(name, valueIn(name, before), time, id));
+      tx.clear(keys.indexEntry(name, valueIn(name, before), end));
     }
-    tx.set(keys.index(name, key, time, id), value);
+    tx.set(keys.indexEntry(name, key, end), value);
   }
 }

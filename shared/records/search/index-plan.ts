@@ -19,6 +19,7 @@ import {
   encodeCover,
   entryKeys,
   INDEXES,
+  type Indexed,
   writeEntries,
 } from "./index-entries.ts";
 import { writePostings } from "./postings.ts";
@@ -40,7 +41,7 @@ interface Tracked {
   readonly keys: TenantKeys;
   readonly termOf: TermOf;
   readonly before: Cover | null;
-  now: Cover | null;
+  now: Indexed | null;
   /**
    * null: no longer known, so no further words are posted. The checkpoint can still be found by the posted
    * ones.
@@ -56,7 +57,7 @@ const NO_WORDS: PostedWords = { words: [], dropped: new Set() };
 interface TenantPostings {
   readonly keys: TenantKeys;
   readonly ids: Map<number, string>;
-  readonly words: Map<string, number[]>;
+  readonly words: Map<string, { readonly term: string; readonly offsets: number[] }>;
 }
 
 export const nameOf = ({ tenant, checkpoint }: Pick<VersionEntry, "tenant" | "checkpoint">): string =>
@@ -73,6 +74,8 @@ export class IndexPlan {
   readonly #isBlinded: boolean;
   readonly #tracked = new Map<string, Tracked>();
   readonly #postings = new Map<string, TenantPostings>();
+  /** By tenant. */
+  readonly #terms = new Map<string, TermOf>();
   #bytes = 0;
 
   /** `first` is the number of the first feed entry of the step. */
@@ -101,22 +104,30 @@ export class IndexPlan {
     const covers = await reader.getMany(
       fresh.map(({ tenant, checkpoint }) => coverKey(tenantKeys(tenant), checkpoint)),
     );
-    await Promise.all(
-      fresh.map(async (entry, i) => {
-        const cover = covers[i];
-        const before = cover === undefined ? null : decodeCover(cover);
-        const terms = { isBlinded: this.#isBlinded, use: "write" } as const;
-        this.#tracked.set(nameOf(entry), {
-          id: entry.checkpoint,
-          keys: tenantKeys(entry.tenant),
-          termOf: await termsOf(reader, entry.tenant, terms),
-          before,
-          now: before,
-          posted: before === null ? NO_WORDS : await readPosted(reader, entry, before),
-          isChanged: false,
-        });
+    const before = covers.map((value) => (value === undefined ? null : { cover: decodeCover(value), value }));
+    const posted = await Promise.all(
+      fresh.map((entry, i) => {
+        const indexed = before[i] ?? null;
+        return indexed === null ? NO_WORDS : readPosted(reader, entry, indexed.cover);
       }),
     );
+    for (const [i, entry] of fresh.entries()) {
+      this.#tracked.set(nameOf(entry), {
+        id: entry.checkpoint,
+        keys: tenantKeys(entry.tenant),
+        termOf: this.#terms.get(entry.tenant) ?? (await this.#findTerms(reader, entry.tenant)),
+        before: before[i]?.cover ?? null,
+        now: before[i] ?? null,
+        posted: posted[i] ?? null,
+        isChanged: false,
+      });
+    }
+  }
+
+  async #findTerms(reader: Reader, tenant: string): Promise<TermOf> {
+    const termOf = await termsOf(reader, tenant, { isBlinded: this.#isBlinded, use: "write" });
+    this.#terms.set(tenant, termOf);
+    return termOf;
   }
 
   /**
@@ -127,11 +138,12 @@ export class IndexPlan {
     const tracked = this.#tracked.get(nameOf(fed));
     if (tracked === undefined) throw new RangeError("a feed entry was not prepared");
     const now = coverOf(checkpoint);
-    if (tracked.now !== null && tracked.now.version >= now.version) return;
-    tracked.now = now;
+    if (tracked.now !== null && tracked.now.cover.version >= now.version) return;
+    const value = encodeCover(now);
+    tracked.now = { cover: now, value };
     const keyBytes = KEY_BYTES + fed.tenant.length;
     const entryKeys = INDEXES.length * (keyBytes + Math.max(now.agent.length, now.type.length));
-    this.#bytes += (tracked.before === null ? 1 : 2) * entryKeys + INDEXES.length * encodeCover(now).length;
+    this.#bytes += (tracked.before === null ? 1 : 2) * entryKeys + INDEXES.length * value.length;
     const next = nextPosted(tracked.posted, wordsOf(checkpoint));
     this.#post(tracked, fed.tenant, entry - this.#first, next.gained);
     tracked.isChanged ||= next.isChanged;
@@ -144,7 +156,7 @@ export class IndexPlan {
     const tracked = this.#tracked.get(nameOf(fed));
     if (tracked === undefined) throw new RangeError("a feed entry was not prepared");
     if (tracked.now === null) return;
-    const { agent, type } = tracked.now;
+    const { agent, type } = tracked.now.cover;
     tracked.now = null;
     tracked.posted = NO_WORDS;
     tracked.isChanged = true;
@@ -161,12 +173,13 @@ export class IndexPlan {
     postings.ids.set(offset, id);
     const keyBytes = KEY_BYTES + tenant.length;
     this.#bytes += keyBytes + gained.length;
-    for (const word of gained.map(termOf)) {
-      const offsets = postings.words.get(word);
-      if (offsets !== undefined) offsets.push(offset);
+    for (const word of gained) {
+      const known = postings.words.get(word);
+      if (known !== undefined) known.offsets.push(offset);
       else {
-        postings.words.set(word, [offset]);
-        this.#bytes += keyBytes + Buffer.byteLength(word);
+        const term = termOf(word);
+        postings.words.set(word, { term, offsets: [offset] });
+        this.#bytes += keyBytes + Buffer.byteLength(term);
       }
     }
   }
@@ -174,7 +187,7 @@ export class IndexPlan {
   /** Writes the plan. The index must be in the state in which the plan was made. */
   write(tx: Tx): void {
     for (const { id, keys, before, now, posted, isChanged } of this.#tracked.values()) {
-      if (now !== null && now !== before) writeEntries(tx, keys, id, before, now);
+      if (now !== null && now.cover !== before) writeEntries(tx, keys, id, before, now);
       if (now === null && before !== null) for (const key of entryKeys(keys, id, before)) tx.clear(key);
       if (!isChanged) continue;
       if (posted?.dropped.size === 0) tx.clear(keys.dropped(id));

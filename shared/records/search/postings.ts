@@ -26,8 +26,15 @@ export interface Posting {
 export interface StepPostings {
   /** The checkpoint of each entry that added words. */
   readonly ids: ReadonlyMap<number, string>;
-  /** For each word the entries that added it, in feed order. */
-  readonly words: ReadonlyMap<string, readonly number[]>;
+  /** By word. */
+  readonly words: ReadonlyMap<string, WordPostings>;
+}
+
+export interface WordPostings {
+  /** The word as it is in keys. */
+  readonly term: string;
+  /** The entries that added the word, in feed order. */
+  readonly offsets: readonly number[];
 }
 
 const ID_BYTES = 16;
@@ -39,7 +46,7 @@ const SAMPLE_LISTS = 4;
 export function writePostings(tx: Tx, keys: TenantKeys, step: number, { ids, words }: StepPostings): void {
   if (words.size === 0) return;
   tx.set(keys.posted(step), encodePosted(ids));
-  for (const [word, offsets] of words) tx.set(keys.word(word, step), encode(Buffer.from(offsets)));
+  for (const { term, offsets } of words.values()) tx.set(keys.word(term, step), encode(Buffer.from(offsets)));
 }
 
 /** The checkpoints of a step, by offset, as its row has them. */
