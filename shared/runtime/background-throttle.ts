@@ -8,19 +8,28 @@ import type { Clock } from "./clock.ts";
 const SAMPLE_MS = 5;
 /** The share of its time from which the event loop counts as busy with other work. */
 const BUSY = 0.3;
-const PAUSE_FACTOR = 4;
+export const PAUSE_FACTOR = 4;
 /** Below the time that a search waits for the index, so that a long step does not fail the search. */
 const PAUSE_MS_MAX = 1_000;
 
-/** `pauseMsMax` limits the rest on a busy thread, for work that must keep up with the requests. */
-export function createBackgroundThrottle(clock: Clock, pauseMsMax = () => PAUSE_MS_MAX) {
+export interface ThrottleOptions {
+  /** Limits the rest on a busy thread, for work that must keep up with the requests. */
+  readonly pauseMsMax?: () => number;
+  /** How long a rest on a busy thread is, in steps. */
+  readonly pauseFactor?: () => number;
+}
+
+export function createBackgroundThrottle(
+  clock: Clock,
+  { pauseMsMax = () => PAUSE_MS_MAX, pauseFactor = () => PAUSE_FACTOR }: ThrottleOptions = {},
+) {
   let lastStepMs = 0;
 
   async function rest(signal: AbortSignal): Promise<void> {
     const before = performance.eventLoopUtilization();
     await clock.sleep(SAMPLE_MS, signal);
     const { utilization } = performance.eventLoopUtilization(before);
-    if (utilization > BUSY) await clock.sleep(Math.min(lastStepMs * PAUSE_FACTOR, pauseMsMax()), signal);
+    if (utilization > BUSY) await clock.sleep(Math.min(lastStepMs * pauseFactor(), pauseMsMax()), signal);
   }
 
   return {

@@ -9,7 +9,7 @@ import type { CheckpointRepository } from "../../../shared/records/repository.ts
 import { stepPrune } from "../../../shared/records/search/index-prune.ts";
 import { readIndexStatus } from "../../../shared/records/search/index-state.ts";
 import { type IndexStep, stepIndex } from "../../../shared/records/search/indexer.ts";
-import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
+import { createBackgroundThrottle, PAUSE_FACTOR } from "../../../shared/runtime/background-throttle.ts";
 import { createWake } from "../../../shared/runtime/clock.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
@@ -33,11 +33,15 @@ export function startIndexer(context: ReaderContext, repository: CheckpointRepos
   const { signal } = stopping;
   const wake = createWake();
   const leader = context.leases.of("index");
-  const throttle = createBackgroundThrottle(context.clock);
+  const pace = createIndexPace();
+  const throttle = createBackgroundThrottle(context.clock, { pauseFactor: pace.pauseFactor });
   const working = runWorker({
     name: "indexer",
     take: () => throttle.step(() => takeStep(context, leader), signal),
-    handle: (step) => finishStep(context, repository, step, signal),
+    handle: (step) => {
+      pace.note(step);
+      return finishStep(context, repository, step, signal);
+    },
     idle: { ms: POLL_MS, wake },
     signal,
     clock,
@@ -59,14 +63,34 @@ export function startIndexer(context: ReaderContext, repository: CheckpointRepos
   };
 }
 
+/** The least rest of an index that stays behind, in steps. */
+const PAUSE_FACTOR_MIN = 0.25;
+
+/**
+ * How long the indexer rests on a busy thread. It leaves the time to the requests, so it falls behind at first. But the commits of a load that lasts must not
+ * wait for its end: with each full step that another one follows, the rests become shorter, until the index keeps up. A rebuild has time.
+ */
+export function createIndexPace() {
+  let factor = PAUSE_FACTOR;
+  return {
+    pauseFactor: () => factor,
+    note({ followed, more, rebuilding }: Pick<IndexStep, "followed" | "more" | "rebuilding">): void {
+      const isBehind = more && !rebuilding && followed > 0;
+      factor = isBehind ? Math.max(PAUSE_FACTOR_MIN, factor / 2) : PAUSE_FACTOR;
+    },
+  };
+}
+
 async function takeStep(context: ReaderContext, leader: LeaderLease): Promise<IndexStep[]> {
-  const { store } = context;
+  const { store, clock } = context;
   const lease = await leader.hold();
   if (lease === null) return [];
   const guard = (tx: Tx) => requireLease(tx, lease);
-  const step = await stepIndex(store, guard);
+  const step = await stepIndex(store, guard, clock.monotonic);
   if (step.followed > 0 || step.more) return [step];
-  return (await pruneStep(context, guard)) ? [{ followed: 0, more: true, corrupt: [] }] : [];
+  return (await pruneStep(context, guard))
+    ? [{ followed: 0, more: true, rebuilding: false, corrupt: [] }]
+    : [];
 }
 
 /** False: no removed checkpoint has words in the index, as far as is known. */

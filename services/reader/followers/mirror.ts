@@ -39,7 +39,7 @@ export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
   const wake = createWake();
   const leader = context.leases.of("mirror");
   let pace: keyof typeof PAUSE_MS_MAX = "usual";
-  const throttle = createBackgroundThrottle(clock, () => PAUSE_MS_MAX[pace]);
+  const throttle = createBackgroundThrottle(clock, { pauseMsMax: () => PAUSE_MS_MAX[pace] });
   const trouble = createTrouble(context, mirror);
   let files: MirrorThread | undefined;
   const disk = new DiskSync(

@@ -26,9 +26,11 @@ const PLAN_BYTES = STORE_LIMITS.transaction_bytes_max * 0.7;
  * Feed entries planned between two yields to the event loop: an embedded store answers reads without
  * yielding.
  */
-const SLICE = 8;
+const SLICE = { usual: 8, behind: 32 };
 const PLAN_DEADLINE_MS = 3_000;
 const WRITE_DEADLINE_MS = 3_000;
+/** A plan ends then with what it has: on a machine that is busy all the time, full steps could miss the deadline again and again. */
+const PLAN_MS = 1_000;
 
 export interface CorruptVersion {
   readonly tenant: string;
@@ -41,6 +43,7 @@ export interface IndexStep {
   readonly followed: number;
   /** Whether another step can follow at once. */
   readonly more: boolean;
+  readonly rebuilding: boolean;
   readonly corrupt: readonly CorruptVersion[];
 }
 
@@ -57,11 +60,17 @@ type Plan =
  * Makes one step. `guard` runs first in the writing transaction and throws when this instance may no longer
  * write. A step that another indexer overtook writes nothing and returns `more`.
  */
-export async function stepIndex(store: Store, guard: (tx: Tx) => Promise<void>): Promise<IndexStep> {
+export async function stepIndex(
+  store: Store,
+  guard: (tx: Tx) => Promise<void>,
+  monotonic: () => number = () => performance.now(),
+): Promise<IndexStep> {
+  const endsAt = monotonic() + PLAN_MS;
+  const hasTime = (): boolean => monotonic() < endsAt;
   const options = { label: "plan_index", deadlineMs: PLAN_DEADLINE_MS };
   const { state, plan } = await store.read(options, async (reader) => {
     const state = await readIndexState(reader);
-    return { state, plan: await planStep(reader, state) };
+    return { state, plan: await planStep(reader, state, hasTime) };
   });
   if (plan.kind === "follow" && plan.plan === null && plan.next === state) return plan.step;
   // Safe to repeat: a second run finds another index state and writes nothing.
@@ -81,7 +90,9 @@ export async function stepIndex(store: Store, guard: (tx: Tx) => Promise<void>):
     }
     return true;
   });
-  return isWritten ? plan.step : { followed: 0, more: true, corrupt: [] };
+  return isWritten
+    ? plan.step
+    : { followed: 0, more: true, rebuilding: state.state === "rebuilding", corrupt: [] };
 }
 
 /** Whether the index state is unchanged. Every step and every rebuild changes one of these fields. */
@@ -91,17 +102,20 @@ function isSame(a: IndexState, b: IndexState): boolean {
   return isSameKind && a.entries === b.entries && at(a) === at(b);
 }
 
-async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
+async function planStep(reader: Reader, state: IndexState, hasTime: () => boolean): Promise<Plan> {
+  const rebuilding = state.state === "rebuilding";
   if (state.clearing !== null) {
     const clearing = await planClearing(reader, state.clearing);
-    return { kind: "clear", clearing, step: { followed: 0, more: true, corrupt: [] } };
+    return { kind: "clear", clearing, step: { followed: 0, more: true, rebuilding, corrupt: [] } };
   }
   const page = await readFeed(reader, state.cursor, LIMITS.index_batch_count_max);
   const plan = new IndexPlan(state.entries, state.blinded ?? false);
   const corrupt: CorruptVersion[] = [];
+  // A busy thread does much other work between two slices, so that small ones would keep the index behind.
+  const size = page.more && !rebuilding ? SLICE.behind : SLICE.usual;
   let followed = 0;
-  while (followed < page.entries.length && plan.bytes < PLAN_BYTES) {
-    const slice = page.entries.slice(followed, followed + SLICE);
+  while (followed < page.entries.length && plan.bytes < PLAN_BYTES && (followed === 0 || hasTime())) {
+    const slice = page.entries.slice(followed, followed + size);
     const versions = await readVersions(reader, slice);
     await plan.prepare(reader, slice);
     const removed = await readRemovedOf(
@@ -123,9 +137,9 @@ async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
     await setImmediate();
   }
   const more = page.more || followed < page.entries.length;
-  const becomesReady = state.state === "rebuilding" && !more;
+  const becomesReady = rebuilding && !more;
   if (followed === 0 && !becomesReady) {
-    return { kind: "follow", plan: null, next: state, step: { followed, more, corrupt } };
+    return { kind: "follow", plan: null, next: state, step: { followed, more, rebuilding, corrupt } };
   }
   const next: IndexState = {
     state: more ? state.state : "ready",
@@ -135,7 +149,7 @@ async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
     indexed: state.indexed + plan.added,
     ...(state.blinded !== undefined && { blinded: state.blinded }),
   };
-  return { kind: "follow", plan, next, step: { followed, more, corrupt } };
+  return { kind: "follow", plan, next, step: { followed, more, rebuilding, corrupt } };
 }
 
 /** The removed checkpoints among those that the entries name, by tenant and id. */

@@ -61,3 +61,11 @@ test("a step that fails counts as a step", async () => {
   await throttle.step(async () => pass(0), signal);
   expect(rests.at(-1)).toBe(80);
 });
+
+test("work that must keep up rests for fewer steps", async () => {
+  const { clock, rests, pass } = busyThread();
+  const throttle = createBackgroundThrottle(clock, { pauseFactor: () => 0.5 });
+  await throttle.step(async () => pass(20), signal);
+  await throttle.step(async () => pass(0), signal);
+  expect(rests.at(-1)).toBe(10);
+});

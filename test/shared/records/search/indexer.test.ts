@@ -224,6 +224,21 @@ describe.each(ENGINES)("the index on %s", (engine) => {
       expect(await searchAll(repository, { text: rareWords(n)[7]!.slice(0, 64) })).toHaveLength(1);
   });
 
+  test("a step that takes long is written in parts", async () => {
+    const { repository, store } = bench;
+    for (let n = 0; n < 20; n += 1) await create(repository);
+    let nowMs = 0;
+    const slow = () => (nowMs += 600);
+    const step = await stepIndex(store, noGuard, slow);
+    expect(step).toMatchObject({ more: true });
+    expect(step.followed).toBeGreaterThan(0);
+    expect(step.followed).toBeLessThan(20);
+    expect(await repository.indexStatus()).toMatchObject({ indexed: step.followed });
+    // With each part some are done, however slow the machine is.
+    while ((await stepIndex(store, noGuard, slow)).more);
+    expect(await repository.indexStatus()).toMatchObject({ indexed: 20, behind: 0 });
+  });
+
   test("dropped words are tracked up to a limit, and no hit appears twice", async () => {
     const { repository, store } = bench;
     // Digests, because they cannot be compressed.
