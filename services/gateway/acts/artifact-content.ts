@@ -9,6 +9,7 @@ import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { digestTag, isKnown } from "../http/entity-tag.ts";
 import type { HttpAnswer } from "../http/http-answer.ts";
 import { HttpError } from "../http/problem.ts";
+import { bodyFrom } from "./answer-body.ts";
 import type { FleetRequests } from "./fleet-requests.ts";
 
 const PART_MS = 20_000;
@@ -62,24 +63,19 @@ export async function artifactContent(
       "content-type": "application/octet-stream",
       ...(range !== undefined && { "content-range": `bytes ${begin}-${end - 1}/${size}` }),
     },
-    body: ReadableStream.from(all(ahead, content, ended)),
+    body: bodyFrom(all(ahead, content), ended),
   };
 }
 
 async function* all(
   ahead: readonly IteratorResult<Uint8Array, void>[],
   rest: AsyncGenerator<Uint8Array, void>,
-  ended: () => void,
 ): AsyncGenerator<Uint8Array, void> {
-  try {
-    for (const part of ahead) {
-      if (part.done) return;
-      yield part.value;
-    }
-    yield* rest;
-  } finally {
-    ended();
+  for (const part of ahead) {
+    if (part.done) return;
+    yield part.value;
   }
+  yield* rest;
 }
 
 async function* read(

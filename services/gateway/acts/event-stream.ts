@@ -6,6 +6,7 @@ import type { EventsPage } from "../../../shared/protocol/event-queries.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { type Clock, createWake } from "../../../shared/runtime/clock.ts";
 import type { Members } from "../http/body.ts";
+import { bodyFrom } from "./answer-body.ts";
 import type { FleetRequests } from "./fleet-requests.ts";
 
 /** Also the longest time for which an event stays unannounced. */
@@ -33,26 +34,19 @@ export async function eventStream(options: EventStreamOptions): Promise<Readable
   const wake = createWake();
   // Before the first page, so that no event falls between the two.
   const stopListening = await bus.subscribe(SUBJECTS.eventsIn({ tenant, task }), () => wake.notify());
-  options.signal.addEventListener("abort", () => void stopListening(), { once: true });
+  const leave = (): void => void stopListening();
+  options.signal.addEventListener("abort", leave, { once: true });
+  // The client may have left while the bus subscribed, and the connection of its other requests stays open.
+  if (options.signal.aborted) leave();
   const first = await fleet.ask("events", members);
-  return ReadableStream.from(untilEnd(texts(options, wake, first), options.ended)).pipeThrough(
-    new TextEncoderStream(),
-  );
-}
-
-async function* untilEnd(all: AsyncIterable<string>, ended: () => void): AsyncGenerator<string> {
-  try {
-    yield* all;
-  } finally {
-    ended();
-  }
+  return bodyFrom(texts(options, wake, first), options.ended).pipeThrough(new TextEncoderStream());
 }
 
 async function* texts(
   { fleet, clock, members, signal, isAdmitted }: EventStreamOptions,
   wake: ReturnType<typeof createWake>,
   first: EventsPage,
-): AsyncGenerator<string> {
+): AsyncGenerator<string, void> {
   let page = first;
   // The position before the first event, for a client that leaves at once.
   yield `retry: 2000\nid: ${page.events.length === 0 ? page.cursor : ""}\n\n`;

@@ -17,9 +17,15 @@ const BARE = new Set([204, 304]);
 
 export function send(
   { status, headers, body }: HttpAnswer,
-  { outgoing }: Pick<HttpBindings, "outgoing">,
+  { incoming, outgoing }: Pick<HttpBindings, "incoming" | "outgoing">,
 ): Response {
-  if (body instanceof ReadableStream) return new Response(body, { status, headers });
+  if (body instanceof ReadableStream) {
+    if (incoming.method !== "HEAD") return new Response(body, { status, headers });
+    // The body would be dropped unread, and what it holds never released.
+    void body.cancel();
+    outgoing.writeHead(status, headers).end();
+    return RESPONSE_ALREADY_SENT;
+  }
   const length = typeof body === "string" ? Buffer.byteLength(body) : (body?.length ?? 0);
   outgoing.writeHead(status, BARE.has(status) ? headers : { ...headers, "content-length": length });
   outgoing.end(body);

@@ -150,7 +150,8 @@ async function answerContent(
   try {
     const { caller, release } = await pool.hold(identity);
     left.signal.addEventListener("abort", release, { once: true });
-    const signal = AbortSignal.any([request.signal, caller.ended, stopping]);
+    // With its own end: a signal that only long-lived ones could abort is kept as long as they are.
+    const signal = AbortSignal.any([request.signal, caller.ended, stopping, left.signal]);
     signal.addEventListener("abort", end, { once: true });
     if (signal.aborted) end();
     const fleet = new FleetRequests(caller, { clock, signal, request: stated });

@@ -72,6 +72,23 @@ describe("artifacts over HTTP", { timeout: CALLS_MS }, () => {
     expect((await agent.get("/artifacts?limit=1")).body).toMatchObject({ artifacts: [{ sha256: hash }] });
   });
 
+  test("a request for the head has the length of the bytes, and holds no request open", async () => {
+    const bytes = randomBytes(5_000);
+    const hash = sha256(bytes);
+    await upload(bytes);
+    // More than a caller may have open.
+    for (let round = 0; round < 9; round += 1) {
+      const heads = await Promise.all(
+        Array.from({ length: 30 }, () => agent.send("HEAD", `/artifacts/${hash}/content`)),
+      );
+      for (const { status, headers } of heads) {
+        expect(status).toBe(200);
+        expect(headers.get("content-length")).toBe("5000");
+      }
+    }
+    expect((await download(hash)).bytes.equals(bytes)).toBe(true);
+  });
+
   test("a range has exactly its bytes; an impossible one is 416; the condition of another version is ignored", async () => {
     const bytes = randomBytes(2 * MIB + 10);
     const hash = sha256(bytes);

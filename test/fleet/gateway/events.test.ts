@@ -132,6 +132,17 @@ test("a key has a limited number of streams, takes none of another key of its na
   await expect.poll(async () => (await new EventReader().open(caller)).status).toBe(200);
 });
 
+test("a request for the head of a stream opens none", async () => {
+  const caller = await newRestClient(fleet, { name: "head-only", role: "observer" });
+  const headers = { accept: "text/event-stream" };
+  for (let i = 0; i < 40; i += 1) {
+    const answer = await caller.send("HEAD", "/events", { headers });
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get("content-type")).toBe("text/event-stream");
+  }
+  expect((await new EventReader().open(caller)).status).toBe(200);
+});
+
 test("the stop of the fleet ends a stream; the client resumes at the next start", async () => {
   const reader = new EventReader();
   await reader.open(operator, "?task_id=stop-1");
