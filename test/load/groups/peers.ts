@@ -34,9 +34,10 @@ export async function measurePeers(session: Session): Promise<Group> {
   const own = figures[0]!;
   const ratios = peers.map(({ isJudged }, i): Row => ratioRow(own, figures[i + 1]!, isJudged));
   const failed = rounds.flat().reduce((sum, one) => sum + one.failed, 0);
+  const versions = [...new Set(peers.flatMap(({ version }) => version ?? []))].join("; ");
   return {
     name: "peers",
-    about: `states of 4 KB by 1,000 agents, each with one write in flight, in turns; medians of ${ROUNDS} rounds`,
+    about: `states of 4 KB by 1,000 agents, each with one write in flight, in turns; medians of ${ROUNDS} rounds${versions && `; ${versions}`}`,
     rows: [...figures.flatMap(peerRows), ...ratios, row("failed", failed, "requests", TARGETS.failed)],
   };
 }

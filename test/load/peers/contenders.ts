@@ -14,7 +14,10 @@ export interface WriteTime {
 }
 
 export interface Contender {
+  /** The same in every run, for comparisons. */
   readonly name: string;
+  /** The versions behind the name. Null: those of this tree. */
+  readonly version: string | null;
   readonly promise: string;
   /** Whether it keeps as much as the fleet at a power cut, behind a server. */
   readonly isJudged: boolean;
@@ -40,6 +43,7 @@ export async function startOwnFleet(session: Session): Promise<Contender> {
   await agents.run("connect", { url: fleet.busUrl, agents: AGENTS });
   return {
     name: "Fleet",
+    version: null,
     promise: OWN_PROMISE,
     isJudged: false,
     write: (time) => agents.run("sustained", time),
@@ -56,6 +60,7 @@ export async function startOwnFleet(session: Session): Promise<Contender> {
 interface Saver {
   readonly kind: SaverKind;
   readonly name: string;
+  readonly version: string;
   readonly promise: string;
   readonly isJudged: boolean;
   readonly target: SaverTarget;
@@ -74,8 +79,8 @@ async function startSaver(session: Session, { kind, target, ...described }: Save
   };
 }
 
-const named = (kind: SaverKind): string =>
-  `LangGraph ${kind} saver ${saverPackages(kind)[saverPackage(kind)]}`;
+const versionOf = (kind: SaverKind): string =>
+  `${saverPackage(kind)} ${saverPackages(kind)[saverPackage(kind)]}`;
 
 /** Null, after one line with the reason: PostgreSQL cannot run here. */
 export async function startPostgresSaver(session: Session): Promise<Contender | null> {
@@ -87,7 +92,8 @@ export async function startPostgresSaver(session: Session): Promise<Contender | 
   const server = await session.keep(startPostgres({ durable: true }));
   const contender = await startSaver(session, {
     kind: "postgres",
-    name: `${named("postgres")} on PostgreSQL ${server.version}`,
+    name: "LangGraph Postgres saver",
+    version: `${versionOf("postgres")} on PostgreSQL ${server.version}`,
     promise: `durable (fsync and synchronous_commit on); ${NOTHING_ELSE}`,
     isJudged: true,
     target: { kind: "postgres", url: server.url, connections: POSTGRES_CONNECTIONS },
@@ -101,19 +107,13 @@ export async function startPostgresSaver(session: Session): Promise<Contender | 
   };
 }
 
-/** With the promise of the others, and as it is installed. Empty, after one line with the reason: it cannot be installed here. */
+/** With the promise of the others, and as it is installed. */
 export async function startSqliteSavers(session: Session): Promise<Contender[]> {
-  try {
-    await installSaver("sqlite");
-  } catch (error) {
-    const reason = (error as Error).message.split("\n")[0];
-    session.log(`peers: LangGraph's SQLite saver is skipped, its native part cannot be installed: ${reason}`);
-    return [];
-  }
   const saver = (mode: string, promise: string, isSynced: boolean) =>
     startSaver(session, {
       kind: "sqlite",
-      name: `${named("sqlite")}, ${mode}`,
+      name: `LangGraph SQLite saver, ${mode}`,
+      version: `${versionOf("sqlite")} on the SQLite of Node`,
       promise: `${promise}; one process; ${NOTHING_ELSE}`,
       isJudged: false,
       target: { kind: "sqlite", path: join(session.folder(), "saver.db"), isSynced },

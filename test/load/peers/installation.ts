@@ -10,15 +10,13 @@ import { projectRoot } from "../../harness/project-root.ts";
 
 export type SaverKind = "postgres" | "sqlite";
 
-/** Not in package.json, because the second one is compiled where no build of it can be loaded. */
-const SQLITE = { "@langchain/langgraph-checkpoint-sqlite": "1.0.4", "better-sqlite3": "12.11.1" } as const;
+/** Not in package.json, because only the benchmark has a use for it. */
+const SQLITE = { "@langchain/langgraph-checkpoint-sqlite": "1.0.4" } as const;
 /** With the versions that this project is tested with. */
 const SHARED = ["@langchain/core", "@langchain/langgraph-checkpoint"] as const;
+/** The saver does not use the native part of its dependency; see `sqlite-database.ts`. */
 const NPM_FLAGS = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"] as const;
 const INSTALL_MS = 300_000;
-/** The compiler needs one and a half minutes on an idle core. */
-const COMPILE_MS = 900_000;
-
 export const saverPackage = (kind: SaverKind): string => `@langchain/langgraph-checkpoint-${kind}`;
 
 /** The exact versions of one saver and of what it needs. */
@@ -33,11 +31,8 @@ export function saverPackages(kind: SaverKind): Readonly<Record<string, string>>
   const pinned = (names: readonly string[]) =>
     Object.fromEntries(names.map((name) => [name, versionOf(name)]));
   if (kind === "postgres") return pinned([...SHARED, saverPackage(kind), "pg"]);
-  // The package has the header files of this Node, for the compiler.
-  return { ...pinned(SHARED), ...SQLITE, [nodePackage()]: process.versions.node };
+  return { ...pinned(SHARED), ...SQLITE };
 }
-
-const nodePackage = (): string => `node-${process.platform}-${process.arch}`;
 
 /** Returns the folder with the packages. Throws with the output of npm. */
 export async function installSaver(kind: SaverKind): Promise<string> {
@@ -49,18 +44,9 @@ export async function installSaver(kind: SaverKind): Promise<string> {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "package.json"), manifest);
-  await npm(["install", "--prefix", folder, ...NPM_FLAGS], folder, INSTALL_MS);
-  if (kind === "sqlite") await npm(["rebuild", "better-sqlite3"], folder, COMPILE_MS);
+  const args = ["install", "--prefix", folder, ...NPM_FLAGS];
+  await promisify(execFile)("npm", args, { cwd: folder, env: npmEnvironment(), timeout: INSTALL_MS });
   // At the end, so that an interrupted installation never looks complete.
   writeFileSync(stamp, manifest);
   return folder;
-}
-
-async function npm(args: readonly string[], folder: string, timeout: number): Promise<void> {
-  const forThisNode = {
-    npm_config_target: process.versions.node,
-    npm_config_nodedir: join(folder, "node_modules", nodePackage()),
-  };
-  const env = { ...npmEnvironment(), ...forThisNode };
-  await promisify(execFile)("npm", args, { cwd: folder, env, timeout, maxBuffer: 2 ** 26 });
 }

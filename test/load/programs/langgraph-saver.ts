@@ -9,6 +9,7 @@ import { serveJobs } from "../jobs.ts";
 import { summarize } from "../measure/percentiles.ts";
 import { closedLoop } from "../measure/request-rate.ts";
 import { createGraphWorkload } from "../peers/graph-state.ts";
+import { SqliteDatabase } from "../peers/sqlite-database.ts";
 import { seededRandom } from "../workload.ts";
 
 export type SaverTarget =
@@ -24,12 +25,8 @@ interface Opened {
 interface PostgresPackage {
   readonly PostgresSaver: new (pool: Pool) => BaseCheckpointSaver & { setup(): Promise<void> };
 }
-interface SqliteSaver extends BaseCheckpointSaver {
-  readonly db: { pragma(text: string): unknown };
-  setup(): void;
-}
 interface SqlitePackage {
-  readonly SqliteSaver: { fromConnString(path: string): SqliteSaver };
+  readonly SqliteSaver: new (database: SqliteDatabase) => BaseCheckpointSaver;
 }
 
 const workload = createGraphWorkload(2);
@@ -55,9 +52,7 @@ async function open({ folder, packageName, target, threads: count }: OpenParams)
   threads = Array.from({ length: count }, () => ({ steps: 0, newest: undefined }));
   if (target.kind === "sqlite") {
     const { SqliteSaver } = load(packageName) as SqlitePackage;
-    const saver = SqliteSaver.fromConnString(target.path);
-    saver.setup();
-    if (target.isSynced) saver.db.pragma("synchronous = FULL");
+    const saver = new SqliteSaver(new SqliteDatabase(target.path, target.isSynced));
     // Its log of writes is merged during the writes, so nothing is left afterwards.
     opened = { saver, rest: async () => {} };
     return;

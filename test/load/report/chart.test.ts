@@ -42,6 +42,14 @@ describe("a chart", () => {
     expect(svg).toContain(">limit</text>");
   });
 
+  test("cuts a label that would leave no space for the figures", () => {
+    const [line] = chart.lines;
+    const svg = drawChart({ ...chart, lines: [{ ...line!, label: "l".repeat(200) }] });
+    const [, label] = /text-anchor="end">(l+…)</.exec(svg)!;
+    expect(label!.length).toBeLessThan(70);
+    expect(Number(/<text x="([\d.]+)" [^>]*>l/.exec(svg)?.[1])).toBeGreaterThan(label!.length * 6);
+  });
+
   test("escapes its words, has a title, and closes every element", () => {
     const svg = drawChart(chart);
     expect(svg).toContain("<title>Rates &amp; &lt;limits&gt;</title>");

@@ -70,6 +70,12 @@ const escaped = (text: string): string =>
 const px = (value: number): string => String(Math.round(value * 10) / 10);
 const widthOf = (text: string): number => text.length * CHAR;
 
+/** A label that is too long loses its end. */
+function labelOf({ label }: ChartLine): string {
+  const length = Math.floor(LABEL_MAX / CHAR);
+  return label.length <= length ? label : `${label.slice(0, length - 1)}…`;
+}
+
 export function drawChart(chart: Chart): string {
   const { lines, shape, axis, title, limit, legend } = chart;
   const values = [
@@ -77,7 +83,7 @@ export function drawChart(chart: Chart): string {
     ...(limit ? [limit.value] : []),
   ];
   const { ticks, share } = ticksOf(values, shape === "bars" ? "linear" : "logarithmic");
-  const left = PAD + Math.min(LABEL_MAX, Math.max(...lines.map(({ label }) => widthOf(label)))) + GAP;
+  const left = PAD + Math.max(...lines.map((line) => widthOf(labelOf(line)))) + GAP;
   const right = WIDTH - PAD - Math.max(...lines.map(({ text }) => widthOf(text))) - GAP;
   const at = (value: number): number => left + share(value) * (right - left);
   const top = limit === undefined && legend === undefined ? HEAD_WITHOUT_WORDS : HEAD;
@@ -105,12 +111,8 @@ interface Place {
   at(value: number): number;
 }
 
-function drawLine(
-  { label, text, dots }: ChartLine,
-  shape: Chart["shape"],
-  y: number,
-  { left, at }: Place,
-): string[] {
+function drawLine(line: ChartLine, shape: Chart["shape"], y: number, { left, at }: Place): string[] {
+  const { text, dots } = line;
   const baseline = px(y + 4);
   const xs = dots.map(({ value }) => at(value));
   const marks =
@@ -131,7 +133,7 @@ function drawLine(
           ),
         ];
   return [
-    `<text x="${px(left - GAP)}" y="${baseline}" text-anchor="end">${escaped(label)}</text>`,
+    `<text x="${px(left - GAP)}" y="${baseline}" text-anchor="end">${escaped(labelOf(line))}</text>`,
     ...marks,
     `<text class="soft" x="${WIDTH - PAD}" y="${baseline}" text-anchor="end">${escaped(text)}</text>`,
   ];

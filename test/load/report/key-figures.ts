@@ -10,6 +10,11 @@ export interface KeyFigure {
 export const KEY_FIGURES: readonly KeyFigure[] = [
   { title: "commits, /s", group: "sustained", what: "commits" },
   { title: "to raw commits, %", group: "sustained", what: "commits to raw commits" },
+  {
+    title: "to Postgres saver, ×",
+    group: "peers",
+    what: "commits of Fleet to those of LangGraph Postgres saver",
+  },
   { title: "write p99, ms", group: "write", what: "write, p99" },
   { title: "beside a neighbour, ms", group: "write", what: "write beside a busy neighbour, p99" },
   { title: "last of a burst, worst, ms", group: "burst", what: "last one committed, worst round" },
