@@ -34,7 +34,7 @@ export interface Contender {
 const OWN_PROMISE =
   "durable; one owner by its fence; hash, audit entry, event and search terms with every write";
 const NOTHING_ELSE = "no owner, fence, hash, audit entry or event";
-/** The pool with the highest rate on two cores, of 5, 10, 20 and 50. */
+/** As many as the pool has that the saver makes from an address. */
 const POSTGRES_CONNECTIONS = 10;
 
 export async function startOwnFleet(session: Session): Promise<Contender> {
