@@ -39,8 +39,8 @@ export const connectionCases: ContractCases = {
     const back = [nextStatus(caller, "connected"), nextStatus(service, "connected")];
     await bench.server.restart();
     await Promise.all(back);
-    await caller.request("t.held", { body }, { timeoutMs: 5_000 });
-    expect(await caller.health({ timeoutMs: 5_000 })).toEqual({
+    await caller.request("t.held", { body }, { timeoutMs: 60_000 });
+    expect(await caller.health({ timeoutMs: 60_000 })).toEqual({
       ok: true,
       detail: `NATS ${caller.serverVersion}`,
     });
@@ -86,7 +86,7 @@ export const connectionCases: ContractCases = {
       await new Promise((resolve) => setTimeout(resolve, 50));
       return outText("done");
     });
-    const asked = bench.bus.request("t.draining", { body }, { timeoutMs: 20_000 });
+    const asked = bench.bus.request("t.draining", { body }, { timeoutMs: 60_000 });
     await begun.promise;
     for (let n = 0; n < 20; n += 1) bus.publish("t.drained", outText(String(n)));
     await bus.close();
@@ -137,7 +137,7 @@ export const connectionCases: ContractCases = {
       await two.serve("t.group", { ...SERVED, queue: "other" }, count("other")),
       await bench.service.serve("t.group", { ...SERVED, queue: "last" }, async () => outText("")),
     ];
-    for (let n = 0; n < 60; n += 1) await bench.bus.request("t.group", { body }, { timeoutMs: 20_000 });
+    for (let n = 0; n < 60; n += 1) await bench.bus.request("t.group", { body }, { timeoutMs: 60_000 });
     for (const stop of stops) await stop();
     expect([counts.one + counts.two, counts.other]).toEqual([60, 60]);
     expect(Math.min(counts.one, counts.two)).toBeGreaterThan(0);

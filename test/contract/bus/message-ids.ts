@@ -5,7 +5,7 @@ import { messageIds } from "../../../shared/bus/publish/message-ids.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { type BusBench, type ContractCases, MESSAGE_KEY } from "./bench.ts";
 
-const TIMEOUT = { timeoutMs: 20_000 };
+const TIMEOUT = { timeoutMs: 60_000 };
 
 const subjectOf = (task: string) => SUBJECTS.event("default", "TASK_TAKEN", task);
 const body = (text: string) => Buffer.from(text);

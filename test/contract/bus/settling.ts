@@ -10,7 +10,7 @@ const emit = async ({ bus }: BusBench, task: string, ...values: string[]) => {
   for (const value of values)
     await bus.publishDurable(SUBJECTS.event("default", TYPE, task), outText(value), {
       messageId: `settling-${++counter}`,
-      timeoutMs: 20_000,
+      timeoutMs: 60_000,
     });
 };
 const consumer = (task: string, changes: Partial<ConsumeOptions> = {}): ConsumeOptions => ({

@@ -28,7 +28,7 @@ const refusal = ({ bus }: BusBench, one: StreamSpec) =>
   );
 
 const publish = ({ bus }: BusBench, subject: string, body: Uint8Array, messageId: string) =>
-  bus.publishDurable(subject, { body }, { messageId, timeoutMs: 20_000, refuseFull: true });
+  bus.publishDurable(subject, { body }, { messageId, timeoutMs: 60_000, refuseFull: true });
 
 export const streamCases: ContractCases = {
   "the streams of Fleet are created by several at once, and a second run changes nothing": async (bench) => {
@@ -79,7 +79,7 @@ export const streamCases: ContractCases = {
       [1, 2, 3],
       [2, 3, 4],
     ]);
-    const pending = bench.bus.publishDurable("t.refuses.a", { body }, { messageId: "r5", timeoutMs: 20_000 });
+    const pending = bench.bus.publishDurable("t.refuses.a", { body }, { messageId: "r5", timeoutMs: 60_000 });
     expect(await bench.bus.stream("refuses").erase("t.refuses.a", async () => true)).toBe("denied");
     const manager = await jetstreamManager(await bench.stranger());
     await manager.streams.update("refuses", { max_bytes: 20_000 });

@@ -19,7 +19,7 @@ async function streamOf({ bus }: BusBench, letters: string): Promise<string> {
     orderKey: "one",
   }));
   for (let at = 0; at < messages.length; at += 500) {
-    await bus.publishOrdered(messages.slice(at, at + 500), { timeoutMs: 20_000 });
+    await bus.publishOrdered(messages.slice(at, at + 500), { timeoutMs: 60_000 });
   }
   return name;
 }
@@ -122,7 +122,7 @@ export const viewCases: ContractCases = {
         await bench.bus.publishDurable(
           filter,
           { body: Buffer.from("x") },
-          { messageId: `more ${++stored}`, timeoutMs: 20_000 },
+          { messageId: `more ${++stored}`, timeoutMs: 60_000 },
         );
         return true;
       };
@@ -138,7 +138,7 @@ export const viewCases: ContractCases = {
     const { seq } = await bench.bus.publishDurable(
       subject,
       { body: Buffer.from("x") },
-      { messageId: "kept", timeoutMs: 20_000 },
+      { messageId: "kept", timeoutMs: 60_000 },
     );
     const events = bench.bus.stream(STREAMS.events);
     expect(await events.erase(subject, async () => true)).toBe("denied");
