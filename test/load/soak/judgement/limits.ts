@@ -31,7 +31,7 @@ const LIMITS: Readonly<Record<Kind, Growth | null>> = {
   subscriptions: hourly(8),
   files: hourly(8, 0.02),
   rows: hourly(100, 0.05),
-  used: perCommand(16_000),
+  used: perCommand(24_000),
   free: hourly(8 * MIB, 0.25),
   readers: hourly(4),
   behind: hourly(50),
@@ -43,21 +43,21 @@ const LIMITS: Readonly<Record<Kind, Growth | null>> = {
  */
 const KEPT_BYTES: Readonly<Record<string, number>> = {
   // For good: the audit trail with its proofs, what it refers to, and the feed of the search index.
-  ...{ audit: 1_800, signatures: 1_300, log_places: 100, log_tiles: 100, tombstones: 300 },
-  ...{ tasks: 150, handoffs: 150, task_handoffs: 20, feed: 250 },
+  ...{ audit: 3_500, signatures: 2_500, log_places: 250, log_tiles: 250, tombstones: 300, ids: 100 },
+  ...{ tasks: 150, handoffs: 150, task_handoffs: 20, feed: 600 },
   // For as long as the policy says, a day at least.
-  ...{ access_blocks: 500, access_tasks: 150, access_sessions: 5 },
+  ...{ access_blocks: 1_000, access_tasks: 350, access_sessions: 5 },
   // For two days: a repeated command has one effect.
-  ...{ idem: 700, expiry: 100 },
+  ...{ idem: 1_000, expiry: 150 },
   // With the last checkpoint of each completed task.
-  ...{ checkpoints: 2_000, versions: 2_000, chunks: 2_000, ids: 60, order: 60, children: 60 },
-  ...{ ix: 400, text: 3_000, posted: 50 },
+  ...{ checkpoints: 1_500, versions: 1_500, chunks: 1_500, order: 60, children: 60 },
+  ...{ ix: 300, text: 3_000, posted: 60 },
 };
 
 /** What the fleet keeps of each task in its folder, and files of the store and of its mirror. */
 const KEPT_FILES: Readonly<Record<string, Partial<Record<Kind, number>>>> = {
-  checkpoints: { files: 1, bytes: 16_000 },
-  store: { bytes: 24_000 },
+  checkpoints: { files: 1, bytes: 12_000 },
+  store: { bytes: 32_000 },
 };
 
 /** null: the measure is not judged. */

@@ -1,7 +1,7 @@
 // Agents that come for one task and leave: each has a connection and an id of its own. Every third completes its task, every third hands it
 // off, and every third falls silent, so that the fleet recovers the task.
 
-import type { FleetClient, ReceivedOffer, TaskHandle } from "../../../../shared/sdk/sdk.ts";
+import type { FleetClient, HeartbeatSender, ReceivedOffer, TaskHandle } from "../../../../shared/sdk/sdk.ts";
 import { AGENT_TYPE, checkpointOf, commanded, counts } from "./work.ts";
 
 export const COMMANDS_OF_VISIT = 7;
@@ -13,17 +13,14 @@ const PAUSE_MS = 300;
 const pause = (ms = PAUSE_MS) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export async function visit(client: FleetClient, number: number): Promise<void> {
-  const taskId = `visit-${number}`;
-  const task = await client.takeTask(taskId, { heartbeats: true, deadlineMs: TAKE_MS });
-  counts.commands += 1;
-  const heartbeat = client.startHeartbeat({
-    state: "working",
-    agentType: AGENT_TYPE,
-    taskId,
-    fence: task.fence,
-  });
   const fate = FATES[number % FATES.length]!;
+  let heartbeat: HeartbeatSender | undefined;
   try {
+    const taskId = `visit-${number}`;
+    const task = await client.takeTask(taskId, { heartbeats: true, deadlineMs: TAKE_MS });
+    const { fence } = task;
+    counts.commands += 1;
+    heartbeat = client.startHeartbeat({ state: "working", agentType: AGENT_TYPE, taskId, fence });
     const { checkpointId } = await commanded(task.checkpoint(checkpointOf(number, 1)));
     await pause();
     await commanded(task.update(checkpointId, { execution_state: { progress_percent: 50 } }));
@@ -32,7 +29,7 @@ export async function visit(client: FleetClient, number: number): Promise<void> 
   } finally {
     // Without a connection the heartbeat has no end that others hear, as when the process is killed.
     if (fate === null) await client.close();
-    await heartbeat.stop();
+    await heartbeat?.stop();
     if (fate !== null) await client.close();
   }
 }
