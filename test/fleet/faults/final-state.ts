@@ -39,36 +39,40 @@ const OUTBOX_MAX = 1_000;
 const CONCURRENCY = 32;
 
 /** Reads the store; no service may have it open. The acts of the scrub are signed with the key of the services. */
-export async function readStore(
-  url: string,
-  signingKey: string,
-): Promise<
-  Omit<FinalState, "events" | "alerts" | "dead" | "exits"> & { readonly unpublished: FleetEvent[] }
-> {
+export async function readStore(url: string, signingKey: string): Promise<StoredState> {
   const store = storeSignedBy(await openStore(url), new SigningKeyFile(signingKey).read());
   try {
-    const repository = new CheckpointRepository({
-      store,
-      format: await openFormat(store),
-      finder: "faults",
-      now: Date.now,
-    });
-    const keys = tenantKeys(DEFAULT_TENANT);
-    const { rows } = await store.read(READ, (reader) => reader.getRange(keys.tasks(), { limit: TASKS_MAX }));
-    const tasks = new Map<string, FinalTask>();
-    for (const { value } of rows) {
-      const record = decodeHead(value);
-      tasks.set(record.task_id, await readTask(store, repository, record));
-    }
-    const handoffs = await readHandoffs(repository);
-    const transitions = await store.read(READ, readTransitions);
-    const unpublished = await store.read(READ, readUnpublished);
-    // Last, because the scrub writes its findings into the store.
-    const { findings } = await scrub({ store, repository }, { quarantines: false });
-    return { tasks, handoffs, transitions, unpublished, findings };
+    return await readStoredState(store);
   } finally {
     await store.close({ drainMs: 5_000 });
   }
+}
+
+export type StoredState = Omit<FinalState, "events" | "alerts" | "dead" | "exits"> & {
+  readonly unpublished: FleetEvent[];
+};
+
+/** Reads an open store, which the scrub changes at the end. */
+export async function readStoredState(store: Store): Promise<StoredState> {
+  const repository = new CheckpointRepository({
+    store,
+    format: await openFormat(store),
+    finder: "faults",
+    now: Date.now,
+  });
+  const keys = tenantKeys(DEFAULT_TENANT);
+  const { rows } = await store.read(READ, (reader) => reader.getRange(keys.tasks(), { limit: TASKS_MAX }));
+  const tasks = new Map<string, FinalTask>();
+  for (const { value } of rows) {
+    const record = decodeHead(value);
+    tasks.set(record.task_id, await readTask(store, repository, record));
+  }
+  const handoffs = await readHandoffs(repository);
+  const transitions = await store.read(READ, readTransitions);
+  const unpublished = await store.read(READ, readUnpublished);
+  // Last, because the scrub writes its findings into the store.
+  const { findings } = await scrub({ store, repository }, { quarantines: false });
+  return { tasks, handoffs, transitions, unpublished, findings };
 }
 
 /** The events in the outbox: those of transitions that services make while they stop. Their next start publishes them. */
@@ -160,24 +164,30 @@ export async function readStreams(
 ): Promise<Pick<FinalState, "events" | "alerts" | "dead" | "exits">> {
   const connection = await connect({ ...bus.connectionOptions, timeout: 10_000 });
   try {
-    const events: FleetEvent[] = [];
-    await eachMessage(connection, STREAMS.events, (message) => events.push(message.json<FleetEvent>()));
-    const alerts: Alert[] = [];
-    await eachMessage(connection, STREAMS.alerts, (message) => alerts.push(message.json<Alert>()));
-    const dead: DeadLetter[] = [];
-    await eachMessage(connection, STREAMS.dead, ({ headers, subject, time }) => {
-      const reason = subject.split(".").at(-2)!;
-      dead.push({ command_id: headers?.get(HEADERS.deadCommand) || null, reason, at: time.getTime() });
-    });
-    const exits: ExitRecord[] = [];
-    await eachMessage(connection, STREAMS.exits, (message) => {
-      const { agent_id: agent, task_id: task, fence, class: failureClass } = message.json<ExitReport>();
-      exits.push({ agent, task, fence, class: failureClass, at: message.time.getTime() });
-    });
-    return { events, alerts, dead, exits };
+    return await readStreamsOver(connection);
   } finally {
     await connection.close();
   }
+}
+
+export async function readStreamsOver(
+  connection: NatsConnection,
+): Promise<Pick<FinalState, "events" | "alerts" | "dead" | "exits">> {
+  const events: FleetEvent[] = [];
+  await eachMessage(connection, STREAMS.events, (message) => events.push(message.json<FleetEvent>()));
+  const alerts: Alert[] = [];
+  await eachMessage(connection, STREAMS.alerts, (message) => alerts.push(message.json<Alert>()));
+  const dead: DeadLetter[] = [];
+  await eachMessage(connection, STREAMS.dead, ({ headers, subject, time }) => {
+    const reason = subject.split(".").at(-2)!;
+    dead.push({ command_id: headers?.get(HEADERS.deadCommand) || null, reason, at: time.getTime() });
+  });
+  const exits: ExitRecord[] = [];
+  await eachMessage(connection, STREAMS.exits, (message) => {
+    const { agent_id: agent, task_id: task, fence, class: failureClass } = message.json<ExitReport>();
+    exits.push({ agent, task, fence, class: failureClass, at: message.time.getTime() });
+  });
+  return { events, alerts, dead, exits };
 }
 
 async function eachMessage(

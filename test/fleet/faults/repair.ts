@@ -15,7 +15,13 @@ import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import type { FleetClient } from "../../../shared/sdk/client/client.ts";
 import { clientOn } from "./agents/client.ts";
 import { sendCopy } from "./agents/copies.ts";
-import { HistoryWriter, pairedHistory, readHistory } from "./agents/history.ts";
+import {
+  type History,
+  type HistorySink,
+  HistoryWriter,
+  pairedHistory,
+  readHistory,
+} from "./agents/history.ts";
 import type { Violation } from "./checker/evidence.ts";
 import type { FaultFleet } from "./environment/fleet.ts";
 import type { RoundFolders } from "./environment/round-folders.ts";
@@ -103,13 +109,20 @@ interface Idle {
   readonly violations: readonly Violation[];
 }
 
-async function untilIdle(
-  { started }: FaultFleet,
+/** `started`: the tasks that must end. */
+export async function untilIdle(
+  { started }: Pick<FaultFleet, "started">,
   {
     bus,
     connection,
     idleMs,
-  }: { readonly bus: Bus; readonly connection: NatsConnection; readonly idleMs: number },
+    pollMs = 100,
+  }: {
+    readonly bus: Bus;
+    readonly connection: NatsConnection;
+    readonly idleMs: number;
+    readonly pollMs?: number;
+  },
 ): Promise<Idle> {
   const client = clientOn(bus, "faults");
   const unfinished = new Set(started);
@@ -138,7 +151,7 @@ async function untilIdle(
         ],
       };
     }
-    await sleep(100);
+    await sleep(pollMs);
   }
 }
 
@@ -175,9 +188,19 @@ async function pendingMessages(connection: NatsConnection): Promise<number> {
   return waiting;
 }
 
-/** Sends every command with an unknown outcome again until its outcome is known. */
 async function resolveAll(bus: Bus, folders: RoundFolders, name: string): Promise<Record<string, number>> {
-  const { attempts, sent } = pairedHistory(readHistory(folders.history));
+  const history = new HistoryWriter(join(folders.history, `${name}.jsonl`));
+  const counts = await resolveOpen(bus, pairedHistory(readHistory(folders.history)), { history, name });
+  await history.close();
+  return counts;
+}
+
+/** Sends every command with an unknown outcome again until its outcome is known. `name` is of the calls. */
+export async function resolveOpen(
+  bus: Bus,
+  { attempts, sent }: Pick<History, "attempts" | "sent">,
+  { history, name }: { readonly history: HistorySink; readonly name: string },
+): Promise<Record<string, number>> {
   const open = new Set(
     attempts.flatMap(({ outcome, command_id }) =>
       outcome === "unknown" && command_id !== undefined ? [command_id] : [],
@@ -185,7 +208,6 @@ async function resolveAll(bus: Bus, folders: RoundFolders, name: string): Promis
   );
   for (const { outcome, command_id } of attempts) if (outcome === "committed") open.delete(command_id!);
   const waiting = [...open].flatMap((id) => sent.get(id) ?? []);
-  const history = new HistoryWriter(join(folders.history, `${name}.jsonl`));
   const counts: Record<string, number> = {};
   let calls = 0;
   const resolve = async ({ subject, body }: { subject: string; body: string }): Promise<string> => {
@@ -204,6 +226,5 @@ async function resolveAll(bus: Bus, folders: RoundFolders, name: string): Promis
     }
   };
   await Promise.all(Array.from({ length: CONCURRENCY }, resolveSome));
-  await history.close();
   return counts;
 }

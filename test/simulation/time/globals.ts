@@ -167,7 +167,7 @@ function replaceClocks(): void {
   globalThis.Date = SeededDate;
   replace(performance, "now", ({ schedule }) => schedule.now);
   const realHrtime = process.hrtime;
-  const nanoseconds = (simulation: ActiveSimulation) => BigInt(Math.round(simulation.schedule.now * 1e6));
+  const nanoseconds = ({ schedule }: ActiveSimulation) => BigInt(schedule.instantUs()) * 1_000n;
   const hrtime = (since?: [number, number]): [number, number] => {
     const simulation = activeSimulation();
     if (simulation === undefined) return realHrtime(since);

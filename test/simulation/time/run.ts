@@ -15,6 +15,8 @@ export interface Sources {
   readonly random: () => number;
   /** For the functions of `node:crypto`, as 32-bit numbers. */
   readonly word: () => number;
+  /** The number of words so far. */
+  readonly words: () => number;
 }
 
 export interface ActiveSimulation extends Sources {
@@ -62,10 +64,15 @@ export async function simulate<T>(
   const [forMath, forCrypto] = [mixed(), mixed()].map((one) => Math.floor(one * 2 ** 32));
   const schedule = new Schedule();
   const words = seededRandom(forCrypto!);
+  let drawn = 0;
   const simulation: ActiveSimulation = {
     schedule,
     random: seededRandom(forMath!),
-    word: () => Math.floor(words() * 2 ** 32),
+    word: () => {
+      drawn += 1;
+      return Math.floor(words() * 2 ** 32);
+    },
+    words: () => drawn,
     fail,
   };
   const uncaught = (error: unknown): void => fail(error instanceof Error ? error : new Error(String(error)));

@@ -20,6 +20,7 @@ export class Schedule {
   /** A binary heap; the earliest event comes first. */
   readonly #heap: ScheduledEvent[] = [];
   #fired = 0;
+  #instant = 0;
 
   /** Monotonic milliseconds. */
   get now(): number {
@@ -38,6 +39,12 @@ export class Schedule {
 
   get fired(): number {
     return this.#fired;
+  }
+
+  /** The microseconds of the monotonic time, a different number at each call: what happens within one event has an order too. */
+  instantUs(): number {
+    this.#instant = Math.max(this.#instant + 1, Math.floor(this.#now * 1_000));
+    return this.#instant;
   }
 
   /** Enters an event of the current process and of its asynchronous context. */

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Bus } from "../../../../shared/bus/bus.ts";
 import { createLogger, type Logger } from "../../../../shared/runtime/observability/log.ts";
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
-import { seededRandom } from "../../../load/workload.ts";
+import { createWorkload, seededRandom } from "../../../load/workload.ts";
 import type { AgentContext } from "./agent.ts";
 import { ownCredentials } from "./agent-credentials.ts";
 import { BusRecorder } from "./bus-recorder.ts";
@@ -90,7 +90,7 @@ export class AgentGroup {
     });
     return {
       client,
-      behaviour: new AgentBehaviour(agentId, seed + index, this.random),
+      behaviour: new AgentBehaviour(agentId, createWorkload(seed + index), this.random),
       history: this.history,
       nextCall: this.nextCall,
       random: this.random,

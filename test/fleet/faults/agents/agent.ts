@@ -8,7 +8,7 @@ import type { CheckpointOutcome } from "../../../../shared/sdk/client/outcome.ts
 import {
   type CommittedFacts,
   type DoneLine,
-  type HistoryWriter,
+  type HistorySink,
   instant,
   type Seen,
   type SeenVersion,
@@ -24,7 +24,7 @@ import {
 export interface AgentContext {
   readonly client: FleetClient;
   readonly behaviour: AgentBehaviour;
-  readonly history: HistoryWriter;
+  readonly history: HistorySink;
   readonly nextCall: () => string;
   readonly random: () => number;
   /** The answer to a command as the bus delivered it. */

@@ -5,19 +5,19 @@
 import type { Bus, Outgoing } from "../../../../shared/bus/bus.ts";
 import { SUBJECTS } from "../../../../shared/protocol/subjects.ts";
 import { type Copies, endingOf } from "./copies.ts";
-import type { CommittedFacts, HistoryWriter } from "./history.ts";
+import type { CommittedFacts, HistorySink } from "./history.ts";
 
 const COMMAND = SUBJECTS.everyCommand.slice(0, SUBJECTS.everyCommand.indexOf("*"));
 const QUEUED = SUBJECTS.everyQueue.slice(0, SUBJECTS.everyQueue.indexOf("*"));
 
 export class BusRecorder {
-  readonly #history: HistoryWriter;
+  readonly #history: HistorySink;
   readonly #copies: Copies;
   readonly #sent = new Set<string>();
   readonly #repeated = new Set<string>();
   readonly #answers = new Map<string, CommittedFacts>();
 
-  constructor(history: HistoryWriter, copies: Copies) {
+  constructor(history: HistorySink, copies: Copies) {
     this.#history = history;
     this.#copies = copies;
   }

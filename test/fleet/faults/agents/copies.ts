@@ -9,7 +9,7 @@ import type { CheckpointInput } from "../../../../shared/protocol/checkpoint.ts"
 import type { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import type { CommandOp } from "../../../../shared/protocol/operations.ts";
 import { parseCommandSubject } from "../../../../shared/protocol/subjects.ts";
-import { type CallLine, type CommittedFacts, type DoneLine, type HistoryWriter, instant } from "./history.ts";
+import { type CallLine, type CommittedFacts, type DoneLine, type HistorySink, instant } from "./history.ts";
 
 /** The facts of an answer that must be equal in every repetition of it. */
 export function committedFacts(answer: Readonly<Record<string, unknown>>): CommittedFacts {
@@ -66,7 +66,7 @@ export function callLine({ call, copy, subject, body }: CopyCall): CallLine {
 }
 
 /** Sends the bytes once and records the call. */
-export async function sendCopy(bus: Bus, history: HistoryWriter, copy: CopyCall): Promise<Ending> {
+export async function sendCopy(bus: Bus, history: HistorySink, copy: CopyCall): Promise<Ending> {
   await history.append(callLine(copy));
   const ending = await ask(bus, copy.subject, copy.body);
   await history.append({ line: "done", call: copy.call, at: instant(), ...ending });
@@ -96,7 +96,7 @@ function failed(error: unknown): Ending {
 }
 
 export interface CopiesContext {
-  readonly history: HistoryWriter;
+  readonly history: HistorySink;
   readonly random: () => number;
   readonly nextCall: () => string;
 }

@@ -115,7 +115,12 @@ export function instant(): number {
 const writeFd = promisify(write);
 const syncFd = promisify(fdatasync);
 
-export class HistoryWriter {
+/** Resolves when the line is kept, also beyond the end of its process. */
+export interface HistorySink {
+  append(line: Line): Promise<void>;
+}
+
+export class HistoryWriter implements HistorySink {
   readonly #fd: number;
   #waiting: string[] = [];
   #flushing: Promise<void> | undefined;

@@ -8,7 +8,7 @@ import {
   type FinalStatus,
 } from "../../../../shared/protocol/checkpoint.ts";
 import type { HandoffDetails } from "../../../../shared/sdk/client/options.ts";
-import { createWorkload } from "../../../load/workload.ts";
+import type { Workload } from "../../../load/workload.ts";
 
 /** `fence` is the fence under which the agent believes that it owns the task. */
 export type WriteStep = { readonly task: string; readonly fence?: number } & (
@@ -104,14 +104,14 @@ type Choice = keyof typeof SHARES;
 export class AgentBehaviour {
   readonly #random: () => number;
   readonly #name: string;
-  readonly #texts: ReturnType<typeof createWorkload>;
+  readonly #texts: Pick<Workload, "checkpoint">;
   readonly #known = new Map<string, KnownTask>();
   #step = 0;
 
-  constructor(name: string, seed: number, random: () => number) {
+  constructor(name: string, texts: Pick<Workload, "checkpoint">, random: () => number) {
     this.#name = name;
     this.#random = random;
-    this.#texts = createWorkload(seed);
+    this.#texts = texts;
   }
 
   /** `generation` grows with time and is the same for all agents. */

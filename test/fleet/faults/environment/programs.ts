@@ -14,7 +14,8 @@ import type { BrokenName } from "./broken-builds.ts";
 import { POLICY } from "./policy.ts";
 import type { ProcessOptions } from "./process.ts";
 import type { RoundFolders } from "./round-folders.ts";
-import type { Role, ServiceArguments } from "./service.ts";
+import type { ServiceArguments } from "./service.ts";
+import type { Role } from "./service-role.ts";
 
 export const SHAPES = {
   alone: [["all-in-one", ["writer", "reader", "coordinator", "watchdog"]]],

@@ -18,9 +18,8 @@ import { seededRandom } from "../../../load/workload.ts";
 import { type BrokenName, brokenStore } from "./broken-builds.ts";
 import { deafBus } from "./broken-recoveries.ts";
 import { killableStore } from "./kill-points.ts";
+import type { Role } from "./service-role.ts";
 import { type StoreMode, storeFaults } from "./store-faults.ts";
-
-export type Role = "writer" | "reader" | "coordinator" | "watchdog";
 
 export interface ServiceArguments {
   readonly roles: readonly Role[];

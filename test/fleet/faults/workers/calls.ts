@@ -6,7 +6,7 @@ import type { Bus } from "../../../../shared/bus/bus.ts";
 import { SUBJECTS } from "../../../../shared/protocol/subjects.ts";
 import type { Ending } from "../agents/agent.ts";
 import { callLine, endingOf } from "../agents/copies.ts";
-import { type HistoryWriter, instant } from "../agents/history.ts";
+import { type HistorySink, instant } from "../agents/history.ts";
 
 const COMMAND = SUBJECTS.everyCommand.slice(0, SUBJECTS.everyCommand.indexOf("*"));
 const QUEUED = SUBJECTS.everyQueue.slice(0, SUBJECTS.everyQueue.indexOf("*"));
@@ -18,7 +18,7 @@ interface Call {
 }
 
 export interface CallsContext {
-  readonly history: HistoryWriter;
+  readonly history: HistorySink;
   readonly nextCall: () => string;
 }
 

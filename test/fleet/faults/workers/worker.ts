@@ -4,7 +4,7 @@ import { hashOf } from "../../../../shared/integrity/seal.ts";
 import type { FailureClass } from "../../../../shared/protocol/exit-report.ts";
 import { whenAborted } from "../../../../shared/runtime/clock.ts";
 import type { AgentRun } from "../../../../shared/sdk/agent/run.ts";
-import { type HistoryWriter, instant, type LifecycleLine } from "../agents/history.ts";
+import { type HistorySink, instant, type LifecycleLine } from "../agents/history.ts";
 import { isHit, type KillPlan } from "../environment/kill-points.ts";
 import { FAILURE_AT, kindOf, type TaskKind } from "./task-kinds.ts";
 
@@ -20,7 +20,7 @@ export class WorkFailure extends Error {
 
 export interface WorkerContext {
   readonly agent: string;
-  readonly history: HistoryWriter;
+  readonly history: HistorySink;
   readonly random: () => number;
   readonly kills: KillPlan;
   /** Has the process killed at a kill point. */

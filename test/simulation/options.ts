@@ -1,0 +1,74 @@
+/** The command line of `npm run simulate`. */
+import { parseArgs } from "node:util";
+import { BROKEN_NAMES, type BrokenName } from "../fleet/faults/environment/broken-builds.ts";
+
+export interface SimulateOptions {
+  readonly first: number;
+  readonly seeds: number;
+  /** The end by the clock of the machine, instead of a number of seeds. */
+  readonly hours: number | null;
+  readonly broken: BrokenName | null;
+  /** No faults. */
+  readonly calm: boolean;
+  readonly json: boolean;
+}
+
+export const SIMULATE_HELP = `npm run simulate -- [options]
+
+Runs whole fleets with their agents on simulated time, with faults of the bus and the store, kills and power cuts, and judges each by the checker of
+the fault run. One seed gives one history, which only a change of the code changes. A failing seed is cut to a short story, which is printed.
+
+  --seeds N       the number of seeds (default 20)
+  --hours H       run new seeds for so many hours of this machine instead
+  --seed S        this seed alone; with --seeds or --hours the first one (default 1)
+  --broken NAME   a build without one safeguard: ${BROKEN_NAMES.slice(0, 6).join(", ")},
+                  ${BROKEN_NAMES.slice(6).join(", ")}
+  --calm          without faults: only the work of the agents
+  --json          one JSON line for each seed
+  --help          this text
+
+Examples:
+  npm run simulate -- --seeds 1000
+  npm run simulate -- --hours 8 --seed 100000
+  npm run simulate -- --seed 42 --json
+
+Exit code: 0, or 1 after a violation, or 2 for wrong options or a failure of the simulation itself.
+`;
+
+/** Returns null for --help. Throws with a one-line message for invalid arguments. */
+export function readSimulateOptions(args: string[]): SimulateOptions | null {
+  const { values } = parseArgs({
+    args,
+    options: {
+      seeds: { type: "string" },
+      hours: { type: "string" },
+      seed: { type: "string" },
+      broken: { type: "string" },
+      calm: { type: "boolean", default: false },
+      json: { type: "boolean", default: false },
+      help: { type: "boolean", default: false },
+    },
+  });
+  if (values.help) return null;
+  const hours = values.hours === undefined ? null : Number(values.hours);
+  if (hours !== null && !(hours > 0)) throw new Error(`--hours takes a positive number, not ${values.hours}`);
+  const { broken } = values;
+  if (broken !== undefined && !(BROKEN_NAMES as readonly string[]).includes(broken))
+    throw new Error(`--broken takes one of ${BROKEN_NAMES.join(", ")}, not ${broken}`);
+  const alone = values.seed !== undefined && values.seeds === undefined && hours === null;
+  return {
+    first: whole("--seed", values.seed ?? "1"),
+    seeds: alone ? 1 : whole("--seeds", values.seeds ?? "20"),
+    hours,
+    broken: (broken as BrokenName | undefined) ?? null,
+    calm: values.calm,
+    json: values.json,
+  };
+}
+
+function whole(option: string, given: string): number {
+  const number = Number(given);
+  if (!Number.isSafeInteger(number) || number < 1)
+    throw new Error(`${option} takes a whole number from 1 on, not ${given}`);
+  return number;
+}

@@ -1,0 +1,53 @@
+/** What the processes of a simulated fleet share: the bus, the store, the rules, and the history that they record. */
+import type { Bus } from "../../../shared/bus/bus.ts";
+import { type Policies, policySchema } from "../../../shared/protocol/policy.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import { createDiskSpace, type DiskSpace } from "../../../shared/runtime/disk-space.ts";
+import { createLogger, type Logger } from "../../../shared/runtime/observability/log.ts";
+import { createMetrics, type Metrics } from "../../../shared/runtime/observability/metrics.ts";
+import type { HistorySink, Line } from "../../fleet/faults/agents/history.ts";
+import type { BrokenName } from "../../fleet/faults/environment/broken-builds.ts";
+import { POLICY } from "../../fleet/faults/environment/policy.ts";
+import type { Outage } from "../../harness/stores/outage-store.ts";
+import type { SimulatedBusServer } from "../bus/server.ts";
+import type { SimulatedDatabase } from "../store/database.ts";
+import { currentProcess } from "../time/processes.ts";
+
+/** One for all simulations of this real process, because their numbers are of no use and their definition takes milliseconds. */
+export const SHARED_METRICS: Metrics = createMetrics({ ofProcess: false });
+export const SILENT_LOG: Logger = createLogger({ service: "simulation", level: "silent" });
+export const SIMULATED_POLICIES: Policies = policySchema.parse(POLICY);
+
+/** The lines of all simulated processes in their order. */
+export class SharedHistory implements HistorySink {
+  readonly lines: Line[] = [];
+
+  async append(line: Line): Promise<void> {
+    this.lines.push(line);
+  }
+}
+
+export interface WorldHost {
+  readonly server: SimulatedBusServer;
+  readonly database: SimulatedDatabase;
+  readonly disk: DiskSpace;
+  readonly history: SharedHistory;
+  readonly broken: BrokenName | null;
+  /** The end of the random failures of workers, and their share. */
+  readonly kills: { untilUs: number; readonly share: number; readonly random: () => number };
+  /** The state of the store for the services. */
+  outage: Outage;
+  /** Whether writers remove old checkpoints. */
+  readonly removes: boolean;
+}
+
+export const openDisk = (): DiskSpace => createDiskSpace([], { clock: systemClock });
+
+/** A connection of the current process, which ends with it. */
+export function connectHost(
+  { server }: Pick<WorldHost, "server">,
+  options: { readonly identity: string; readonly tenant?: string; readonly messageKey?: string },
+): Promise<Bus> {
+  const name = currentProcess()?.name ?? "outside";
+  return server.connect({ name, log: SILENT_LOG, ...options });
+}

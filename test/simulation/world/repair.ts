@@ -1,0 +1,62 @@
+/** The time after the faults: the fleet becomes idle, open commands get their answers, and all programs stop. Then the final state is read. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { pairedHistory } from "../../fleet/faults/agents/history.ts";
+import type { FinalState, Violation } from "../../fleet/faults/checker/evidence.ts";
+import { readStoredState, readStreamsOver } from "../../fleet/faults/final-state.ts";
+import { resolveOpen, untilIdle } from "../../fleet/faults/repair.ts";
+import type { Supervised } from "./services.ts";
+import type { World } from "./world-parts.ts";
+
+const IDLE_MS = 120_000;
+const POLL_MS = 500;
+const STOP_MS = 60_000;
+
+interface Repaired {
+  readonly violations: readonly Violation[];
+  readonly finalState: FinalState;
+}
+
+export async function finish(world: World): Promise<Repaired> {
+  const { host, bus, started, agents, takers, services } = world;
+  const connection = await host.server.open("outside");
+  const violations: Violation[] = [];
+  const stop = async (programs: readonly Supervised[]): Promise<void> => {
+    for (const one of programs) violations.push(...(await stopped(one)));
+  };
+  const becomeIdle = async (): Promise<void> => {
+    // After one failure there is no further wait.
+    const idleMs = violations.length > 0 ? 0 : IDLE_MS;
+    violations.push(
+      ...(await untilIdle({ started }, { bus, connection, idleMs, pollMs: POLL_MS })).violations,
+    );
+  };
+  const resolve = (name: string) =>
+    resolveOpen(bus, pairedHistory(host.history.lines), { history: host.history, name });
+  await stop(agents);
+  await becomeIdle();
+  await resolve("resolving");
+  await becomeIdle();
+  await stop(takers);
+  await resolve("resolving-takers");
+  await becomeIdle();
+  await stop(services);
+  await world.stopRecording();
+  const streams = await readStreamsOver(connection);
+  const { unpublished, ...stored } = await readStoredState(await host.database.open());
+  await connection.close();
+  await bus.close();
+  return { violations, finalState: { ...stored, ...streams, events: [...streams.events, ...unpublished] } };
+}
+
+async function stopped(program: Supervised): Promise<Violation[]> {
+  const problem = await Promise.race([
+    program.stop().then(
+      () => undefined,
+      (error: unknown) => String(error),
+    ),
+    sleep(STOP_MS, "it did not stop in time"),
+  ]);
+  if (problem === undefined) return [];
+  const details = { process: program.name, problem };
+  return [{ kind: "process_failed", task: null, text: "a program did not stop cleanly", details }];
+}

@@ -1,0 +1,98 @@
+/** The story of a simulation: what the world does to a fleet, and how much the agents do. It follows from the seed, and can be cut shorter. */
+import { seededRandom } from "../../load/workload.ts";
+import type { BusFaults } from "../bus/faults/plan.ts";
+import { NO_STORE_FAULTS, type StoreFaultPlan } from "../store/database.ts";
+
+export type StoryEvent = { readonly at: number } & (
+  | { readonly kind: "kill"; readonly program: string; readonly restartMs: number }
+  /** The socket of the program breaks. */
+  | { readonly kind: "cut"; readonly program: string }
+  /** Nothing passes between the program and the bus. */
+  | { readonly kind: "partition"; readonly program: string; readonly forMs: number }
+  | { readonly kind: "restart_bus"; readonly forMs: number }
+  | { readonly kind: "outage"; readonly how: "refuses" | "hangs"; readonly forMs: number }
+  /** The machine of the store and all services loses its power. */
+  | { readonly kind: "power_cut"; readonly forMs: number }
+);
+
+export interface Story {
+  readonly seed: number;
+  readonly events: readonly StoryEvent[];
+  readonly bus: BusFaults;
+  readonly store: StoreFaultPlan;
+  /** The steps of each agent that writes. */
+  readonly steps: readonly number[];
+  readonly pauseMs: number;
+  readonly workers: number;
+  /** The tasks of workers. */
+  readonly tasks: number;
+  readonly removes: boolean;
+}
+
+export const SERVICES = ["writer", "reader", "coordinator", "watchdog"] as const;
+const INSTANCES = [0, 1];
+const AGENTS = 3;
+const FAULTS_MS = 8_000;
+
+/** The time after which the story has no more faults. */
+export const endOf = ({ events }: Story): number =>
+  Math.max(0, ...events.map((event) => event.at + ("forMs" in event ? event.forMs : 0)));
+
+export function storyOf(seed: number): Story {
+  const random = seededRandom(Math.imul(seed, 0x9e3779b1) ^ 0x5f3759df);
+  const below = (count: number): number => Math.floor(random() * count);
+  const share = (most: number): number => (random() < 0.5 ? random() * most : 0);
+  const programs = [
+    ...SERVICES.flatMap((role) => INSTANCES.map((index) => `${role}-${index}`)),
+    ...Array.from({ length: AGENTS }, (_, n) => `agent-${n}`),
+    "takers",
+    "worker-0",
+  ];
+  const program = (): string => programs[below(programs.length)]!;
+  const event = (): StoryEvent => {
+    const at = Math.round(random() * FAULTS_MS);
+    const forMs = Math.round(100 + random() ** 2 * 4_000);
+    const dice = random();
+    if (dice < 0.4) return { at, kind: "kill", program: program(), restartMs: Math.round(random() * 2_000) };
+    if (dice < 0.55) return { at, kind: "cut", program: program() };
+    if (dice < 0.7) return { at, kind: "partition", program: program(), forMs };
+    if (dice < 0.78) return { at, kind: "restart_bus", forMs: Math.min(forMs, 1_500) };
+    if (dice < 0.92) return { at, kind: "outage", how: random() < 0.5 ? "refuses" : "hangs", forMs };
+    return { at, kind: "power_cut", forMs: Math.min(forMs, 1_500) };
+  };
+  return {
+    seed,
+    events: Array.from({ length: below(8) }, event).sort((a, b) => a.at - b.at),
+    bus: {
+      hopMs: { min: 0.2, max: 0.5 + random() * 5 },
+      lateMessage: share(0.05),
+      lostMessage: share(0.02),
+      lostConfirmation: share(0.05),
+      lostAcknowledgement: share(0.05),
+      earlyRedelivery: share(0.1),
+      forgottenAcknowledgements: share(0.3),
+    },
+    store: {
+      latencyMs: random() * 3,
+      conflicts: share(0.1),
+      unknown: share(0.08),
+      stalls: share(0.01),
+      stallMs: 3_000,
+      pauses: share(0.4),
+      pauseMs: 1 + random() * 20,
+    },
+    steps: Array.from({ length: AGENTS }, () => 5 + below(12)),
+    pauseMs: 100 + random() * 900,
+    workers: 1,
+    tasks: below(3),
+    removes: random() < 0.3,
+  };
+}
+
+/** The same work without faults. */
+export const calm = (story: Story): Story => ({
+  ...story,
+  events: [],
+  bus: story.bus.hopMs === undefined ? {} : { hopMs: story.bus.hopMs },
+  store: { ...NO_STORE_FAULTS, latencyMs: story.store.latencyMs },
+});

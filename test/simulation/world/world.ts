@@ -1,0 +1,124 @@
+/** Runs one story: a fleet with its agents on simulated time, its faults, its repair, and the verdict of the fault run's checker. */
+import { createHash } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
+import { newSalt } from "../../../shared/integrity/seal.ts";
+import { heartbeatSchema } from "../../../shared/protocol/heartbeat.ts";
+import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import type { Stop } from "../../../shared/runtime/process/service.ts";
+import { instant, pairedHistory } from "../../fleet/faults/agents/history.ts";
+import { TAKEN_TYPES } from "../../fleet/faults/agents/workload.ts";
+import { judge, type Verdict } from "../../fleet/faults/checker/checker.ts";
+import type { HeartbeatRecord, Violation } from "../../fleet/faults/checker/evidence.ts";
+import type { BrokenName } from "../../fleet/faults/environment/broken-builds.ts";
+import { seededRandom } from "../../load/workload.ts";
+import { SimulatedBusServer } from "../bus/server.ts";
+import { SimulatedDatabase } from "../store/database.ts";
+import { activeSimulation, simulate } from "../time/run.ts";
+import { startTakers, startWorker, startWriterAgent } from "./agents.ts";
+import { connectHost, openDisk, SharedHistory, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
+import { heal, play } from "./nemesis.ts";
+import { finish } from "./repair.ts";
+import { Supervised, superviseService } from "./services.ts";
+import { endOf, SERVICES, type Story } from "./story.ts";
+import { startTasks } from "./tasks.ts";
+import type { World } from "./world-parts.ts";
+
+export interface StoryResult {
+  readonly violations: readonly Violation[];
+  readonly verdict: Verdict;
+  readonly commands: number;
+  readonly simulatedMs: number;
+  readonly events: number;
+  readonly kills: number;
+  readonly storeFaults: SimulatedDatabase["counts"];
+  /** Of the recorded history and the final state: equal for equal runs. */
+  readonly digest: string;
+}
+
+const LIMITS = { limitMs: 900_000, eventsMax: 5_000_000 };
+const WORKER_FAILURES = 0.01;
+
+export async function runStory(story: Story, broken: BrokenName | null = null): Promise<StoryResult> {
+  const { value, simulatedMs, events } = await simulate(story.seed, LIMITS, () => live(story, broken));
+  return { ...value, simulatedMs, events };
+}
+
+async function live(story: Story, broken: BrokenName | null) {
+  const world = await openWorld(story, broken);
+  const { host, agents, takers, services } = world;
+  await Promise.all([startTasks(world, story), play(world, story), sleep(endOf(story))]);
+  await heal(world);
+  const repaired = await finish(world);
+  const history = pairedHistory(host.history.lines);
+  const { heartbeats } = world;
+  const silenceMs = SIMULATED_POLICIES.defaults.recovery?.silence_ms ?? 0;
+  const { finalState } = repaired;
+  const verdict = judge({ ...history, finalState, heartbeats, silenceMs });
+  const digest = createHash("sha256");
+  for (const line of host.history.lines) digest.update(JSON.stringify(line));
+  for (const event of finalState.events) digest.update(JSON.stringify(event));
+  return {
+    violations: [...repaired.violations, ...verdict.violations],
+    verdict,
+    commands: verdict.checked.commands,
+    kills: [...agents, ...takers, ...services].reduce((sum, { kills }) => sum + kills, 0),
+    storeFaults: host.database.counts,
+    digest: digest.digest("hex"),
+  };
+}
+
+/** The salts that an earlier simulation has left are used up, because they are not of this seed. */
+function renewSalts(): void {
+  const { words } = activeSimulation()!;
+  for (const before = words(); words() === before; ) newSalt();
+}
+
+async function openWorld(story: Story, broken: BrokenName | null): Promise<World> {
+  renewSalts();
+  const random = seededRandom(story.seed);
+  const server = new SimulatedBusServer({ random, faults: { ...story.bus } });
+  const database = new SimulatedDatabase({ random: seededRandom(story.seed + 1), faults: story.store });
+  const kills = {
+    untilUs: instant() + endOf(story) * 1_000,
+    share: WORKER_FAILURES,
+    random: Math.random,
+  };
+  const host: WorldHost = {
+    ...{ server, database, broken, kills, removes: story.removes, outage: "none" },
+    ...{ disk: openDisk(), history: new SharedHistory() },
+  };
+  const bus = await connectHost(host, { identity: "outside" });
+  await bus.reconcileStreams(fleetStreams({ storageBytes: 200 * 1024 * 1024 }));
+  const heartbeats: HeartbeatRecord[] = [];
+  const stopRecording = await recordHeartbeats(bus, heartbeats);
+  const services = SERVICES.flatMap((role) => [0, 1].map((index) => superviseService(host, role, index)));
+  await Promise.all(services.map((one) => one.ready()));
+  const program = (name: string, start: (incarnation: string) => Promise<Stop>) =>
+    new Supervised(name, host, start);
+  const agents = story.steps.map((steps, n) => {
+    const options = { name: `agent-${n}`, left: { steps }, pauseMs: story.pauseMs };
+    return program(options.name, (incarnation) => startWriterAgent(host, incarnation, options));
+  });
+  const takers = [
+    ...TAKEN_TYPES.map((type) =>
+      program(`takers-${type}`, (incarnation) => startTakers(host, incarnation, type)),
+    ),
+    ...Array.from({ length: story.workers }, (_, n) =>
+      program(`worker-${n}`, (incarnation) => startWorker(host, incarnation, `worker-${n}`)),
+    ),
+  ];
+  return { host, services, agents, takers, heartbeats, started: new Set(), bus, stopRecording };
+}
+
+function recordHeartbeats(bus: World["bus"], heartbeats: HeartbeatRecord[]): Promise<Stop> {
+  return bus.subscribe(SUBJECTS.everyHeartbeat, ({ body }) => {
+    const heartbeat = heartbeatSchema.parse(JSON.parse(Buffer.from(body).toString()));
+    const { agent_id: agent, task_id: task, fence, sent_at, step_deadline: deadline } = heartbeat;
+    if (task === undefined || fence === undefined) return;
+    heartbeats.push({
+      ...{ agent, task, fence, sentAt: Date.parse(sent_at), receivedAt: Date.now() },
+      stepDeadline: deadline === undefined ? null : Date.parse(deadline),
+    });
+  });
+}
