@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { projectRoot } from "../../harness/project-root.ts";
 import type { Judged } from "../../load/soak/judgement/verdict.ts";
 
-const RUN_MS = 600_000;
+const RUN_MS = 900_000;
 
 interface Soaked {
   readonly code: number | null;
