@@ -154,7 +154,8 @@ export class SimulatedBusServer {
   unblock(name: string): void {
     this.#blocked.get(name)?.resolve();
     this.#blocked.delete(name);
-    for (const [one, client] of this.#connections) if (!this.#isBlocked(client)) one.release();
+    // A stall of another connection does not end.
+    for (const one of this.#named(name)) if (!this.#isBlocked(one)) one.release();
   }
 
   /** The program with this name is dead: nothing of it arrives any more, and nothing reaches it. */
@@ -203,7 +204,7 @@ export class SimulatedBusServer {
       .map(([one]) => one);
   }
 
-  #isBlocked({ name }: Client): boolean {
+  #isBlocked({ name }: Pick<Client, "name">): boolean {
     return this.#blocked.has(name) || this.#blocked.has(ALL);
   }
 

@@ -38,9 +38,6 @@ export const NO_STORE_FAULTS: StoreFaultPlan = {
   pauseMs: 0,
 };
 
-/** The faults that occurred, by name. */
-export type StoreFaultCounts = Readonly<Record<"conflicts" | "applied" | "lost" | "late" | "stalls", number>>;
-
 const LATE_MS_MAX = 2_000;
 
 export interface DatabaseOptions {
@@ -55,6 +52,7 @@ const UNKNOWN: readonly Unknown[] = ["applied", "lost", "late"];
 export class SimulatedDatabase {
   /** May be changed at any time. */
   faults: StoreFaultPlan;
+  /** The faults that occurred, by name. */
   readonly counts = { conflicts: 0, applied: 0, lost: 0, late: 0, stalls: 0 };
   readonly #random: () => number;
   readonly #clock: Clock;
@@ -115,6 +113,8 @@ export class SimulatedDatabase {
   }
 
   start(): void {
+    // It would read what is not synced, and apply a batch that is on its way to the disk twice.
+    if (!this.#isDown) throw new Error("the simulated store was started although it has its power");
     this.#state = new MemoryEngine(this.#clock);
     for (const slab of recoverLog(this.#disk)) this.#state.apply([slab]);
     this.#isDown = false;

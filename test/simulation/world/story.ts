@@ -1,4 +1,5 @@
 /** The story of a simulation: what the world does to a fleet, and how much the agents do. It follows from the seed, and can be cut shorter. */
+import { TAKEN_TYPES } from "../../fleet/faults/agents/workload.ts";
 import { seededRandom } from "../../load/workload.ts";
 import type { BusFaults } from "../bus/faults/plan.ts";
 import { NO_STORE_FAULTS, type StoreFaultPlan } from "../store/database.ts";
@@ -30,6 +31,8 @@ export interface Story {
 }
 
 export const SERVICES = ["writer", "reader", "coordinator", "watchdog"] as const;
+/** The programs that accept offers, one for each type of agent. */
+export const TAKERS = TAKEN_TYPES.map((type) => ({ name: `takers-${type}`, type }));
 const INSTANCES = [0, 1];
 const AGENTS = 3;
 const FAULTS_MS = 8_000;
@@ -45,7 +48,7 @@ export function storyOf(seed: number): Story {
   const programs = [
     ...SERVICES.flatMap((role) => INSTANCES.map((index) => `${role}-${index}`)),
     ...Array.from({ length: AGENTS }, (_, n) => `agent-${n}`),
-    "takers",
+    ...TAKERS.map(({ name }) => name),
     "worker-0",
   ];
   const program = (): string => programs[below(programs.length)]!;
@@ -88,6 +91,9 @@ export function storyOf(seed: number): Story {
     removes: random() < 0.3,
   };
 }
+
+/** The same story with retention. */
+export const removing = (story: Story): Story => ({ ...story, removes: true });
 
 /** The same work without faults. */
 export const calm = (story: Story): Story => ({

@@ -7,7 +7,6 @@ import { heartbeatSchema } from "../../../shared/protocol/heartbeat.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { instant, pairedHistory } from "../../fleet/faults/agents/history.ts";
-import { TAKEN_TYPES } from "../../fleet/faults/agents/workload.ts";
 import { judge, type Verdict } from "../../fleet/faults/checker/checker.ts";
 import type { HeartbeatRecord, Violation } from "../../fleet/faults/checker/evidence.ts";
 import type { BrokenName } from "../../fleet/faults/environment/broken-builds.ts";
@@ -20,7 +19,7 @@ import { connectHost, openDisk, SharedHistory, SIMULATED_POLICIES, type WorldHos
 import { heal, play } from "./nemesis.ts";
 import { finish } from "./repair.ts";
 import { Supervised, superviseService } from "./services.ts";
-import { endOf, SERVICES, type Story } from "./story.ts";
+import { endOf, SERVICES, type Story, TAKERS } from "./story.ts";
 import { startTasks } from "./tasks.ts";
 import type { World } from "./world-parts.ts";
 
@@ -32,7 +31,7 @@ export interface StoryResult {
   readonly events: number;
   readonly kills: number;
   readonly storeFaults: SimulatedDatabase["counts"];
-  /** Of the recorded history and the final state: equal for equal runs. */
+  /** Of the recorded history and the events of the final state: equal for equal runs. */
   readonly digest: string;
 }
 
@@ -101,9 +100,7 @@ async function openWorld(story: Story, broken: BrokenName | null): Promise<World
     return program(options.name, (incarnation) => startWriterAgent(host, incarnation, options));
   });
   const takers = [
-    ...TAKEN_TYPES.map((type) =>
-      program(`takers-${type}`, (incarnation) => startTakers(host, incarnation, type)),
-    ),
+    ...TAKERS.map(({ name, type }) => program(name, (incarnation) => startTakers(host, incarnation, type))),
     ...Array.from({ length: story.workers }, (_, n) =>
       program(`worker-${n}`, (incarnation) => startWorker(host, incarnation, `worker-${n}`)),
     ),

@@ -87,14 +87,20 @@ describe("a fault occurs with its plan and not without it", () => {
   });
 
   test("a slow consumer: it is cut off and misses messages, and no other subscriber does", async () => {
-    const [without, stalled] = await factsOf("slowSubscriber", {
-      slowConsumerMax: 100,
-      timed: [{ kind: "stall", at: 1_000, connection: "slow", forMs: 2_000 }],
-    });
+    const stall = { kind: "stall", at: 1_000, connection: "slow", forMs: 2_000 } as const;
+    // It ends before enough messages wait for a cut. The stall of the other connection must not end with it.
+    const partition = { kind: "partition", at: 1_020, connection: "quick", forMs: 80 } as const;
+    const [without, ...stalled] = await factsOf(
+      "slowSubscriber",
+      { slowConsumerMax: 100, timed: [stall] },
+      { slowConsumerMax: 100, timed: [stall, partition] },
+    );
     const all = { quick: 2_000, newest: 1_999, inOrder: true };
     expect(without).toEqual({ ...all, slow: 2_000, statuses: [] });
-    expect(stalled).toMatchObject({ ...all, statuses: ["disconnected", "reconnecting", "connected"] });
-    expect(stalled!.slow).toBeLessThan(1_500);
+    for (const facts of stalled) {
+      expect(facts).toMatchObject({ ...all, statuses: ["disconnected", "reconnecting", "connected"] });
+      expect(facts.slow).toBeLessThan(1_500);
+    }
   });
 
   test("a restart: streams and subscriptions stay, a work queue forgets its ids, and consumers may forget settlements", async () => {
