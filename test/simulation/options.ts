@@ -2,6 +2,13 @@
 import { parseArgs } from "node:util";
 import { BROKEN_NAMES, type BrokenName } from "../fleet/faults/environment/broken-builds.ts";
 
+/** The broken builds that no story reveals, with the reason. */
+const UNREVEALED: Readonly<Partial<Record<BrokenName, string>>> = {
+  unverified: "no story damages checkpoints",
+  hold_forgotten: "no story has operators, who place holds",
+};
+const REVEALED = BROKEN_NAMES.filter((name) => UNREVEALED[name] === undefined);
+
 export interface SimulateOptions {
   readonly first: number;
   readonly seeds: number;
@@ -21,8 +28,8 @@ the fault run. One seed gives one history, which only a change of the code chang
   --seeds N       the number of seeds (default 20)
   --hours H       run new seeds for so many hours of this machine instead
   --seed S        this seed alone; with --seeds or --hours the first one (default 1)
-  --broken NAME   a build without one safeguard: ${BROKEN_NAMES.slice(0, 6).join(", ")},
-                  ${BROKEN_NAMES.slice(6).join(", ")}
+  --broken NAME   a build without one safeguard: ${REVEALED.slice(0, 6).join(", ")},
+                  ${REVEALED.slice(6).join(", ")}
   --calm          without faults: only the work of the agents
   --json          one JSON line for each seed
   --help          this text
@@ -52,18 +59,23 @@ export function readSimulateOptions(args: string[]): SimulateOptions | null {
   if (values.help) return null;
   const hours = values.hours === undefined ? null : Number(values.hours);
   if (hours !== null && !(hours > 0)) throw new Error(`--hours takes a positive number, not ${values.hours}`);
-  const { broken } = values;
-  if (broken !== undefined && !(BROKEN_NAMES as readonly string[]).includes(broken))
-    throw new Error(`--broken takes one of ${BROKEN_NAMES.join(", ")}, not ${broken}`);
   const alone = values.seed !== undefined && values.seeds === undefined && hours === null;
   return {
     first: whole("--seed", values.seed ?? "1"),
     seeds: alone ? 1 : whole("--seeds", values.seeds ?? "20"),
     hours,
-    broken: (broken as BrokenName | undefined) ?? null,
+    broken: values.broken === undefined ? null : brokenBuild(values.broken),
     calm: values.calm,
     json: values.json,
   };
+}
+
+function brokenBuild(given: string): BrokenName {
+  const name = BROKEN_NAMES.find((one) => one === given);
+  if (name === undefined) throw new Error(`--broken takes one of ${REVEALED.join(", ")}, not ${given}`);
+  const reason = UNREVEALED[name];
+  if (reason === undefined) return name;
+  throw new Error(`--broken ${name} reveals nothing here: ${reason}; use npm run faults -- --broken ${name}`);
 }
 
 function whole(option: string, given: string): number {
