@@ -49,6 +49,5 @@ test("a power cut keeps, loses and tears unsynced sectors, and never a synced on
     appendBatch(disk, [slabOf(40)]);
     expect(recoverLog(disk)).toHaveLength(slabs.length + 1);
   }
-  expect(kept.whole + kept.changed).toBe(100);
   for (const count of Object.values(kept)) expect(count).toBeGreaterThan(0);
 });

@@ -11,7 +11,8 @@ import { uuidv7 } from "uuidv7";
 import { SimulatedProcess } from "./processes.ts";
 import { simulate } from "./run.ts";
 
-const LIMITS = { limitMs: 600_000, eventsMax: 100_000 };
+const HOUR_MS = 3_600_000;
+const LIMITS = { limitMs: 2 * HOUR_MS, eventsMax: 100_000 };
 
 function startWorker(name: string, history: string[]): SimulatedProcess {
   const process = new SimulatedProcess(name);
@@ -44,11 +45,13 @@ function startWorker(name: string, history: string[]): SimulatedProcess {
 async function historyOf(seed: number): Promise<string[]> {
   const history: string[] = [];
   await simulate(seed, LIMITS, async () => {
+    const begin = performance.now();
     const workers = ["a", "b", "c"].map((name) => startWorker(name, history));
     await sleep(Math.random() * 400);
     workers[0]!.kill();
     history.push("killed");
-    await sleep(3_600_000 / 10);
+    await sleep(HOUR_MS);
+    history.push(`${performance.now() - begin} ms have passed`);
   });
   return history;
 }

@@ -21,6 +21,7 @@ test("a killed process does nothing more, and an hour passes at once", async () 
   expect(history.filter((line) => line.includes(" a ")).length).toBeGreaterThan(5);
   expect(after.filter((line) => line.includes(" a "))).toEqual([]);
   expect(after.filter((line) => line.includes(" b ")).length).toBeGreaterThan(5);
+  expect(Number.parseFloat(after.at(-1)!)).toBeGreaterThanOrEqual(3_600_000);
 });
 
 test("a call of the real machine ends the simulation, even where its error is caught", async () => {

@@ -1,6 +1,6 @@
 /** One stream: what it accepts, what it stores, and what it removes. */
 import type { StreamConfig } from "@nats-io/jetstream";
-import { isMatch, subjectTokens, transformed } from "../subjects.ts";
+import { subjectTokens, transformed } from "../subjects.ts";
 import { Alarm, type Runner } from "../time.ts";
 import { headerField, type Publication } from "../wire.ts";
 import { PROBLEMS } from "./api-problem.ts";
@@ -107,11 +107,6 @@ export class SimulatedStream {
     for (const one of removed) this.remove(one.seq);
     for (const consumer of this.consumers.values()) consumer.deliver();
     return removed.length;
-  }
-
-  accepts(subject: string): boolean {
-    const tokens = subjectTokens(subject);
-    return this.config.subjects.some((pattern) => isMatch(subjectTokens(pattern), tokens));
   }
 
   /** A new configuration. Messages beyond its limits are removed. */
