@@ -52,10 +52,6 @@ export class Resident {
     return this.#task.id;
   }
 
-  get lastCheckpoint(): string {
-    return this.#last;
-  }
-
   /** The next command of this agent. */
   async act(): Promise<void> {
     const turn = this.#turns % 10;

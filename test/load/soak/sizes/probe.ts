@@ -20,12 +20,11 @@ if (folder !== undefined && everyMs !== undefined) {
   const write = (): void => {
     const begin = performance.now();
     collect();
-    const { heapUsed, external, arrayBuffers } = process.memoryUsage();
+    const { heapUsed, external } = process.memoryUsage();
     const sample: ThreadSample = {
       thread: threadName || "main",
       live_heap: heapUsed,
-      external: external,
-      array_buffers: arrayBuffers,
+      external,
       handles: countedHandles(),
     };
     // Renamed, so that a reader never sees half of it.

@@ -18,7 +18,7 @@ export function processSizes(pid: number, probeFolder: string): ProcessValues | 
 }
 
 /** From the text of `/proc/<pid>/status`. Mapped files, such as the store, are in the resident memory and not in the anonymous one. */
-export function sizesIn(status: string): ProcessValues {
+function sizesIn(status: string): ProcessValues {
   const number = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1]);
   return {
     resident: number("VmRSS") * 1_024,
@@ -39,7 +39,7 @@ function threadSizes(pid: number, folder: string): ProcessValues {
   };
 }
 
-export function threadSamples(pid: number, folder: string): ThreadSample[] {
+function threadSamples(pid: number, folder: string): ThreadSample[] {
   return readdirSync(folder)
     .filter((name) => name.startsWith(`${pid}-`) && name.endsWith(".json"))
     .map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")) as ThreadSample);

@@ -5,7 +5,6 @@ export interface ThreadSample {
   readonly thread: string;
   readonly live_heap: number;
   readonly external: number;
-  readonly array_buffers: number;
   /** Open resources by their kind, as Node names them. */
   readonly handles: Readonly<Record<string, number>>;
 }
