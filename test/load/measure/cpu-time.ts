@@ -37,10 +37,22 @@ export function threadIn(stat: string): { readonly name: string; readonly us: nu
 
 function threadsOf(pid: number): ReadonlyMap<string, { readonly name: string; readonly us: number }> | null {
   try {
-    const ids = readdirSync(`/proc/${pid}/task`);
-    return new Map(ids.map((id) => [id, threadIn(readFileSync(`/proc/${pid}/task/${id}/stat`, "utf8"))]));
+    const found = readdirSync(`/proc/${pid}/task`).flatMap((id) => {
+      const thread = threadOf(pid, id);
+      return thread === null ? [] : [[id, thread] as const];
+    });
+    return found.length === 0 ? null : new Map(found);
   } catch {
-    return null; // the process does not exist, or a thread ended meanwhile, or this is not Linux
+    return null; // the process does not exist, or this is not Linux
+  }
+}
+
+/** Null: the thread has ended since it was listed. */
+function threadOf(pid: number, id: string): ReturnType<typeof threadIn> | null {
+  try {
+    return threadIn(readFileSync(`/proc/${pid}/task/${id}/stat`, "utf8"));
+  } catch {
+    return null;
   }
 }
 
