@@ -16,6 +16,10 @@ import { replay } from "./recording/replay.ts";
 /** The states of each recording, and the seed of their choice. */
 const CUTS = Number(process.env.FLEET_TEST_POWER_CUTS ?? 120);
 const SEED = Number(process.env.FLEET_TEST_POWER_SEED ?? 1);
+/** A busy machine takes long for each cut. */
+const LIMITS = { timeout: 120_000 + CUTS * 500 };
+/** The recorded programs run slowly under their recorder. */
+const RECORDING_MS = 300_000;
 /** Of a program that does without a sync. */
 const BROKEN_CUTS = 200;
 /** The store is opened with its threads only once in so many cuts, because that takes longest. */
@@ -54,12 +58,12 @@ async function expectLoss(recording: Recording, kind: Kind, without?: SyncKind):
   expect(losses).toHaveLength(1);
 }
 
-describe.skipIf(missing !== undefined)("the embedded store after power cuts", () => {
+describe.skipIf(missing !== undefined)("the embedded store after power cuts", LIMITS, () => {
   const kind = (cut: number): string => (cut % STORE_EVERY === 0 ? "store" : "engine");
   let recording: Recording;
   beforeAll(async () => {
     recording = await recorded("commits", "store", "12");
-  });
+  }, RECORDING_MS);
 
   test("the recording has every write", () => {
     expect(missingIn(recording)).toEqual({ differing: [], mapped: [join("store", "lock.mdb")] });
@@ -80,11 +84,11 @@ describe.skipIf(missing !== undefined)("the embedded store after power cuts", ()
   });
 });
 
-describe.skipIf(missing !== undefined)("the spool after power cuts", () => {
+describe.skipIf(missing !== undefined)("the spool after power cuts", LIMITS, () => {
   let recording: Recording;
   beforeAll(async () => {
     recording = await recorded("spool", join("state", "spool", "default.agent"), "8");
-  });
+  }, RECORDING_MS);
 
   test("the recording has every write", () => {
     expect(missingIn(recording)).toEqual({ differing: [], mapped: [] });
@@ -100,11 +104,11 @@ describe.skipIf(missing !== undefined)("the spool after power cuts", () => {
   );
 });
 
-describe.skipIf(missing !== undefined)("files that are written whole, after power cuts", () => {
+describe.skipIf(missing !== undefined)("files that are written whole, after power cuts", LIMITS, () => {
   let recording: Recording;
   beforeAll(async () => {
     recording = await recorded("whole-files", "", "12");
-  });
+  }, RECORDING_MS);
 
   test("are whole, and at least as new as was acknowledged", async () => {
     expect(missingIn(recording)).toEqual({ differing: [], mapped: [] });

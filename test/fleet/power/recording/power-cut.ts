@@ -2,6 +2,7 @@
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { seededRandom } from "../../../load/workload.ts";
 import {
   applied,
   type FileChange,
@@ -19,15 +20,9 @@ const SECTORS = [512, 4_096];
 /** A number from 0 to below `below`. */
 export type Random = (below: number) => number;
 
-/** The generator "mulberry32". */
 export function randomOf(seed: number): Random {
-  let state = seed >>> 0;
-  return (below) => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * below);
-  };
+  const random = seededRandom(seed);
+  return (below) => Math.floor(random() * below);
 }
 
 /** Writes one such state below `to`. Returns what it kept, in words. */
