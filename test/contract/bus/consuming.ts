@@ -63,10 +63,10 @@ export const consumeCases: ContractCases = {
   "working() prevents a second delivery of a slow message": async (bench) => {
     const got = collector(1);
     const finished = Promise.withResolvers<void>();
-    const stop = await bench.bus.consume({ ...options("C", 10), ackWaitMs: 2_000 }, async (message) => {
+    const stop = await bench.bus.consume({ ...options("C", 10), ackWaitMs: 5_000 }, async (message) => {
       got.add(textIn(message));
       const beat = setInterval(() => message.working(), 100);
-      await new Promise((resolve) => setTimeout(resolve, 3_000));
+      await new Promise((resolve) => setTimeout(resolve, 7_000));
       clearInterval(beat);
       finished.resolve();
     });
