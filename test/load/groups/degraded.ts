@@ -48,7 +48,7 @@ export async function measureDegraded(session: Session): Promise<Group> {
       row(`queued, ${IN_FLIGHT} in flight, p99`, saturated.latency.p99, "ms"),
       row("failed", steady.failed + saturated.failed, "requests", TARGETS.failed),
       row("queued commands at the end of the outage", drained.queued, "commands"),
-      row("drained", (drained.queued * 1_000) / drained.ms, "/s"),
+      row("drained", (drained.queued * 1_000) / drained.ms, "/s", TARGETS.drained),
     ],
   };
 }

@@ -1,13 +1,5 @@
 import { describe, expect, test } from "vitest";
-import {
-  type Bound,
-  judge,
-  judgedOnFoundationdb,
-  judgedQuickly,
-  row,
-  sustainedTarget,
-  TARGETS,
-} from "./targets.ts";
+import { type Bound, judge, judgedOnFoundationdb, judgedQuickly, row, TARGETS } from "./targets.ts";
 
 const latency = { required: { below: 100 }, aim: { below: 15 } };
 
@@ -20,16 +12,14 @@ describe("judging a figure", () => {
   ])("a latency of %d ms: %s", (value, met) => expect(judge(value, latency)).toBe(met));
 
   test.each([
-    [1_999, "required missed"],
-    [2_000, "required"],
-    [2_499, "required"],
-    [2_500, "aim"],
-  ])("a rate of %d/s where the raw store does 10,000/s: %s", (value, met) =>
-    expect(judge(value, sustainedTarget(10_000))).toBe(met),
-  );
-
-  test("a rate has no aim when the raw store was not measured", () => {
-    expect(judge(1e9, sustainedTarget(null))).toBe("required");
+    [24.9, "required missed"],
+    [25, "required"],
+    [34.9, "required"],
+    [35, "aim"],
+  ])("a rate that is %d %% of the raw store's: %s", (value, met) => {
+    const share = row("commits to raw commits", value, "%", TARGETS.raw_share);
+    expect(share.met).toBe(met);
+    expect(judgedOnFoundationdb(share)).toEqual(share);
   });
 
   test("a figure without a target is not judged", () => {
@@ -75,8 +65,18 @@ describe("judging a figure", () => {
     expect([paced.required, paced.met]).toEqual([TARGETS.write.required, "required"]);
     const besideNeighbour = judgedOnFoundationdb(row("write", 99, "ms", TARGETS.busy_write));
     expect([besideNeighbour.required, besideNeighbour.met]).toEqual([null, null]);
-    const commits = judgedOnFoundationdb(row("commits", 900, "/s", sustainedTarget(4_000)));
+    const commits = judgedOnFoundationdb(row("commits", 900, "/s", TARGETS.commits));
     expect([commits.required, commits.met]).toEqual([null, null]);
+    for (const target of [TARGETS.handoffs_at_once, TARGETS.detection]) {
+      const later = row("later", 400, "ms", target);
+      expect(later.met).toBe("required missed");
+      expect(judgedOnFoundationdb(later)).toEqual({
+        ...later,
+        required: { below: 500 },
+        aim: null,
+        met: "required",
+      });
+    }
   });
 
   test("every aim is stricter than its requirement", () => {

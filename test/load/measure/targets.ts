@@ -8,8 +8,10 @@ interface Target {
   readonly aim: Bound | null;
 }
 
+export const UNJUDGED = "not judged: quick run";
+
 /** Null: a figure without a target. */
-type Met = "aim" | "required" | "required missed" | "not judged: quick run" | null;
+type Met = "aim" | "required" | "required missed" | typeof UNJUDGED | null;
 
 export interface Row extends Target {
   readonly what: string;
@@ -19,8 +21,6 @@ export interface Row extends Target {
   readonly met: Met;
 }
 
-const SUSTAINED_SHARE_OF_RAW = 0.25;
-
 export const TARGETS = {
   /** A write with 1,000 agents at 1 checkpoint a second each, p99, ms; also while another program keeps one core busy. */
   paced_write: { required: { below: 50 }, aim: { below: 15 } },
@@ -29,6 +29,10 @@ export const TARGETS = {
   write: { required: { below: 100 }, aim: { below: 15 } },
   /** The last commit of 1,000 checkpoints at the same instant, ms. */
   burst_last: { required: { below: 1_000 }, aim: { below: 250 } },
+  /** Commits per second with 1,000 in flight, where the raw store was not measured in the same run. */
+  commits: { required: { at_least: 2_000 }, aim: null },
+  /** The same, where it was: their share of the raw store's commits, %. */
+  raw_share: { required: { at_least: 25 }, aim: { at_least: 35 } },
   /** The committed ones of 1,000 checkpoints at the same instant. */
   burst_committed: { required: { at_least: 1_000 }, aim: null },
   /** Failed requests of any kind. */
@@ -39,12 +43,16 @@ export const TARGETS = {
   history: { required: { below: 100 }, aim: { below: 15 } },
   /** The answer `queued` during an outage of the store, p99, ms. */
   queued: { required: { below: 100 }, aim: null },
+  /** The commands that leave the queue after an outage, /s. */
+  drained: { required: { at_least: 2_000 }, aim: null },
   /** From the request of a handoff to its acceptance by a resident agent, p99, ms. */
   handoff: { required: { below: 500 }, aim: { below: 50 } },
+  /** The same with 100 handoffs at once. */
+  handoffs_at_once: { required: { below: 150 }, aim: { below: 50 } },
   /** From the silence timeout to the offer for the next agent, 100 failures together, p99, ms. */
-  detection: { required: { below: 500 }, aim: { below: 100 } },
+  detection: { required: { below: 150 }, aim: { below: 100 } },
   /** The processor time of a watchdog for 10,000 agents with a heartbeat every two seconds, % of one core. */
-  heartbeats: { required: { below: 10 }, aim: null },
+  heartbeats: { required: { below: 5 }, aim: null },
   /** The fleet's commits to those of LangGraph's Postgres saver in the same run, ×. */
   postgres_saver: { required: { at_least: 2 }, aim: { at_least: 3 } },
   /** The extra time of an agent's work with checkpoints, %. */
@@ -85,13 +93,7 @@ export const TARGETS = {
   search_growth: { required: null, aim: { below: 1.5 } },
 } as const satisfies Record<string, Target>;
 
-/** Commits per second with 1,000 in flight; the aim is a share of the raw store's rate in the same run. */
-export function sustainedTarget(rawCommitsPerSecond: number | null): Target {
-  const aim = rawCommitsPerSecond === null ? null : SUSTAINED_SHARE_OF_RAW * rawCommitsPerSecond;
-  return { required: { at_least: 2_000 }, aim: aim === null ? null : { at_least: aim } };
-}
-
-export function holds(bound: Bound, value: number): boolean {
+function holds(bound: Bound, value: number): boolean {
   return "below" in bound ? value < bound.below : value >= bound.at_least;
 }
 
@@ -108,25 +110,25 @@ export function row(what: string, value: number | null, unit: string, target: Ta
   return { what, value, unit, required, aim, met: judge(value, target) };
 }
 
-/** What one node of FoundationDB must reach on the same two cores. Its load of writes is half of LMDB's. */
-const ON_FOUNDATIONDB: ReadonlySet<Bound | null> = new Set([
-  TARGETS.write.required,
-  TARGETS.get.required,
-  TARGETS.history.required,
-  TARGETS.handoff.required,
-  TARGETS.detection.required,
-  TARGETS.failed.required,
-  TARGETS.burst_committed.required,
-  TARGETS.survival.required,
-  TARGETS.done_twice.required,
-  TARGETS.utilization.required,
+const withoutAim = ({ required }: Target): Target => ({ required, aim: null });
+const unchanged = [
+  ...[TARGETS.write, TARGETS.get, TARGETS.history, TARGETS.handoff, TARGETS.failed, TARGETS.burst_committed],
+  ...[TARGETS.survival, TARGETS.done_twice, TARGETS.utilization],
+];
+
+/** What one node of FoundationDB must reach on the same two cores, by what LMDB must. Its load of writes is half of LMDB's. */
+const ON_FOUNDATIONDB: ReadonlyMap<Bound | null, Target> = new Map<Bound | null, Target>([
+  ...unchanged.map((target) => [target.required, withoutAim(target)] as const),
+  [TARGETS.raw_share.required, TARGETS.raw_share],
+  [TARGETS.paced_write.required, withoutAim(TARGETS.write)],
+  [TARGETS.handoffs_at_once.required, withoutAim(TARGETS.handoff)],
+  [TARGETS.detection.required, { required: { below: 500 }, aim: null }],
 ]);
 
 /** The other targets are those of the embedded store. */
 export function judgedOnFoundationdb(judged: Row): Row {
-  const own = judged.required === TARGETS.paced_write.required ? TARGETS.write.required : judged.required;
-  const required = ON_FOUNDATIONDB.has(own) ? own : null;
-  return { ...judged, required, aim: null, met: judge(judged.value, { required, aim: null }) };
+  const target = ON_FOUNDATIONDB.get(judged.required) ?? NOTHING;
+  return { ...judged, ...target, met: judge(judged.value, target) };
 }
 
 const WORKS: ReadonlySet<Bound | null> = new Set([
@@ -138,5 +140,5 @@ const WORKS: ReadonlySet<Bound | null> = new Set([
 /** A quick run shows whether the fleet works, not how fast: only the targets that must hold at any speed are judged. */
 export function judgedQuickly(judged: Row): Row {
   if (judged.met === null || WORKS.has(judged.required)) return judged;
-  return { ...judged, met: "not judged: quick run" };
+  return { ...judged, met: UNJUDGED };
 }
