@@ -2,6 +2,7 @@
 
 import { BUSY_PERCENT_MAX, describeParts } from "../measure/machine.ts";
 import { formatBound, formatNumber } from "../measure/table.ts";
+import { UNJUDGED } from "../measure/targets.ts";
 import { peersIn } from "../peers/rows.ts";
 import { KEY_FIGURES } from "./key-figures.ts";
 import type { Plot } from "./plots.ts";
@@ -110,7 +111,12 @@ function missedList(newest: readonly GroupOfRun[]): string {
           `- ${group.name} on ${group.store}, ${what}: ${formatNumber(value)} ${unit}, required ${formatBound(required)} (${run.name})`,
       ),
   );
-  return missed.length === 0 ? "No figure." : missed.join("\n");
+  const quick = newest.flatMap(({ run, group }) =>
+    group.rows.flatMap(({ met }) => (met === UNJUDGED ? [run.name] : [])),
+  );
+  if (quick.length === 0) return missed.length === 0 ? "No figure." : missed.join("\n");
+  const unjudged = `Not judged: a quick run (${[...new Set(quick)].join(", ")}; figures: ${quick.length}).`;
+  return missed.length === 0 ? unjudged : `${missed.join("\n")}\n\n${unjudged}`;
 }
 
 function figures({ run, group: { name, store, about, rows } }: GroupOfRun): string {

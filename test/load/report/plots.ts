@@ -1,7 +1,7 @@
 // The charts of the report: which figures of the stored runs they show.
 
 import { formatNumber } from "../measure/table.ts";
-import { type Bound, holds, type Row } from "../measure/targets.ts";
+import { type Bound, type Row, UNJUDGED } from "../measure/targets.ts";
 import { type PeerFigures, peersIn } from "../peers/rows.ts";
 import { type Chart, type ChartLine, drawChart } from "./chart.ts";
 import { type GroupOfRun, type NamedRun, newestGroups, rowOf } from "./results.ts";
@@ -105,9 +105,9 @@ function peerTimesChart(newest: readonly GroupOfRun[], of: "write" | "latest", t
   };
 }
 
-/** How much of its limit a figure takes, %; undefined: it has no limit, or is a count that must be zero. */
-export function shareOfLimit({ value, required }: Pick<Row, "value" | "required">): number | undefined {
-  if (value === null || required === null || value <= 0) return undefined;
+/** How much of its limit a figure takes, %; undefined: it has no limit, was not judged, or is a count that must be zero. */
+export function shareOfLimit({ value, required, met }: Row): number | undefined {
+  if (value === null || required === null || value <= 0 || met === UNJUDGED) return undefined;
   return 100 * ("below" in required ? value / required.below : required.at_least / value);
 }
 
@@ -120,13 +120,13 @@ function targetsChart(newest: readonly GroupOfRun[]): Chart {
       const share = shareOfLimit(row);
       if (share === undefined || row.required === null) return [];
       const text = `${formatNumber(row.value)} ${row.unit}, ${boundText(row.required)}`;
-      const tone = holds(row.required, row.value!) ? "own" : "missed";
+      const tone = row.met === "required missed" ? "missed" : "own";
       const store = group.store === "LMDB" ? "" : `, ${group.store}`;
       return [{ label: `${group.name}${store}: ${row.what}`, text, dots: [{ value: share, tone }] }];
     }),
   );
   return {
-    title: "Every figure with a required limit, as a share of that limit",
+    title: "Every judged figure with a required limit, as a share of that limit",
     axis: "share of the limit, % (logarithmic; smaller is better)",
     shape: "dots",
     lines,

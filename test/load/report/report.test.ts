@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { row, TARGETS } from "../measure/targets.ts";
+import { judgedQuickly, row, TARGETS } from "../measure/targets.ts";
 import { LOAD, reportFiles } from "./files.ts";
 import { KEY_FIGURES } from "./key-figures.ts";
 import { shareOfLimit } from "./plots.ts";
@@ -74,6 +74,27 @@ describe("a report", () => {
     expect(page).toContain("- sustained on LMDB, commits: 1,765 /s, required ≥ 2,000 (newer)");
   });
 
+  test("of a quick run says that nothing was judged, and shows no figure beside its limit", () => {
+    const quick: NamedRun = {
+      ...newer,
+      run: { ...newer.run, quick: true },
+      groups: newer.groups.map((group) => ({ ...group, rows: group.rows.map(judgedQuickly) })),
+    };
+    const quickFiles = reportFiles([quick]);
+    expect(quickFiles.get("REPORT.md")).toContain(
+      "## Required, but missed\n\nNot judged: a quick run (newer; figures: 1).\n",
+    );
+    expect([...quickFiles.keys()]).not.toContain("plots/targets.svg");
+    expect([...files.keys()]).toContain("plots/targets.svg");
+    const both = reportFiles([
+      quick,
+      { ...newer, name: "later", groups: [{ ...newer.groups[0]!, store: "X" }] },
+    ]);
+    expect(both.get("REPORT.md")).toContain(
+      "required ≥ 2,000 (later)\n\nNot judged: a quick run (newer; figures: 1).\n",
+    );
+  });
+
   test("marks a busy machine, a changed tree and a quick run", () => {
     const disturbed: NamedRun = {
       ...newer,
@@ -92,4 +113,5 @@ test.each([
   [row("failed", 0, "requests", TARGETS.failed), undefined],
   [row("size", 4, "KB"), undefined],
   [row("unknown", null, "ms", TARGETS.write), undefined],
+  [judgedQuickly(row("write", 250, "ms", TARGETS.write)), undefined],
 ])("the share of its limit, %o", (given, share) => expect(shareOfLimit(given)).toBe(share));
