@@ -6,7 +6,7 @@ import type { Summary } from "../measure/percentiles.ts";
 import type { AgentsJobs } from "../programs/agents.ts";
 import type { LanggraphSaverJobs, SaverTarget } from "../programs/langgraph-saver.ts";
 import { AGENTS, type Session } from "../session.ts";
-import { installSaver, type SaverKind, saverPackage, saverPackages } from "./installation.ts";
+import { installedSaver, type SaverKind, saverPackage, saverPackages } from "./installation.ts";
 
 export interface WriteTime {
   readonly warmUpSeconds: number;
@@ -59,6 +59,8 @@ export async function startOwnFleet(session: Session): Promise<Contender> {
 
 interface Saver {
   readonly kind: SaverKind;
+  /** Of its packages. */
+  readonly folder: string;
   readonly name: string;
   readonly version: string;
   readonly promise: string;
@@ -66,8 +68,10 @@ interface Saver {
   readonly target: SaverTarget;
 }
 
-async function startSaver(session: Session, { kind, target, ...described }: Saver): Promise<Contender> {
-  const folder = await installSaver(kind);
+async function startSaver(
+  session: Session,
+  { kind, folder, target, ...described }: Saver,
+): Promise<Contender> {
   const program = session.program<LanggraphSaverJobs>("langgraph-saver");
   await program.run("open", { folder, packageName: saverPackage(kind), target, threads: AGENTS });
   return {
@@ -82,16 +86,19 @@ async function startSaver(session: Session, { kind, target, ...described }: Save
 const versionOf = (kind: SaverKind): string =>
   `${saverPackage(kind)} ${saverPackages(kind)[saverPackage(kind)]}`;
 
-/** Null, after one line with the reason: PostgreSQL cannot run here. */
+/** Null, after one line with the reason: PostgreSQL cannot run here, or the saver cannot be installed. */
 export async function startPostgresSaver(session: Session): Promise<Contender | null> {
   const problem = postgresProblem();
   if (problem !== null) {
     session.log(`peers: LangGraph's Postgres saver is skipped: ${problem}`);
     return null;
   }
+  const folder = await installedSaver("postgres", session.log);
+  if (folder === null) return null;
   const server = await session.keep(startPostgres({ durable: true }));
   const contender = await startSaver(session, {
     kind: "postgres",
+    folder,
     name: "LangGraph Postgres saver",
     version: `${versionOf("postgres")} on PostgreSQL ${server.version}`,
     promise: `durable (fsync and synchronous_commit on); ${NOTHING_ELSE}`,
@@ -107,11 +114,14 @@ export async function startPostgresSaver(session: Session): Promise<Contender | 
   };
 }
 
-/** With the promise of the others, and as it is installed. */
+/** With the promise of the others, and as it is installed. Empty, after one line with the reason: it cannot be installed. */
 export async function startSqliteSavers(session: Session): Promise<Contender[]> {
+  const folder = await installedSaver("sqlite", session.log);
+  if (folder === null) return [];
   const saver = (mode: string, promise: string, isSynced: boolean) =>
     startSaver(session, {
       kind: "sqlite",
+      folder,
       name: `LangGraph SQLite saver, ${mode}`,
       version: `${versionOf("sqlite")} on the SQLite of Node`,
       promise: `${promise}; one process; ${NOTHING_ELSE}`,

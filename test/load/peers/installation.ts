@@ -34,8 +34,23 @@ export function saverPackages(kind: SaverKind): Readonly<Record<string, string>>
   return { ...pinned(SHARED), ...SQLITE };
 }
 
+/** The folder with the packages. Null, after one line with the reason: npm cannot install them here. */
+export async function installedSaver(
+  kind: SaverKind,
+  log: (line: string) => void,
+  install: (kind: SaverKind) => Promise<string> = installSaver,
+): Promise<string | null> {
+  try {
+    return await install(kind);
+  } catch (error) {
+    const reason = (error as Error).message.trim().replace(/\s*\n\s*/g, "; ");
+    log(`peers: ${saverPackage(kind)} is skipped, because it cannot be installed: ${reason}`);
+    return null;
+  }
+}
+
 /** Returns the folder with the packages. Throws with the output of npm. */
-export async function installSaver(kind: SaverKind): Promise<string> {
+async function installSaver(kind: SaverKind): Promise<string> {
   const folder = join(projectRoot, ".fleet", "peers", kind);
   const dependencies = saverPackages(kind);
   const manifest = `${JSON.stringify({ private: true, dependencies }, null, 2)}\n`;
