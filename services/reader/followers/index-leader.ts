@@ -68,7 +68,7 @@ const PAUSE_FACTOR_MIN = 0.25;
 
 /**
  * How long the indexer rests on a busy thread. It leaves the time to the requests, so it falls behind at first. But the commits of a load that lasts must not
- * wait for its end: with each full step that another one follows, the rests become shorter, until the index keeps up. A rebuild has time.
+ * wait for its end: with each step that another one follows, the rests become shorter, down to a quarter of a step. A rebuild has time.
  */
 export function createIndexPace() {
   let factor = PAUSE_FACTOR;

@@ -27,6 +27,8 @@ const PLAN_BYTES = STORE_LIMITS.transaction_bytes_max * 0.7;
  * yielding.
  */
 const SLICE = { usual: 8, behind: 32 };
+/** After a longer slice, of large checkpoints, the next ones are small: requests wait for its end. */
+const SLICE_MS = 20;
 const PLAN_DEADLINE_MS = 3_000;
 const WRITE_DEADLINE_MS = 3_000;
 /** A plan ends then with what it has: on a machine that is busy all the time, full steps could miss the deadline again and again. */
@@ -65,12 +67,10 @@ export async function stepIndex(
   guard: (tx: Tx) => Promise<void>,
   monotonic: () => number = () => performance.now(),
 ): Promise<IndexStep> {
-  const endsAt = monotonic() + PLAN_MS;
-  const hasTime = (): boolean => monotonic() < endsAt;
   const options = { label: "plan_index", deadlineMs: PLAN_DEADLINE_MS };
   const { state, plan } = await store.read(options, async (reader) => {
     const state = await readIndexState(reader);
-    return { state, plan: await planStep(reader, state, hasTime) };
+    return { state, plan: await planStep(reader, state, monotonic) };
   });
   if (plan.kind === "follow" && plan.plan === null && plan.next === state) return plan.step;
   // Safe to repeat: a second run finds another index state and writes nothing.
@@ -102,7 +102,8 @@ function isSame(a: IndexState, b: IndexState): boolean {
   return isSameKind && a.entries === b.entries && at(a) === at(b);
 }
 
-async function planStep(reader: Reader, state: IndexState, hasTime: () => boolean): Promise<Plan> {
+async function planStep(reader: Reader, state: IndexState, monotonic: () => number): Promise<Plan> {
+  const endsAt = monotonic() + PLAN_MS;
   const rebuilding = state.state === "rebuilding";
   if (state.clearing !== null) {
     const clearing = await planClearing(reader, state.clearing);
@@ -112,9 +113,14 @@ async function planStep(reader: Reader, state: IndexState, hasTime: () => boolea
   const plan = new IndexPlan(state.entries, state.blinded ?? false);
   const corrupt: CorruptVersion[] = [];
   // A busy thread does much other work between two slices, so that small ones would keep the index behind.
-  const size = page.more && !rebuilding ? SLICE.behind : SLICE.usual;
+  let size = page.more && !rebuilding ? SLICE.behind : SLICE.usual;
   let followed = 0;
-  while (followed < page.entries.length && plan.bytes < PLAN_BYTES && (followed === 0 || hasTime())) {
+  while (
+    followed < page.entries.length &&
+    plan.bytes < PLAN_BYTES &&
+    (followed === 0 || monotonic() < endsAt)
+  ) {
+    const beganAt = monotonic();
     const slice = page.entries.slice(followed, followed + size);
     const versions = await readVersions(reader, slice);
     await plan.prepare(reader, slice);
@@ -134,6 +140,7 @@ async function planStep(reader: Reader, state: IndexState, hasTime: () => boolea
       }
       followed += 1;
     }
+    if (monotonic() - beganAt > SLICE_MS) size = SLICE.usual;
     await setImmediate();
   }
   const more = page.more || followed < page.entries.length;

@@ -34,8 +34,8 @@ export const hashOfWord = (hash: number, byte: number): number => Math.imul(hash
 export class KnownWords {
   /** Of each place the hash and the number of its word. 0: the place is free. */
   readonly #places = new Uint32Array(2 * PLACES);
-  /** Of each word the round in which it was added last, and where it begins in the pool. */
-  readonly #words = new Uint32Array(2 * (WORDS_MAX + 1));
+  /** Of each word the round in which it was added last, of which there are more than 32 bits hold in a year, and where it begins in the pool. */
+  readonly #words = new Float64Array(2 * (WORDS_MAX + 1));
   readonly #pool = Buffer.alloc(POOL_BYTES);
   #used = 0;
   readonly #texts: string[] = [""];

@@ -122,17 +122,26 @@ export function syncFolder(path: string): void {
 }
 
 /**
- * Syncs a folder and those above it, so that a power cut takes away neither its new names nor itself. Those above it that this process may not open are
- * older than it.
+ * A folder above that answers so is older than this process: it may not open or change the folder, or the file system keeps the names of folders without a
+ * sync.
  */
-export function syncFolders(path: string): void {
-  syncFolder(path);
+const IS_OLDER: ReadonlySet<string | undefined> = new Set(["EACCES", "EPERM", "EROFS", "EINVAL", "ENOTSUP"]);
+
+/** Syncs the folders above a folder, so that a power cut does not take it away. */
+export function syncFoldersAbove(path: string): void {
   const folder = resolve(path);
   for (let above = dirname(folder), below = folder; above !== below; below = above, above = dirname(above)) {
     try {
       syncFolder(above);
-    } catch {
-      return;
+    } catch (error) {
+      if (IS_OLDER.has((error as NodeJS.ErrnoException).code)) return;
+      throw error;
     }
   }
+}
+
+/** Syncs a folder and those above it, so that a power cut takes away neither its new names nor itself. */
+export function syncFolders(path: string): void {
+  syncFolder(path);
+  syncFoldersAbove(path);
 }

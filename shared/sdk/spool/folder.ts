@@ -6,10 +6,11 @@
  */
 import { constants, fstatSync, statSync, writeSync } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat, statfs } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { join } from "node:path";
 import { uuidv7 } from "uuidv7";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
+import { syncFoldersAbove } from "../../runtime/process/whole-file.ts";
 import { type Aside, asideLine, type Line, linesOf, type Mark, markLine } from "./line.ts";
 
 const OPEN = "open";
@@ -91,6 +92,8 @@ export class SpoolFolder {
 
   async setAside(all: readonly Aside[]): Promise<void> {
     await appendTo(join(this.path, ASIDE_FILE), Buffer.concat(all.map(asideLine)), APPENDING);
+    // Also of a file that exists: the process that made it may have been killed before this line.
+    await syncFolder(this.path);
   }
 
   async remove(name: string): Promise<void> {
@@ -187,13 +190,20 @@ export class SpoolFolder {
   async #openFile(): Promise<FileHandle> {
     if (this.#file !== undefined) return this.#file;
     await this.#make();
-    this.#file = await open(join(this.path, OPEN), APPENDING, 0o600);
-    // The name of a new file must be on disk too, before a line in it counts as stored.
-    if ((await this.#file.stat()).size === 0) await syncFolder(this.path);
-    // And the names of the folders on its path, which another process may have made.
-    if (!this.#isFixed) await syncFoldersAbove(this.path);
+    const file = await open(join(this.path, OPEN), APPENDING, 0o600);
+    try {
+      // The name of a new file must be on disk too, before a line in it counts as stored.
+      if ((await file.stat()).size === 0) await syncFolder(this.path);
+      // And the names of the folders on its path, which another process may have made.
+      if (!this.#isFixed) syncFoldersAbove(this.path);
+    } catch (error) {
+      // The next line would otherwise be written without these syncs.
+      await file.close();
+      throw error;
+    }
     this.#isFixed = true;
-    return this.#file;
+    this.#file = file;
+    return file;
   }
 
   async #make(): Promise<void> {
@@ -217,24 +227,10 @@ export class SpoolFolder {
 async function appendTo(path: string, bytes: Uint8Array, flags: number): Promise<void> {
   const file = await open(path, flags, 0o600);
   try {
-    const isNew = (await file.stat()).size === 0;
     await file.write(bytes);
     await file.datasync();
-    if (isNew) await syncFolder(dirname(path));
   } finally {
     await file.close();
-  }
-}
-
-/** The folders above. Those that this process may not open are older than it. */
-async function syncFoldersAbove(path: string): Promise<void> {
-  const folder = resolve(path);
-  for (let above = dirname(folder), below = folder; above !== below; below = above, above = dirname(above)) {
-    try {
-      await syncFolder(above);
-    } catch {
-      return;
-    }
   }
 }
 

@@ -33,8 +33,8 @@ const OTHERS = 0o077;
 /** The file with the content of an environment. The other files beside it are locks. */
 export const DATA_FILE = "data.mdb";
 const FILES = [DATA_FILE, "lock.mdb"];
-/** The folder in which a new environment is made. */
-const NEW_FOLDER = "new";
+/** The folder in which a new environment is made, of which a kill may leave a part. Users have no folder of this name. */
+const NEW_FOLDER = ".fleet-new-store";
 
 let lastRead: (() => number) | undefined;
 
@@ -77,7 +77,7 @@ async function openPath(
       return openAt(path);
     });
     if (options.readOnly !== true) keepPrivate(path);
-    // Of a file, the engine syncs the content and not the name. No commit precedes this line, also when a process is killed before it.
+    // Of a file, the engine syncs the content and not the name. No commit of this version precedes this line, also when a process is killed before it.
     if (isDurable && lastTransaction(environment) === 0) syncFolder(path);
     return environment;
   } finally {
@@ -91,9 +91,9 @@ async function openPath(
  */
 function createFile(path: string, open: (folder: string) => LmdbEnvironment): void {
   const file = join(path, DATA_FILE);
-  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
   const own = join(path, NEW_FOLDER);
   rmSync(own, { recursive: true, force: true });
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
   mkdirSync(own, { mode: FOLDER_MODE });
   // Without a transaction in progress it is closed at once.
   void open(own).close();
