@@ -57,8 +57,9 @@ afterAll(() => server.stop());
 
 describe("fleet mirror", { timeout: CALLS_MS }, () => {
   test("a complete mirror has no findings", async () => {
-    await written("whole");
-    await written("whole");
+    const ids = [await written("whole"), await written("whole")];
+    // The command takes a lag of some seconds for a finding, and a new fleet on a busy machine needs longer.
+    await expect.poll(() => ids.every((id) => existsSync(file("whole", id)))).toBe(true);
     const { exit, data } = await json("mirror", "verify");
     expect([exit, data]).toMatchObject([0, { tasks: 1, files: 2, findings: [], corrupt: 0 }]);
     expect((await fleet("mirror", "verify")).out).toContain("Complete: 2 whole files of 1 task");
