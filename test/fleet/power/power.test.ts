@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { missingIn } from "./recording/completeness.ts";
 import type { SyncKind } from "./recording/playback.ts";
 import { type Recording, record, recorderMissing } from "./recording/recorder.ts";
@@ -24,6 +24,9 @@ const RECORDING_MS = 300_000;
 const BROKEN_CUTS = 200;
 /** The store is opened with its threads only once in so many cuts, because that takes longest. */
 const STORE_EVERY = 15;
+
+/** On a machine that other programs keep busy, too. */
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000 });
 
 const missing = recorderMissing();
 if (missing !== undefined) test.skip(`power cuts are not replayed: ${missing}`, () => {});

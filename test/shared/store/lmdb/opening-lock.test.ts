@@ -45,14 +45,14 @@ it("a commit waits until another process has opened the store", async () => {
   const path = directory();
   const store = await openLmdb({ path, sharing: "shared" });
   onTestFinished(() => store.close({ drainMs: 5_000 }));
+  const other = await openLmdb({ path: directory() });
+  onTestFinished(() => other.close({ drainMs: 5_000 }));
   const release = await holdLock(path, "open");
   let isCommitted = false;
   const committed = write(store, async (writer) => writer.set(text("key"), text("value"))).then(() => {
     isCommitted = true;
   });
   // A commit in the folder beside it takes as long, and shows that this one had its time.
-  const other = await openLmdb({ path: directory() });
-  onTestFinished(() => other.close({ drainMs: 5_000 }));
   for (let n = 0; n < 3; n += 1) await write(other, async (writer) => writer.set(text("key"), text(`${n}`)));
   expect(isCommitted).toBe(false);
   await release();
