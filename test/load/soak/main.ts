@@ -67,7 +67,7 @@ async function soak(o: SoakOptions, folder: string): Promise<Soaked> {
     const others = { load: load.pid, ...(leaking !== undefined && { [LEAKING_PROCESS]: leaking.pid }) };
     const sampler = new Sampler({ fleet, others, probeFolder });
     const samples = await takeSamples(o, sampler, load);
-    return { samples, counts: await load.run("stop", {}) };
+    return { samples, counts: (await load.run("done", {})).counts };
   } finally {
     for (const stop of stops.toReversed()) await stop();
   }

@@ -19,7 +19,7 @@ const LEAVES_AFTER_MS = 20_000;
 /** More would be a load that the machine cannot take, and no steady one. */
 const IN_FLIGHT_MAX = 200;
 
-const jobs = { start, done, stop };
+const jobs = { start, done };
 export type LoadJobs = typeof jobs;
 serveJobs(jobs);
 
@@ -29,8 +29,7 @@ interface StartParams extends GatewayAccess {
   readonly rate: number;
 }
 
-const stops: (() => unknown)[] = [];
-const inFlight = new Set<Promise<void>>();
+let inFlight = 0;
 let reader: FleetClient;
 
 async function start({ home, busUrl, rate, ...access }: StartParams): Promise<void> {
@@ -48,50 +47,40 @@ async function start({ home, busUrl, rate, ...access }: StartParams): Promise<vo
   );
   reader = await client("reader", "operator");
   const read = readsOf(reader, residents);
-  const people = Array.from({ length: STAYING_PEOPLE }, () => followEvents(access, { leavesAfterMs: null }));
-  people.push(followEvents(access, { leavesAfterMs: LEAVES_AFTER_MS }));
+  for (let i = 0; i < STAYING_PEOPLE; i += 1) void followEvents(access, { leavesAfterMs: null });
+  void followEvents(access, { leavesAfterMs: LEAVES_AFTER_MS });
   let turn = 0;
   let visitors = 0;
   const nextResident = () => residents[turn++ % residents.length]!;
   const visitsPerSecond = (rate * VISITED_SHARE) / COMMANDS_OF_VISIT;
-  stops.push(
-    every(1_000 / (rate * (1 - VISITED_SHARE)), "write", () => nextResident().act()),
-    every(1_000 / visitsPerSecond, "visit", async () => {
-      visitors += 1;
-      const number = visitors;
-      await visit(await client(`visitor-${number}`), number);
-    }),
-    every(1_000 / (rate * READS_PER_COMMAND), "read", read),
-    every(HTTP_READ_MS, "read over HTTP", () => readTask(access, residents[0]!.taskId)),
-    async () => void (await Promise.all(people.map((leave) => leave()))),
-    async () => void (await Promise.all(inFlight)),
-    async () => void (await Promise.all(residents.map((one) => one.stop()))),
-    () => reader.close(),
-  );
+  every(1_000 / (rate * (1 - VISITED_SHARE)), "write", () => nextResident().act());
+  every(1_000 / visitsPerSecond, "visit", async () => {
+    visitors += 1;
+    const number = visitors;
+    await visit(await client(`visitor-${number}`), number);
+  });
+  every(1_000 / (rate * READS_PER_COMMAND), "read", read);
+  every(HTTP_READ_MS, "read over HTTP", () => readTask(access, residents[0]!.taskId));
 }
 
 /** Begins an action at each interval, independent of the earlier ones. */
-function every(ms: number, what: string, act: () => Promise<void>): () => void {
-  const timer = setInterval(() => {
-    if (inFlight.size >= IN_FLIGHT_MAX) {
+function every(ms: number, what: string, act: () => Promise<void>): void {
+  setInterval(() => {
+    if (inFlight >= IN_FLIGHT_MAX) {
       counts.skipped += 1;
       return;
     }
-    const action = act()
+    inFlight += 1;
+    void act()
       .catch((error: unknown) => noteFailure(what, error))
-      .finally(() => inFlight.delete(action));
-    inFlight.add(action);
+      .finally(() => {
+        inFlight -= 1;
+      });
   }, ms);
-  return () => clearInterval(timer);
 }
 
 /** The work so far, and the number of commits that the search index does not contain yet; null: the fleet did not answer. */
 async function done(_: object): Promise<{ readonly counts: WorkCounts; readonly behind: number | null }> {
   const status = await reader.admin.status().catch(() => null);
   return { counts, behind: status?.index.behind ?? null };
-}
-
-async function stop(_: object): Promise<WorkCounts> {
-  for (const end of stops.splice(0)) await end();
-  return counts;
 }

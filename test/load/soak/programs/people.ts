@@ -1,5 +1,6 @@
 // People that follow the events of the fleet over HTTP. One of them leaves again and again and comes back with the id of its last event.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { counts, noteFailure } from "./work.ts";
 
 export interface GatewayAccess {
@@ -10,32 +11,23 @@ export interface GatewayAccess {
 const RETURN_MS = 1_000;
 const EVENT_ID = /^id: (.+)$/gm;
 
-/** `leavesAfterMs` null: stays as long as the server keeps the stream. Returns the end of the following. */
-export function followEvents(
+/** Follows until the end of the process. `leavesAfterMs` null: stays as long as the server keeps the stream. */
+export async function followEvents(
   access: GatewayAccess,
   { leavesAfterMs }: { readonly leavesAfterMs: number | null },
-): () => Promise<void> {
-  const stopping = new AbortController();
-  const following = (async () => {
-    let last: string | undefined;
-    while (!stopping.signal.aborted) {
-      const leaving = leavesAfterMs === null ? [] : [AbortSignal.timeout(leavesAfterMs)];
-      const signal = AbortSignal.any([stopping.signal, ...leaving]);
-      last = await readStream(access, last, signal);
-      if (!stopping.signal.aborted) await new Promise((resolve) => setTimeout(resolve, RETURN_MS));
-    }
-  })();
-  return async () => {
-    stopping.abort();
-    await following;
-  };
+): Promise<never> {
+  for (let last: string | undefined; ; ) {
+    const signal = leavesAfterMs === null ? undefined : AbortSignal.timeout(leavesAfterMs);
+    last = await readStream(access, last, signal);
+    await sleep(RETURN_MS);
+  }
 }
 
 /** Returns the id of the last event. */
 async function readStream(
   { gatewayUrl, apiKey }: GatewayAccess,
   last: string | undefined,
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
 ): Promise<string | undefined> {
   let newest = last;
   try {
@@ -45,7 +37,7 @@ async function readStream(
         accept: "text/event-stream",
         ...(last !== undefined && { "last-event-id": last }),
       },
-      signal,
+      ...(signal !== undefined && { signal }),
     });
     if (!answer.ok || answer.body === null) throw new Error(`status ${answer.status}`);
     const decoder = new TextDecoder();
@@ -59,7 +51,7 @@ async function readStream(
       }
     }
   } catch (error) {
-    if (!signal.aborted) noteFailure("events", error);
+    if (signal?.aborted !== true) noteFailure("events", error);
   }
   return newest;
 }

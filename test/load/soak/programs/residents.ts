@@ -1,6 +1,12 @@
 // Agents that stay and write to a task of their own: the rows of these tasks are bounded by retention.
 
-import type { FleetClient, HeartbeatSender, TaskHandle } from "../../../../shared/sdk/sdk.ts";
+import {
+  type FleetClient,
+  FleetError,
+  type HeartbeatSender,
+  type ReceivedOffer,
+  type TaskHandle,
+} from "../../../../shared/sdk/sdk.ts";
 import { RESIDENT } from "./names.ts";
 import { continueOffered, TAKE_MS } from "./visitors.ts";
 import { AGENT_TYPE, checkpointOf, commanded, counts, noteFailure } from "./work.ts";
@@ -13,39 +19,31 @@ const OFFERS_AT_ONCE = 8;
 export class Resident {
   readonly #client: FleetClient;
   readonly #number: number;
-  readonly #task: TaskHandle;
   readonly #heartbeat: HeartbeatSender;
-  readonly #stopOffers: () => Promise<void>;
+  #task: TaskHandle;
+  #tasks = 1;
   #turns = 0;
   #steps = 0;
   #last = "";
 
   static async start(client: FleetClient, number: number): Promise<Resident> {
-    const taskId = `${RESIDENT}${number}`;
-    const task = await client.takeTask(taskId, { heartbeats: true, deadlineMs: TAKE_MS });
-    const { fence } = task;
+    const task = await take(client, `${RESIDENT}${number}`);
+    const { id: taskId, fence } = task;
     const heartbeat = client.startHeartbeat({ state: "working", agentType: AGENT_TYPE, taskId, fence });
-    const take = (offer: Parameters<typeof continueOffered>[0]) =>
+    const accept = (offer: ReceivedOffer) =>
       continueOffered(offer).catch((error: unknown) => {
         noteFailure("offer", error);
         throw error;
       });
-    const stopOffers = await client.onOffer(AGENT_TYPE, take, { concurrency: OFFERS_AT_ONCE });
-    return new Resident(client, number, task, heartbeat, stopOffers);
+    await client.onOffer(AGENT_TYPE, accept, { concurrency: OFFERS_AT_ONCE });
+    return new Resident(client, number, task, heartbeat);
   }
 
-  private constructor(
-    client: FleetClient,
-    number: number,
-    task: TaskHandle,
-    heartbeat: HeartbeatSender,
-    stopOffers: () => Promise<void>,
-  ) {
+  private constructor(client: FleetClient, number: number, task: TaskHandle, heartbeat: HeartbeatSender) {
     this.#client = client;
     this.#number = number;
     this.#task = task;
     this.#heartbeat = heartbeat;
-    this.#stopOffers = stopOffers;
   }
 
   get taskId(): string {
@@ -54,6 +52,23 @@ export class Resident {
 
   /** The next command of this agent. */
   async act(): Promise<void> {
+    try {
+      await this.#command();
+    } catch (error) {
+      // The machine was so busy that the fleet took the agent for silent: another one has completed the task.
+      if (error instanceof FleetError && error.code === "FENCED") await this.#beginAnother();
+      throw error;
+    }
+  }
+
+  async #beginAnother(): Promise<void> {
+    this.#tasks += 1;
+    this.#last = "";
+    this.#task = await take(this.#client, `${RESIDENT}${this.#number}-${this.#tasks}`);
+    this.#heartbeat.set({ taskId: this.#task.id, fence: this.#task.fence });
+  }
+
+  async #command(): Promise<void> {
     const turn = this.#turns % 10;
     this.#turns += 1;
     if (this.#last !== "" && UPDATE_AT.has(turn)) {
@@ -69,13 +84,10 @@ export class Resident {
       this.#last = checkpointId;
     }
   }
-
-  async stop(): Promise<void> {
-    await this.#stopOffers();
-    await this.#heartbeat.stop();
-    await this.#client.close();
-  }
 }
+
+const take = (client: FleetClient, taskId: string): Promise<TaskHandle> =>
+  client.takeTask(taskId, { heartbeats: true, deadlineMs: TAKE_MS });
 
 /** The reads of orchestrators and tools, one after the other. */
 export function readsOf(client: FleetClient, residents: readonly Resident[]): () => Promise<void> {

@@ -1,6 +1,7 @@
 // Agents that come for one task and leave: each has a connection and an id of its own. Every third completes its task, every third hands it
 // off, and every third falls silent, so that the fleet recovers the task.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import type { FleetClient, HeartbeatSender, ReceivedOffer, TaskHandle } from "../../../../shared/sdk/sdk.ts";
 import { AGENT_TYPE, checkpointOf, commanded, counts } from "./work.ts";
 
@@ -10,7 +11,7 @@ export const TAKE_MS = 90_000;
 /** How long a visitor works between two of its commands. */
 const PAUSE_MS = 300;
 
-const pause = (ms = PAUSE_MS) => new Promise((resolve) => setTimeout(resolve, ms));
+const pause = () => sleep(PAUSE_MS);
 
 export async function visit(client: FleetClient, number: number): Promise<void> {
   const fate = FATES[number % FATES.length]!;
