@@ -30,7 +30,9 @@ async function json(...args: string[]) {
 }
 
 async function written(taskId: string, goal: string): Promise<string> {
-  const { checkpointId } = await client.createCheckpoint({ taskId, checkpoint: input({ goal }) });
+  // Longer than a busy machine needs: a command that is queued meanwhile is not in the store yet.
+  const waiting = { deadlineMs: 30_000 };
+  const { checkpointId } = await client.createCheckpoint({ taskId, checkpoint: input({ goal }), ...waiting });
   return String(checkpointId);
 }
 
