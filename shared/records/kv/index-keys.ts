@@ -10,11 +10,13 @@ export function indexKeyEnd(timeMs: number, id: string): Buffer {
 }
 
 export function indexKeys(at: (subspace: Subspace, ...parts: Buffer[]) => Buffer) {
+  const indexEntry = (index: string, value: string, end: Buffer): Bytes =>
+    at("ix", name(index), name(value), end);
   return {
     index: (index: string, value: string, timeMs: number, id: string): Bytes =>
-      at("ix", name(index), name(value), indexKeyEnd(timeMs, id)),
-    /** As `index`. The values recur often. */
-    indexEntry: (index: string, value: string, end: Buffer): Bytes => at("ix", name(index), name(value), end),
+      indexEntry(index, value, indexKeyEnd(timeMs, id)),
+    /** As `index`, for the entries of one checkpoint in several indexes. */
+    indexEntry,
     /** The first possible key of an index at `timeMs` or later. */
     indexFrom: (index: string, value: string, timeMs: number): Bytes =>
       at("ix", name(index), name(value), element(timeMs)),

@@ -1,8 +1,8 @@
 /** Starts the tasks of workers, from a program outside all faults of programs. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { uuidv7 } from "uuidv7";
 import { withCalls } from "../../fleet/faults/workers/calls.ts";
-import { ITEMS, type TaskKind, taskName, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
+import { type TaskKind, taskName, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
+import { startTask } from "../../fleet/faults/workers/task-start.ts";
 import { SimulatedAgents } from "./agents.ts";
 import type { Story } from "./story.ts";
 import type { World } from "./world-parts.ts";
@@ -17,22 +17,8 @@ export async function startTasks({ host, started }: World, { tasks }: Story): Pr
   for (let n = 0; n < tasks; n += 1) {
     const name = taskName(KINDS[Math.floor(Math.random() * KINDS.length)]!, n);
     started.add(name);
-    const items = Array.from({ length: ITEMS }, (_, i) => ({ title: `item ${i}` }));
-    const checkpoint = {
-      metadata: { agent_type: WORKER },
-      execution_state: {
-        phase: "handoff",
-        pending_items: items,
-        resume_pointer: { next_action: "Do the first item", phase: "implementing" },
-      },
-    } as const;
     // A task that may not have started is judged by its commands alone.
-    await client
-      .createCheckpoint({
-        ...{ taskId: name, commandId: uuidv7(), checkpoint: checkpoint as never },
-        handoff: { toAgentType: WORKER, reason: "a new task" },
-      })
-      .catch(() => {});
+    await startTask(client, name, WORKER).catch(() => {});
     await sleep(Math.random() * PAUSE_MS);
   }
   await group.stop(Promise.resolve());

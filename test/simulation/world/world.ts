@@ -3,9 +3,9 @@ import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { newSalt } from "../../../shared/integrity/seal.ts";
-import { heartbeatSchema } from "../../../shared/protocol/heartbeat.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
+import { heartbeatIn } from "../../fleet/faults/agents/heartbeat-recorder.ts";
 import { instant, pairedHistory } from "../../fleet/faults/agents/history.ts";
 import { judge, type Verdict } from "../../fleet/faults/checker/checker.ts";
 import type { HeartbeatRecord, Violation } from "../../fleet/faults/checker/evidence.ts";
@@ -110,12 +110,7 @@ async function openWorld(story: Story, broken: BrokenName | null): Promise<World
 
 function recordHeartbeats(bus: World["bus"], heartbeats: HeartbeatRecord[]): Promise<Stop> {
   return bus.subscribe(SUBJECTS.everyHeartbeat, ({ body }) => {
-    const heartbeat = heartbeatSchema.parse(JSON.parse(Buffer.from(body).toString()));
-    const { agent_id: agent, task_id: task, fence, sent_at, step_deadline: deadline } = heartbeat;
-    if (task === undefined || fence === undefined) return;
-    heartbeats.push({
-      ...{ agent, task, fence, sentAt: Date.parse(sent_at), receivedAt: Date.now() },
-      stepDeadline: deadline === undefined ? null : Date.parse(deadline),
-    });
+    const heartbeat = heartbeatIn(body);
+    if (heartbeat !== null) heartbeats.push(heartbeat);
   });
 }

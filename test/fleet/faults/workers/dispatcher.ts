@@ -3,7 +3,6 @@
  * agents, which must never lose a task.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { uuidv7 } from "uuidv7";
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
 import { runAgent } from "../../../../shared/sdk/sdk.ts";
 import { type AgentContext, takeStep } from "../agents/agent.ts";
@@ -14,7 +13,6 @@ import {
   DAMAGED,
   HEALTHY,
   HEARTBEAT_MS,
-  ITEMS,
   LAUNCHED,
   LAUNCHED_SHARE,
   SHARES,
@@ -22,6 +20,7 @@ import {
   taskName,
   WORKER,
 } from "./task-kinds.ts";
+import { startTask } from "./task-start.ts";
 import { hasEnded } from "./task-state.ts";
 
 export interface DispatcherArguments extends AgentGroupArguments {
@@ -65,22 +64,6 @@ function nextKind(): TaskKind {
     if (left < 0) return kind;
   }
   return "normal";
-}
-
-async function startTask(client: FleetClient, name: string, agentType: string): Promise<void> {
-  const items = Array.from({ length: ITEMS }, (_, i) => ({ title: `item ${i}` }));
-  const checkpoint = {
-    metadata: { agent_type: agentType },
-    execution_state: {
-      phase: "handoff",
-      pending_items: items,
-      resume_pointer: { next_action: "Do the first item", phase: "implementing" },
-    },
-  } as const;
-  await client.createCheckpoint({
-    ...{ taskId: name, commandId: uuidv7(), checkpoint: checkpoint as never },
-    handoff: { toAgentType: agentType, reason: "a new task" },
-  });
 }
 
 async function startTasks(client: FleetClient): Promise<void> {
