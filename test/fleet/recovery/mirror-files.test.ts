@@ -115,7 +115,8 @@ describe("fleet mirror", { timeout: CALLS_MS }, () => {
     await expect.poll(() => ids.every((id) => existsSync(file(task, id)))).toBe(true);
     const folder = join(server.home, "checkpoints");
     for (const name of readdirSync(folder))
-      rmSync(join(folder, name), { recursive: true, maxRetries: 20, retryDelay: 20 });
+      // The mirror may give a file that it writes its own name meanwhile.
+      rmSync(join(folder, name), { recursive: true, force: true, maxRetries: 20, retryDelay: 20 });
     const child = spawn(process.execPath, ["services/cli/main.ts", "mirror", "rebuild"], {
       cwd: projectRoot,
       env: { ...process.env, ...environment() },
