@@ -114,8 +114,8 @@ describe("fleet mirror", { timeout: CALLS_MS }, () => {
     for (let n = 0; n < 60; n += 1) ids.push(await written(task, `n ${n}`));
     await expect.poll(() => ids.every((id) => existsSync(file(task, id)))).toBe(true);
     const folder = join(server.home, "checkpoints");
+    // The mirror may give a file that it writes its own name meanwhile.
     for (const name of readdirSync(folder))
-      // The mirror may give a file that it writes its own name meanwhile.
       rmSync(join(folder, name), { recursive: true, force: true, maxRetries: 20, retryDelay: 20 });
     const child = spawn(process.execPath, ["services/cli/main.ts", "mirror", "rebuild"], {
       cwd: projectRoot,
