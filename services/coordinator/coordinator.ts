@@ -14,31 +14,34 @@ import { startHandoffEvents } from "./handoff-events.ts";
 import { startHandoffGauges } from "./handoff-gauges.ts";
 import { createOfferBuilder } from "./offer-builder.ts";
 import { startPolicyRecord } from "./policy-record.ts";
-import { startTokenizerLoad } from "./tokenizer-load.ts";
+import { startPromptPreparation } from "./prompt-preparation.ts";
+import type { PromptRenderer } from "./prompt-renderer.ts";
 
 export interface CoordinatorContext extends EventContext, RepositoryContext {
   readonly instance: string;
   readonly config: CoordinatorConfig;
+  /** Closed by the host after the stop. */
+  readonly prompts: PromptRenderer;
 }
 
 export async function start(context: CoordinatorContext): Promise<Stop> {
-  const { log, config } = context;
+  const { log, config, prompts, metrics } = context;
   const repository = openRepository(context, { finder: "coordinator" });
   const rules = { agentTypes: knownAgentTypes(config.agentTypes), policies: config.policies };
   const controller = startHandoffController(
     context,
     repository,
-    createOfferBuilder(repository, rules, context.metrics),
+    createOfferBuilder(repository, rules, { prompts, metrics }),
   );
   const stopEvents = startHandoffEvents(context, repository, controller);
   const stopGauges = startHandoffGauges(context);
-  const stopLoad = startTokenizerLoad(context);
+  const stopPreparation = startPromptPreparation(context);
   const stopRecord = startPolicyRecord(context, repository, config.policies);
   log.info({ instance: context.instance }, "coordinator started");
   return async () => {
     // The events stop first, so that the runs that they woke are finished.
     await stopEvents();
-    await Promise.all([controller.stop(), stopGauges(), stopLoad(), stopRecord()]);
+    await Promise.all([controller.stop(), stopGauges(), stopPreparation(), stopRecord()]);
     log.info("coordinator stopped");
   };
 }

@@ -8,6 +8,7 @@ import { reserveStore } from "../../shared/service-host/reserve-store.ts";
 import { clusterFields, platformFields } from "../../shared/service-host/service-settings.ts";
 import { coordinatorFields } from "./config.ts";
 import { start } from "./coordinator.ts";
+import { PromptThread } from "./prompt-thread.ts";
 
 await runMain({
   service: "fleet-coordinator",
@@ -16,7 +17,9 @@ await runMain({
     const rules = readAgentRules(config);
     const platform = await openPlatform(context, { service: "coordinator", ...config });
     const store = reserveStore(platform.store, platform.disk);
-    platform.closers.add("coordinator", await start({ ...platform, store, config: rules }));
+    const prompts = new PromptThread();
+    platform.closers.add("prompts", () => prompts.close());
+    platform.closers.add("coordinator", await start({ ...platform, store, prompts, config: rules }));
     platform.markServing();
     return platform.stop;
   },

@@ -5,7 +5,6 @@
 import pLimit from "p-limit";
 import { newSalt } from "../../shared/integrity/seal.ts";
 import { nextAgentType } from "../../shared/lifecycle/routing.ts";
-import { continuationPrompt } from "../../shared/prompts/continuation.ts";
 import type { Prompt } from "../../shared/prompts/prompt.ts";
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
@@ -16,6 +15,7 @@ import { utilizationOf } from "../../shared/protocol/triggers.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Metrics } from "../../shared/runtime/observability/metrics.ts";
 import type { BuiltOffer } from "./next-step.ts";
+import type { PromptRenderer } from "./prompt-renderer.ts";
 import { verify } from "./verification.ts";
 
 /** The parts of an offer that the repository stores. */
@@ -24,7 +24,7 @@ export type Offerable = Omit<
   "attempt"
 >;
 
-/** Throws when the store is unavailable. */
+/** Throws when the store is unavailable, or the thread of the prompts has ended. */
 export type BuildOffer = (handoff: Handoff) => Promise<BuiltOffer<Offerable>>;
 
 /**
@@ -40,7 +40,13 @@ const ANCESTRIES_MAX = 4;
 export function createOfferBuilder(
   repository: CheckpointRepository,
   rules: { readonly agentTypes: ReadonlySet<string>; readonly policies: Policies },
-  metrics: Pick<Metrics, "handoffContextUtilization">,
+  {
+    prompts,
+    metrics,
+  }: {
+    readonly prompts: Pick<PromptRenderer, "render">;
+    readonly metrics: Pick<Metrics, "handoffContextUtilization">;
+  },
 ): BuildOffer {
   const ancestryLimit = pLimit(ANCESTRIES_MAX);
   const build: BuildOffer = async (handoff) => {
@@ -59,7 +65,7 @@ export function createOfferBuilder(
       return { kind: "unofferable", toAgentType, failure: { reason: "agent_type_unknown", details } };
     }
     const policy = policyOf(rules.policies, handoff.tenant, toAgentType);
-    return offerFor(handoff, verified.checkpoint, toAgentType, policy);
+    return offerFor(prompts, policy, { handoff, checkpoint: verified.checkpoint, toAgentType });
   };
   const limit = pLimit(OFFERS_MAX);
   return (handoff) => limit(() => build(handoff));
@@ -73,14 +79,20 @@ function chosenType(
   return nextAgentType({ tenant, from: from_agent_type, nextPhase: next_phase, to: to_agent_type }, policies);
 }
 
-function offerFor(
-  handoff: Handoff,
-  checkpoint: Checkpoint,
-  toAgentType: string,
+interface Transfer {
+  readonly handoff: Handoff;
+  readonly checkpoint: Checkpoint;
+  readonly toAgentType: string;
+}
+
+async function offerFor(
+  prompts: Pick<PromptRenderer, "render">,
   { offer, first_checkpoint_ms }: Policy,
-): BuiltOffer<Offerable> {
+  transfer: Transfer,
+): Promise<BuiltOffer<Offerable>> {
+  const { checkpoint, toAgentType } = transfer;
   try {
-    const prompt = promptFor(handoff, checkpoint, toAgentType, offer);
+    const prompt = await promptFor(prompts, offer, transfer);
     const { checkpoint_id: id, version } = checkpoint.metadata;
     return {
       kind: "offerable",
@@ -108,15 +120,14 @@ function offerFor(
  * A large budget of tokens may exceed the bytes that an offer can carry. Those are the budget then, so size
  * alone never fails.
  */
-function promptFor(
-  handoff: Handoff,
-  checkpoint: Checkpoint,
-  toAgentType: string,
+async function promptFor(
+  prompts: Pick<PromptRenderer, "render">,
   { prompt_style: style, prompt_tokens: tokens }: Policy["offer"],
-): Prompt {
+  { handoff, checkpoint, toAgentType }: Transfer,
+): Promise<Prompt> {
   const input = { checkpoint, style, handoff: { ...handoff, to_agent_type: toAgentType } };
-  const prompt = continuationPrompt({ ...input, budget: { tokens } });
+  const prompt = await prompts.render({ ...input, budget: { tokens } });
   if (bytesInJson(prompt.text) <= LIMITS.prompt_bytes_max) return prompt;
   const characters = Math.floor(LIMITS.prompt_bytes_max / BYTES_A_CHARACTER);
-  return continuationPrompt({ ...input, budget: { characters } });
+  return prompts.render({ ...input, budget: { characters } });
 }

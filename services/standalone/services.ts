@@ -7,6 +7,7 @@ import type { ServiceContext } from "../../shared/runtime/process/service.ts";
 import { openPlatform, type Platform, type PlatformOptions } from "../../shared/service-host/platform.ts";
 import { reserveStore } from "../../shared/service-host/reserve-store.ts";
 import { start as startCoordinator } from "../coordinator/coordinator.ts";
+import { PromptThread } from "../coordinator/prompt-thread.ts";
 import { start as startReader } from "../reader/reader.ts";
 import { serveAgentCredentials } from "../signer/agent-credentials.ts";
 import { start as startWatchdog, type WatchdogRules } from "../watchdog/watchdog.ts";
@@ -17,7 +18,7 @@ import { start as startWriter } from "../writer/writer.ts";
 export type ServiceRules = WatchdogRules & WriterConfig;
 
 export interface ServicesConfig extends ServiceRules {
-  /** True if a coordinator and a watchdog are among them. One of each is enough: the coordinator's tokenizer takes 80 MB per thread. */
+  /** True if a coordinator and a watchdog are among them. One of each is enough: the coordinator's prompts take a thread and its memory. */
   readonly coordinates: boolean;
 }
 
@@ -50,7 +51,9 @@ export async function startServices(
         await serveAgentCredentials({ ...context, keys }, platform.bus),
       );
     const store = reserveStore(platform.store, platform.disk);
-    platform.closers.add("coordinator", await startCoordinator({ ...platform, store, config }));
+    const prompts = new PromptThread();
+    platform.closers.add("prompts", () => prompts.close());
+    platform.closers.add("coordinator", await startCoordinator({ ...platform, store, prompts, config }));
     platform.closers.add("watchdog", await startWatchdog({ ...platform, store, config }));
     platform.markServing();
     return platform;

@@ -14,8 +14,8 @@ const fourCharacters: Tokenizer = { name: "four_characters", count: (text) => te
 const loaded = new Map<TokenizerName, Tokenizer>([["four_characters", fourCharacters]]);
 
 /**
- * Loads the real tokenizer at its first use, because its tables take 0.3 s. A coordinator loads it soon after its start, and a command that prints no
- * prompt never does. If it cannot be loaded, the four-characters estimate replaces it under its own name.
+ * Loads the real tokenizer at its first use, because its tables take 0.3 s. A coordinator loads it in the thread of its prompts, and a command that prints
+ * no prompt never does. If it cannot be loaded, the four-characters estimate replaces it under its own name.
  */
 export function tokenizer(name: TokenizerName = "o200k_base", load = loadO200k): Tokenizer {
   const cached = loaded.get(name);

@@ -2,6 +2,7 @@
 
 import { coordinatorFields } from "../../../services/coordinator/config.ts";
 import { start } from "../../../services/coordinator/coordinator.ts";
+import { PromptThread } from "../../../services/coordinator/prompt-thread.ts";
 import { clockFrom } from "../../../shared/runtime/clock.ts";
 import { runMain } from "../../../shared/runtime/process/main.ts";
 import { readConfig } from "../../../shared/runtime/settings/config.ts";
@@ -25,7 +26,12 @@ await runMain({
       },
     });
     const platform = await openPlatform({ ...context, clock }, { service: "coordinator", ...config });
-    platform.closers.add("coordinator", await start({ ...platform, config: readAgentRules(config) }));
+    const prompts = new PromptThread();
+    platform.closers.add("prompts", () => prompts.close());
+    platform.closers.add(
+      "coordinator",
+      await start({ ...platform, prompts, config: readAgentRules(config) }),
+    );
     return platform.stop;
   },
 });

@@ -2,6 +2,7 @@
 
 import { coordinatorFields } from "../../../services/coordinator/config.ts";
 import { start } from "../../../services/coordinator/coordinator.ts";
+import { PromptThread } from "../../../services/coordinator/prompt-thread.ts";
 import { runMain } from "../../../shared/runtime/process/main.ts";
 import { readConfig } from "../../../shared/runtime/settings/config.ts";
 import { openPlatform } from "../../../shared/service-host/platform.ts";
@@ -18,9 +19,11 @@ await runMain({
       store: killableStore(platform.store),
       backgroundBus: killableBus(platform.backgroundBus),
     };
+    const prompts = new PromptThread();
+    platform.closers.add("prompts", () => prompts.close());
     platform.closers.add(
       "coordinator",
-      await start({ ...platform, ...parts, config: readAgentRules(config) }),
+      await start({ ...platform, ...parts, prompts, config: readAgentRules(config) }),
     );
     return platform.stop;
   },

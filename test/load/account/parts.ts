@@ -128,6 +128,7 @@ export const THREADS: Readonly<Record<string, ThreadShare>> = {
   "fleet-services": { program: "services/standalone/thread-program.ts" },
   "lmdb-commit": { program: "shared/store/lmdb/worker.ts", within: "commit threads" },
   "file-mirror": { program: "shared/mirror/file-program.ts", within: "mirror" },
+  prompts: { program: "services/coordinator/prompt-program.ts", within: "other background jobs" },
   V8Worker: { part: "garbage collection and compilation, helper threads" },
   "libuv-worker": { part: "event loop and native code" },
   DelayedTaskSche: { part: "event loop and native code" },

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { start as startCoordinator } from "../../../services/coordinator/coordinator.ts";
+import { PromptThread } from "../../../services/coordinator/prompt-thread.ts";
 import { start as startReader } from "../../../services/reader/reader.ts";
 import { start as startWatchdog } from "../../../services/watchdog/watchdog.ts";
 import { start as startWriter } from "../../../services/writer/writer.ts";
@@ -82,10 +83,12 @@ export class CountedFleet {
       (typeof contexts)[0],
     ];
     const timers = { finalizeDraftsAfter: null, retentionEvery: null };
+    const prompts = new PromptThread();
+    this.#stops.unshift(() => prompts.close());
     const stops = await Promise.all([
       startWriter({ ...writer, config: { ...rules, ...timers } }),
       startReader({ ...reader, config: rules }),
-      startCoordinator({ ...coordinator, config: rules }),
+      startCoordinator({ ...coordinator, prompts, config: rules }),
       startWatchdog({ ...dog, config: { ...rules, watchdog } }),
     ]);
     this.#stops.unshift(async () => void (await Promise.all(stops.map((stop) => stop()))));

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createOfferBuilder } from "../../../services/coordinator/offer-builder.ts";
+import { PromptThread } from "../../../services/coordinator/prompt-thread.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import { initiate } from "../../harness/records/handoffs.ts";
@@ -9,11 +10,12 @@ import { create, input, openTestRecords, type TestRecords } from "../../harness/
 
 const MANY = 40;
 
+const prompts = new PromptThread();
 let bench: TestRecords;
 beforeAll(async () => {
   bench = await openTestRecords("lmdb");
 });
-afterAll(() => bench?.close());
+afterAll(() => Promise.all([prompts.close(), bench?.close()]));
 
 /** Hands off a task of two checkpoints, the second with the first as its parent. */
 async function handedOff(task: string) {
@@ -33,7 +35,9 @@ test("seed 000: the context that is used at the handoff of an agent is a metric"
   await create(repository, { task: "used", checkpoint });
   const { handoff_id } = await initiate(repository, { task: "used" });
   const rules = { agentTypes: new Set(["qa"]), policies: DEFAULT_POLICIES };
-  await createOfferBuilder(repository, rules, metrics)(await repository.handoff("default", { handoff_id }));
+  await createOfferBuilder(repository, rules, { prompts, metrics })(
+    await repository.handoff("default", { handoff_id }),
+  );
   const text = await metrics.registry.metrics();
   expect(text).toMatch(/^fleet_handoff_context_utilization_sum(?:\{.*\})? 0\.65$/m);
   expect(text).toMatch(/^fleet_handoff_context_utilization_count(?:\{.*\})? 1$/m);
@@ -56,7 +60,7 @@ test("many offers are built at once, and at most four ancestries are read at a t
   });
   const handoffs = await Promise.all(Array.from({ length: MANY }, (_, n) => handedOff(`task-${n}`)));
   const rules = { agentTypes: new Set(["qa"]), policies: DEFAULT_POLICIES };
-  const buildOffer = createOfferBuilder(repository, rules, createMetrics());
+  const buildOffer = createOfferBuilder(repository, rules, { prompts, metrics: createMetrics() });
   const built = await Promise.all(handoffs.map(buildOffer));
   expect(built.map(({ kind }) => kind)).toEqual(Array(MANY).fill("offerable"));
   expect([all, most]).toEqual([MANY, 4]);

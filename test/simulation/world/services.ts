@@ -1,9 +1,11 @@
 /** The services of a simulated fleet: each is a process, started as its main.ts does it and started again after its end. */
 import { start as startCoordinator } from "../../../services/coordinator/coordinator.ts";
+import type { PromptRenderer } from "../../../services/coordinator/prompt-renderer.ts";
 import { start as startReader } from "../../../services/reader/reader.ts";
 import { readWatchdogConfig, watchdogFields } from "../../../services/watchdog/config.ts";
 import { start as startWatchdog } from "../../../services/watchdog/watchdog.ts";
 import { start as startWriter } from "../../../services/writer/writer.ts";
+import { continuationPrompt } from "../../../shared/prompts/continuation.ts";
 import { tokenizer } from "../../../shared/prompts/tokens.ts";
 import { openFormat } from "../../../shared/records/kv/format.ts";
 import { createLeaderLeases } from "../../../shared/records/leader/leader-lease.ts";
@@ -18,8 +20,14 @@ import { outageStore } from "../../harness/stores/outage-store.ts";
 import { SimulatedProcess } from "../time/processes.ts";
 import { connectHost, SHARED_METRICS, SILENT_LOG, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
 
-// The coordinator loads its tables later, which a simulation forbids.
+// A simulation forbids to load the tables later.
 tokenizer();
+
+/** In place of the thread, which a simulation forbids. */
+const PROMPTS: PromptRenderer = {
+  prepare: () => {},
+  render: async (input) => continuationPrompt(input),
+};
 
 const RULES = {
   agentTypes: [WORKER, HEALTHY],
@@ -55,7 +63,7 @@ const START: Readonly<Record<Role, (context: Context, host: WorldHost) => Promis
   writer: (context, { removes }) =>
     startWriter({ ...context, config: { ...RULES, retentionEvery: removes ? RETENTION_EVERY_MS : null } }),
   reader: (context) => startReader({ ...context, config: RULES }),
-  coordinator: (context) => startCoordinator({ ...context, config: RULES }),
+  coordinator: (context) => startCoordinator({ ...context, prompts: PROMPTS, config: RULES }),
   watchdog: (context, { broken }) => {
     const bus = broken === "leases_ignored" ? deafBus(context.bus) : context.bus;
     return startWatchdog({ ...context, bus, config: RULES });

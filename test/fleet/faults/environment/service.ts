@@ -5,6 +5,7 @@
 
 import { coordinatorFields } from "../../../../services/coordinator/config.ts";
 import { start as startCoordinator } from "../../../../services/coordinator/coordinator.ts";
+import { PromptThread } from "../../../../services/coordinator/prompt-thread.ts";
 import { start as startReader } from "../../../../services/reader/reader.ts";
 import { readWatchdogConfig, watchdogFields } from "../../../../services/watchdog/config.ts";
 import { start as startWatchdog } from "../../../../services/watchdog/watchdog.ts";
@@ -65,8 +66,12 @@ await runMain({
     if (roles.includes("writer"))
       platform.closers.add("writer", await startWriter(killable("writer", RETENTION_KILL_SHARE)));
     if (roles.includes("reader")) platform.closers.add("reader", await startReader(parts));
-    if (roles.includes("coordinator"))
-      platform.closers.add("coordinator", await startCoordinator(killable("coordinator")));
+    if (roles.includes("coordinator")) {
+      const prompts = new PromptThread();
+      platform.closers.add("prompts", () => prompts.close());
+      const context = { ...killable("coordinator"), prompts };
+      platform.closers.add("coordinator", await startCoordinator(context));
+    }
     const bus = broken === "leases_ignored" ? deafBus(parts.bus) : parts.bus;
     if (roles.includes("watchdog"))
       platform.closers.add("watchdog", await startWatchdog({ ...killable("watchdog"), bus }));

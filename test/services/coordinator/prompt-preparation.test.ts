@@ -1,7 +1,7 @@
-// The tokenizer is loaded after the first transition, once, and never after the coordinator has stopped.
+// Prompts are prepared after the first transition, once, and never after the coordinator has stopped.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { startTokenizerLoad } from "../../../services/coordinator/tokenizer-load.ts";
+import { startPromptPreparation } from "../../../services/coordinator/prompt-preparation.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { testLog } from "../../harness/processes/nats.ts";
 import { create, openTestRecords, type TestRecords } from "../../harness/records/records.ts";
@@ -15,7 +15,7 @@ afterEach(() => records.close());
 
 /** Resolves when the transitions at the start are known. */
 async function started() {
-  let [loads, reads] = [0, 0];
+  let [count, reads] = [0, 0];
   const store = Object.assign(
     wrappedStore(records.store, (options, body) => records.store.transact(options, body)),
     {
@@ -26,27 +26,28 @@ async function started() {
       }) satisfies typeof records.store.read,
     },
   );
-  const stop = startTokenizerLoad({ store, clock: systemClock, log: testLog }, () => {
-    loads += 1;
-  });
+  const prepare = () => {
+    count += 1;
+  };
+  const stop = startPromptPreparation({ store, prompts: { prepare }, clock: systemClock, log: testLog });
   await expect.poll(() => reads, { timeout: 30_000 }).toBeGreaterThan(0);
-  return { loads: () => loads, stop };
+  return { count: () => count, stop };
 }
 
-test("loads the tokenizer once, after the first transition since the start", async () => {
+test("prepares prompts once, after the first transition since the start", async () => {
   await create(records.repository);
-  const { loads, stop } = await started();
-  expect(loads()).toBe(0);
+  const { count, stop } = await started();
+  expect(count()).toBe(0);
   await create(records.repository);
-  await expect.poll(loads, { timeout: 30_000 }).toBe(1);
+  await expect.poll(count, { timeout: 30_000 }).toBe(1);
   await create(records.repository);
   await stop();
-  expect(loads()).toBe(1);
+  expect(count()).toBe(1);
 }, 90_000);
 
-test("loads nothing after a stop", async () => {
-  const { loads, stop } = await started();
+test("prepares nothing after a stop", async () => {
+  const { count, stop } = await started();
   await stop();
   await create(records.repository);
-  expect(loads()).toBe(0);
+  expect(count()).toBe(0);
 });

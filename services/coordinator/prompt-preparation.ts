@@ -1,13 +1,13 @@
 /**
- * Loads the tables of the tokenizer after the first transition since the start: they take 40 MB and a fifth of a fleet's start, and a fleet
- * in which nothing happens hands nothing off. A handoff that needs them earlier loads them itself.
+ * Prepares prompts after the first transition since the start: what they need takes 40 MB and a fifth of a fleet's start, and a fleet in which
+ * nothing happens hands nothing off. A handoff that needs it earlier prepares it itself.
  */
-import { tokenizer } from "../../shared/prompts/tokens.ts";
 import { readTransitions, wakeOnTransitions } from "../../shared/records/outbox/outbox.ts";
 import { createWake } from "../../shared/runtime/clock.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { runWorker } from "../../shared/runtime/worker.ts";
 import type { Store } from "../../shared/store/store.ts";
+import type { PromptRenderer } from "./prompt-renderer.ts";
 
 /** Long enough for the rest of the command, or of the start, that made the transition. */
 const REST_MS = 1_000;
@@ -15,23 +15,23 @@ const REST_MS = 1_000;
 const POLL_MS = 60_000;
 const READ = { label: "transitions", deadlineMs: 2_000 } as const;
 
-export type TokenizerLoadContext = Pick<ServiceContext, "clock" | "log"> & { readonly store: Store };
+export type PromptPreparationContext = Pick<ServiceContext, "clock" | "log"> & {
+  readonly store: Store;
+  readonly prompts: Pick<PromptRenderer, "prepare">;
+};
 
-export function startTokenizerLoad(
-  { store, clock, log }: TokenizerLoadContext,
-  load: () => unknown = tokenizer,
-): Stop {
+export function startPromptPreparation({ store, prompts, clock, log }: PromptPreparationContext): Stop {
   const stopping = new AbortController();
   const { signal } = stopping;
   const wake = createWake();
   let atStart: number | undefined;
   const waiting = runWorker<never>({
-    name: "load of the tokenizer",
+    name: "preparation of prompts",
     take: async () => {
       const now = await store.read(READ, readTransitions);
       atStart ??= now;
       if (now === atStart) return [];
-      load();
+      prompts.prepare();
       stopping.abort();
       return [];
     },
