@@ -34,11 +34,15 @@ function certificateProblem(error: unknown): { readonly certificate?: string } {
   return typeof code === "string" && CERTIFICATE_CODE.test(code) ? { certificate: code } : {};
 }
 
+/** The client library takes a program that was too slow to send its credentials for one that has no valid ones. */
+export function refusesCredentials(error: unknown): boolean {
+  return error instanceof errors.AuthorizationError && !/authentication timeout/i.test(error.message);
+}
+
 function kindOf(error: unknown): BusErrorKind {
   if (error instanceof errors.TimeoutError) return "timeout";
   if (error instanceof errors.NoRespondersError) return "no_responders";
-  if (error instanceof errors.PermissionViolationError || error instanceof errors.AuthorizationError)
-    return "permission";
+  if (error instanceof errors.PermissionViolationError || refusesCredentials(error)) return "permission";
   if (error instanceof errors.UserAuthenticationExpiredError) return "permission";
   if (error instanceof errors.ClosedConnectionError || error instanceof errors.DrainingConnectionError)
     return "closed";

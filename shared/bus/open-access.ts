@@ -1,5 +1,5 @@
 /** Whether the servers of the bus accept programs without credentials, found by a connection of its own. */
-import { errors } from "@nats-io/transport-node";
+import { refusesCredentials } from "./bus-errors.ts";
 import { type ConnectBusOptions, tlsOptions } from "./connection.ts";
 import { connectBatched } from "./transport.ts";
 
@@ -52,7 +52,7 @@ async function ask(
 const CERTIFICATE_MISSING = /ALERT_(?:CERTIFICATE_REQUIRED|BAD_CERTIFICATE)$/;
 
 function isRefusal(error: unknown): boolean {
-  if (error instanceof errors.AuthorizationError) return true;
+  if (refusesCredentials(error)) return true;
   const { code } = error as { code?: unknown };
   return typeof code === "string" && CERTIFICATE_MISSING.test(code);
 }

@@ -1,6 +1,6 @@
 /**
  * The service side of the server's auth callout. For each connection that presents no credentials of the fleet, the server
- * asks here, encrypted, and waits two seconds for an answer: the claims of a user, or a refusal.
+ * asks here, encrypted, and waits ten seconds for an answer: the claims of a user, or a refusal.
  * https://docs.nats.io/running-a-nats-service/configuration/securing_nats/auth_callout
  */
 import { type AuthorizationRequest, type ClaimsData, encodeAuthorizationResponse } from "@nats-io/jwt";

@@ -1,9 +1,13 @@
 /** The part of the configuration of a nats-server that says whose credentials it accepts. It holds no secret. */
 import type { CalloutClaims, ServerClaims } from "./claims.ts";
 
+/** With the server's default of 2 s, valid credentials of a program on a busy machine are refused for being late. */
+const LOGIN_S = 10;
+
 /** `callout`: the claims for a signing service, if there is one. */
 export function accessConfig(claims: ServerClaims, claimsDir: string, callout?: CalloutClaims): string {
-  return `operator: ${claims.operator}
+  return `authorization { timeout: ${LOGIN_S} }
+operator: ${claims.operator}
 system_account: ${claims.system.name}
 resolver {
   type: full
