@@ -2,13 +2,6 @@
 import { parseArgs } from "node:util";
 import { BROKEN_NAMES, type BrokenName } from "../fleet/faults/environment/broken-builds.ts";
 
-/** The broken builds that no story reveals, with the reason. */
-const UNREVEALED: Readonly<Partial<Record<BrokenName, string>>> = {
-  unverified: "no story damages checkpoints",
-  hold_forgotten: "no story has operators, who place holds",
-};
-const REVEALED = BROKEN_NAMES.filter((name) => UNREVEALED[name] === undefined);
-
 export interface SimulateOptions {
   readonly first: number;
   readonly seeds: number;
@@ -28,8 +21,8 @@ the fault run. One seed gives one history, which only a change of the code chang
   --seeds N       the number of seeds (default 20)
   --hours H       run new seeds for so many hours of this machine instead
   --seed S        this seed alone; with --seeds or --hours the first one (default 1)
-  --broken NAME   a build without one safeguard: ${REVEALED.slice(0, 6).join(", ")},
-                  ${REVEALED.slice(6).join(", ")}
+  --broken NAME   a build without one safeguard: ${BROKEN_NAMES.slice(0, 6).join(", ")},
+                  ${BROKEN_NAMES.slice(6).join(", ")}
   --calm          without faults: only the work of the agents
   --json          one JSON line for each seed
   --help          this text
@@ -72,10 +65,8 @@ export function readSimulateOptions(args: string[]): SimulateOptions | null {
 
 function brokenBuild(given: string): BrokenName {
   const name = BROKEN_NAMES.find((one) => one === given);
-  if (name === undefined) throw new Error(`--broken takes one of ${REVEALED.join(", ")}, not ${given}`);
-  const reason = UNREVEALED[name];
-  if (reason === undefined) return name;
-  throw new Error(`--broken ${name} reveals nothing here: ${reason}; use npm run faults -- --broken ${name}`);
+  if (name !== undefined) return name;
+  throw new Error(`--broken takes one of ${BROKEN_NAMES.join(", ")}, not ${given}`);
 }
 
 function whole(option: string, given: string): number {

@@ -1,13 +1,13 @@
 /** Program of `npm run simulate`, with the replaced globals: runs seeds, prints their results, and cuts the first failing story short. */
-import { type BrokenName, NEEDS_RETENTION } from "../fleet/faults/environment/broken-builds.ts";
+import type { BrokenName } from "../fleet/faults/environment/broken-builds.ts";
+import { shortened, storyFor } from "./judgement/failure.ts";
+import { narrative } from "./judgement/narrative.ts";
 import { readSimulateOptions, SIMULATE_HELP, type SimulateOptions } from "./options.ts";
-import { shrink } from "./world/shrink.ts";
-import { calm, removing, type Story, storyOf } from "./world/story.ts";
+import { calm, type Story } from "./world/story.ts";
 import { runStory, type StoryResult } from "./world/world.ts";
 
 const PROGRESS_EVERY_MS = 10_000;
 const SHRINKING_RUNS_MAX = 200;
-const VIOLATIONS_SHOWN = 5;
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
 
@@ -27,41 +27,30 @@ interface Totals {
 const totalsText = ({ seeds, commands, simulatedMs, kills }: Totals): string =>
   `${seeds} seeds, ${commands} commands, ${Math.round(simulatedMs / 1_000)} simulated s, ${kills} kills`;
 
-function resultLine(seed: number, { verdict, ...facts }: StoryResult): string {
+function resultLine(seed: number, { verdict, evidence: _, began: __, ...facts }: StoryResult): string {
   return JSON.stringify({ seed, ...facts, checked: verdict.checked, zombies: verdict.zombies });
 }
 
-function printViolations(violations: StoryResult["violations"]): void {
-  for (const violation of violations.slice(0, VIOLATIONS_SHOWN)) print(`  ${JSON.stringify(violation)}`);
+function printNarrative(story: Story, result: StoryResult): void {
+  print(`${result.violations.length} violations`);
+  for (const line of narrative(story, result)) print(`  ${line}`);
 }
 
-/** The violations come first, because a shorter story may need minutes. */
+/** The long story comes first, because a shorter one may need minutes. */
 async function explain(story: Story, result: StoryResult, broken: BrokenName | null): Promise<void> {
   const { kind } = result.violations[0]!;
-  print(`seed ${story.seed}: ${result.violations.length} violations`);
-  printViolations(result.violations);
-  let { violations } = result;
-  const fails = async (one: Story): Promise<boolean> => {
-    // A story that does not end, or ends with an error, does not show this violation.
-    const found = await runStory(one, broken).then(
-      (shorter) => shorter.violations,
-      () => [],
-    );
-    if (!found.some((violation) => violation.kind === kind)) return false;
-    violations = found;
-    return true;
-  };
+  print(`seed ${story.seed}`);
+  printNarrative(story, result);
   print("looking for a shorter story");
-  const short = await shrink(story, fails, SHRINKING_RUNS_MAX);
-  print(`${violations.length} violations of the shorter story`);
-  printViolations(violations);
-  print(`the story: ${JSON.stringify(short, null, 2)}`);
+  const short = await shortened({ story, result }, { kind, broken, runsMax: SHRINKING_RUNS_MAX });
+  print("the shorter story");
+  printNarrative(short.story, short.result);
+  print(JSON.stringify(short.story));
   print(`again: npm run simulate -- --seed ${story.seed}${broken === null ? "" : ` --broken ${broken}`}`);
 }
 
 function chosenStory(seed: number, { broken, calm: isCalm }: SimulateOptions): Story {
-  const own = storyOf(seed);
-  const story = broken !== null && NEEDS_RETENTION.has(broken) ? removing(own) : own;
+  const story = storyFor(seed, broken);
   return isCalm ? calm(story) : story;
 }
 

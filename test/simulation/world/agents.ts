@@ -13,15 +13,13 @@ import { BusRecorder } from "../../fleet/faults/agents/bus-recorder.ts";
 import { Copies } from "../../fleet/faults/agents/copies.ts";
 import { type TakerContext, takeOffer } from "../../fleet/faults/agents/taker.ts";
 import { AgentBehaviour } from "../../fleet/faults/agents/workload.ts";
-import type { KillPlan } from "../../fleet/faults/environment/kill-points.ts";
+import { killableBus } from "../../fleet/faults/environment/kill-points.ts";
 import { withCalls } from "../../fleet/faults/workers/calls.ts";
 import { HEARTBEAT_MS, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
 import { WorkFailure, work } from "../../fleet/faults/workers/worker.ts";
-import { currentProcess } from "../time/processes.ts";
-import { connectHost, SILENT_LOG, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
+import { currentProcess, outside } from "../time/processes.ts";
+import { connectHost, killsOf, SILENT_LOG, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
 
-/** Agents die with their processes here, not at kill points. */
-const NO_KILLS: KillPlan = { untilUs: 0, share: 0, random: () => 1 };
 const RETRY_MS = 300;
 const FLUSH_MS = 15_000;
 
@@ -59,6 +57,8 @@ export class SimulatedAgents {
   get history(): WorldHost["history"] {
     return this.#host.history;
   }
+
+  readonly log = SILENT_LOG;
 
   get stopping(): AbortSignal {
     return this.#stopping.signal;
@@ -133,12 +133,14 @@ export async function startWriterAgent(
 /** Two agents of one type that accept offers, sometimes the same one. */
 export async function startTakers(host: WorldHost, incarnation: string, agentType: string): Promise<Stop> {
   const group = new SimulatedAgents(host, incarnation);
+  const kills = killsOf(host);
+  const killable = (bus: Bus): Bus => killableBus(bus, "taker", kills);
   const [first, second] = await Promise.all([
-    group.connect(`${agentType}-0`),
-    group.connect(`${agentType}-1`),
+    group.connect(`${agentType}-0`, killable),
+    group.connect(`${agentType}-1`, killable),
   ]);
   const shared = {
-    kills: NO_KILLS,
+    kills,
     wasRepeated: (id: string) => group.recorder.wasRepeated(id),
     stopping: group.stopping,
     firstCheckpointMs: SIMULATED_POLICIES.defaults.first_checkpoint_ms ?? 2_500,
@@ -167,16 +169,15 @@ export async function startTakers(host: WorldHost, incarnation: string, agentTyp
 /** A worker, which executes one offered task after the other with `runAgent`. It may fail, hang, or die with its process. */
 export async function startWorker(host: WorldHost, incarnation: string, name: string): Promise<Stop> {
   const group = new SimulatedAgents(host, incarnation);
-  const { client } = await group.connect(name, (bus) => withCalls(bus, group));
+  const kills = killsOf(host);
+  const { client } = await group.connect(name, (bus) => killableBus(withCalls(bus, group), "worker", kills));
   const own = currentProcess();
   const context = {
     ...{ agent: client.agentId, history: group.history, random: Math.random },
-    kills: host.kills,
-    killAt: (): Promise<never> => {
-      own?.kill();
-      return new Promise(() => {});
-    },
-    damage: () => {},
+    kills,
+    // The damage outlives the worker, which dies of it.
+    damage: (task: string, id: string) =>
+      outside(() => void host.damage(task, id).finally(() => own?.kill())),
   };
   const working = (async () => {
     while (!isStopped(group)) {

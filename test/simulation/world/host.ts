@@ -7,6 +7,7 @@ import { createLogger, type Logger } from "../../../shared/runtime/observability
 import { createMetrics, type Metrics } from "../../../shared/runtime/observability/metrics.ts";
 import type { HistorySink, Line } from "../../fleet/faults/agents/history.ts";
 import type { BrokenName } from "../../fleet/faults/environment/broken-builds.ts";
+import type { KillPlan } from "../../fleet/faults/environment/kill-points.ts";
 import { POLICY } from "../../fleet/faults/environment/policy.ts";
 import type { Outage } from "../../harness/stores/outage-store.ts";
 import type { SimulatedBusServer } from "../bus/server.ts";
@@ -33,15 +34,27 @@ export interface WorldHost {
   readonly disk: DiskSpace;
   readonly history: SharedHistory;
   readonly broken: BrokenName | null;
-  /** The end of the random failures of workers, and their share. */
-  readonly kills: { untilUs: number; readonly share: number; readonly random: () => number };
+  /** The kills at kill points, and the end of the random failures of workers. */
+  readonly kills: Omit<KillPlan, "killAt">;
   /** The state of the store for the services. */
   outage: Outage;
   /** Whether writers remove old checkpoints. */
   readonly removes: boolean;
+  /** Changes the stored bytes of a checkpoint. Resolves when that is done. */
+  readonly damage: (task: string, checkpointId: string) => Promise<void>;
 }
 
 export const openDisk = (): DiskSpace => createDiskSpace([], { clock: systemClock });
+
+/** The kill points of the current process. */
+export function killsOf({ kills }: Pick<WorldHost, "kills">): KillPlan {
+  const own = currentProcess();
+  const killAt = (): Promise<never> => {
+    own?.kill();
+    return new Promise(() => {});
+  };
+  return { ...kills, killAt };
+}
 
 /** A connection of the current process, which ends with it. */
 export function connectHost(

@@ -4,7 +4,9 @@ import type { OverlapFindings } from "./overlaps.program.ts";
 
 const PROGRAM = new URL("./overlaps.program.ts", import.meta.url);
 
-test("faults of one kind that overlap end with the last of them, and an unknown program is an error", async () => {
+test("faults of one kind that overlap end with the last of them, and an unknown program is an error", {
+  timeout: 600_000,
+}, async () => {
   const { works, unknown } = JSON.parse(await runSimulated(PROGRAM, [])) as OverlapFindings;
   const ended = { between: false, after: true };
   expect(works).toEqual({ partition: ended, restart_bus: ended, outage: ended, power_cut: ended });

@@ -35,6 +35,7 @@ async function find(): Promise<OverlapFindings> {
   const database = new SimulatedDatabase({ random: seededRandom(2) });
   const host: WorldHost = {
     ...{ server, database, broken: null, removes: false, outage: "none" },
+    damage: async () => {},
     ...{ disk: openDisk(), history: new SharedHistory() },
     kills: { untilUs: 0, share: 0, random: Math.random },
   };

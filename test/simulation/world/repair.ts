@@ -37,6 +37,7 @@ export async function finish(world: World): Promise<Repaired> {
   await resolve("resolving");
   await becomeIdle();
   await stop(takers);
+  await world.dispatcher.stop();
   await resolve("resolving-takers");
   await becomeIdle();
   await stop(services);

@@ -14,11 +14,19 @@ import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { readConfig } from "../../../shared/runtime/settings/config.ts";
 import { brokenStore } from "../../fleet/faults/environment/broken-builds.ts";
 import { deafBus } from "../../fleet/faults/environment/broken-recoveries.ts";
+import { killableStore } from "../../fleet/faults/environment/kill-points.ts";
 import type { Role } from "../../fleet/faults/environment/service-role.ts";
 import { HEALTHY, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
 import { outageStore } from "../../harness/stores/outage-store.ts";
 import { SimulatedProcess } from "../time/processes.ts";
-import { connectHost, SHARED_METRICS, SILENT_LOG, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
+import {
+  connectHost,
+  killsOf,
+  SHARED_METRICS,
+  SILENT_LOG,
+  SIMULATED_POLICIES,
+  type WorldHost,
+} from "./host.ts";
 
 // A simulation forbids to load the tables later.
 tokenizer();
@@ -39,7 +47,8 @@ const RULES = {
 async function startRole(host: WorldHost, role: Role, instance: string): Promise<Stop> {
   const opened = await host.database.open();
   const own = host.broken === null ? opened : brokenStore(host.broken, opened);
-  const store = outageStore(own, () => host.outage);
+  const reached = outageStore(own, () => host.outage);
+  const store = role === "reader" ? reached : killableStore(reached, role, killsOf(host));
   const format = await openFormat(store);
   const connect = () =>
     connectHost(host, { identity: instance.replaceAll(".", "-"), messageKey: format.message_key });

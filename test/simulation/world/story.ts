@@ -27,15 +27,28 @@ export interface Story {
   readonly workers: number;
   /** The tasks of workers. */
   readonly tasks: number;
+  /** The time in which a healthy agent works, in milliseconds. 0: there is none. */
+  readonly healthyMs: number;
+  /** The share of the kill points at which a program is killed. */
+  readonly killShare: number;
+  /** Whether the workers request that checkpoints of their tasks are damaged. */
+  readonly damages: boolean;
+  /** Whether retention is on. */
   readonly removes: boolean;
+  /** The acts of the operator. */
+  readonly acts: number;
 }
 
 export const SERVICES = ["writer", "reader", "coordinator", "watchdog"] as const;
 /** The programs that accept offers, one for each type of agent. */
 export const TAKERS = TAKEN_TYPES.map((type) => ({ name: `takers-${type}`, type }));
 const INSTANCES = [0, 1];
+/** The program that places holds and removes checkpoints. */
+export const OPERATOR = "operator-0";
 const AGENTS = 3;
 const FAULTS_MS = 8_000;
+/** Longer than any silence of a healthy agent that counts as its failure. */
+const HEALTHY_MS = 12_000;
 
 /** The time after which the story has no more faults. */
 export const endOf = ({ events }: Story): number =>
@@ -50,6 +63,7 @@ export function storyOf(seed: number): Story {
     ...Array.from({ length: AGENTS }, (_, n) => `agent-${n}`),
     ...TAKERS.map(({ name }) => name),
     "worker-0",
+    OPERATOR,
   ];
   const program = (): string => programs[below(programs.length)]!;
   const event = (): StoryEvent => {
@@ -89,16 +103,39 @@ export function storyOf(seed: number): Story {
     workers: 1,
     tasks: below(3),
     removes: random() < 0.3,
+    healthyMs: random() < 0.3 ? HEALTHY_MS + below(5_000) : 0,
+    killShare: share(0.03),
+    damages: random() < 0.3,
+    acts: random() < 0.3 ? 5 + below(16) : 0,
   };
 }
 
-/** The same story with retention. */
-export const removing = (story: Story): Story => ({ ...story, removes: true });
+/** The same story with retention and an operator. */
+export const removing = (story: Story): Story => ({
+  ...story,
+  removes: true,
+  acts: Math.max(story.acts, 15),
+});
+
+/** The same story with a healthy agent. */
+export const watching = (story: Story): Story => ({
+  ...story,
+  healthyMs: Math.max(story.healthyMs, HEALTHY_MS),
+});
+
+/** The same story with damage. */
+export const damaging = (story: Story): Story => ({
+  ...story,
+  damages: true,
+  tasks: Math.max(story.tasks, 1),
+});
 
 /** The same work without faults. */
 export const calm = (story: Story): Story => ({
   ...story,
   events: [],
+  killShare: 0,
+  damages: false,
   bus: story.bus.hopMs === undefined ? {} : { hopMs: story.bus.hopMs },
   store: { ...NO_STORE_FAULTS, latencyMs: story.store.latencyMs },
 });

@@ -1,25 +1,72 @@
-/** Starts the tasks of workers, from a program outside all faults of programs. */
+/** The program outside all faults that starts the tasks of workers, damages stored checkpoints and reads these, and has a healthy agent. */
 import { setTimeout as sleep } from "node:timers/promises";
+import type { FleetClient } from "../../../shared/sdk/client/client.ts";
+import type { AgentContext } from "../../fleet/faults/agents/agent.ts";
 import { withCalls } from "../../fleet/faults/workers/calls.ts";
+import { readDamaged } from "../../fleet/faults/workers/damage-reads.ts";
+import { workHealthily } from "../../fleet/faults/workers/healthy-agent.ts";
 import { type TaskKind, taskName, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
 import { startTask } from "../../fleet/faults/workers/task-start.ts";
 import { SimulatedAgents } from "./agents.ts";
+import { damageCheckpoint } from "./damage.ts";
+import type { WorldHost } from "./host.ts";
 import type { Story } from "./story.ts";
-import type { World } from "./world-parts.ts";
 
 const KINDS: readonly TaskKind[] = ["normal", "normal", "normal", "loop", "fatal", "inventive", "junk"];
+/** Their agents request damage. */
+const DAMAGED_KINDS: readonly TaskKind[] = ["corrupt", "broken"];
 const PAUSE_MS = 2_000;
 
-export async function startTasks({ host, started }: World, { tasks }: Story): Promise<void> {
-  if (tasks === 0) return;
-  const group = new SimulatedAgents(host, "dispatcher");
-  const { client } = await group.connect("dispatcher", (bus) => withCalls(bus, group));
-  for (let n = 0; n < tasks; n += 1) {
-    const name = taskName(KINDS[Math.floor(Math.random() * KINDS.length)]!, n);
-    started.add(name);
-    // A task that may not have started is judged by its commands alone.
-    await startTask(client, name, WORKER).catch(() => {});
-    await sleep(Math.random() * PAUSE_MS);
+export class Dispatcher {
+  readonly #host: WorldHost;
+  readonly #group: SimulatedAgents;
+  readonly #starter: FleetClient;
+  readonly #reader: AgentContext;
+  readonly #working: Promise<void>[] = [];
+
+  private constructor(
+    host: WorldHost,
+    group: SimulatedAgents,
+    by: { readonly starter: FleetClient; readonly reader: AgentContext },
+  ) {
+    this.#host = host;
+    this.#group = group;
+    this.#starter = by.starter;
+    this.#reader = by.reader;
   }
-  await group.stop(Promise.resolve());
+
+  static async open(host: WorldHost): Promise<Dispatcher> {
+    const group = new SimulatedAgents(host, "dispatcher");
+    const { client: starter } = await group.connect("dispatcher", (bus) => withCalls(bus, group));
+    return new Dispatcher(host, group, { starter, reader: await group.connect("dispatcher-reader") });
+  }
+
+  /** An agent works until the stop. */
+  async startHealthy(): Promise<void> {
+    const group = this.#group;
+    const { client } = await group.connect("dispatcher-healthy", (bus) => withCalls(bus, group));
+    this.#working.push(workHealthily(client, { index: 0, group }));
+  }
+
+  /** `started` gets the names of the tasks. */
+  async start({ tasks, damages }: Pick<Story, "tasks" | "damages">, started: Set<string>): Promise<void> {
+    const kinds = damages ? DAMAGED_KINDS : KINDS;
+    for (let n = 0; n < tasks; n += 1) {
+      const name = taskName(kinds[Math.floor(Math.random() * kinds.length)]!, n);
+      started.add(name);
+      // A task that may not have started is judged by its commands alone.
+      await startTask(this.#starter, name, WORKER).catch(() => {});
+      await sleep(Math.random() * PAUSE_MS);
+    }
+  }
+
+  /** Resolves when the checkpoint is damaged. It is read at once and later. */
+  async damage(task: string, id: string): Promise<void> {
+    if (await damageCheckpoint(this.#host, task, id)) this.#working.push(readDamaged(this.#reader, task, id));
+  }
+
+  /** No worker works any more. */
+  async stop(): Promise<void> {
+    await this.#group.stop(Promise.all(this.#working));
+  }
 }

@@ -3,6 +3,7 @@ import type { Stop } from "../../../shared/runtime/process/service.ts";
 import type { HeartbeatRecord } from "../../fleet/faults/checker/evidence.ts";
 import type { connectHost, WorldHost } from "./host.ts";
 import type { Supervised } from "./services.ts";
+import type { Dispatcher } from "./tasks.ts";
 
 /** The programs of a world, in the order of their stop. */
 export interface World {
@@ -11,6 +12,7 @@ export interface World {
   readonly agents: readonly Supervised[];
   readonly takers: readonly Supervised[];
   readonly heartbeats: readonly HeartbeatRecord[];
+  readonly dispatcher: Dispatcher;
   /** The tasks of workers. */
   readonly started: Set<string>;
   readonly bus: Awaited<ReturnType<typeof connectHost>>;

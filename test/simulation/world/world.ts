@@ -8,7 +8,7 @@ import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { heartbeatIn } from "../../fleet/faults/agents/heartbeat-recorder.ts";
 import { instant, pairedHistory } from "../../fleet/faults/agents/history.ts";
 import { judge, type Verdict } from "../../fleet/faults/checker/checker.ts";
-import type { HeartbeatRecord, Violation } from "../../fleet/faults/checker/evidence.ts";
+import type { Evidence, HeartbeatRecord, Violation } from "../../fleet/faults/checker/evidence.ts";
 import type { BrokenName } from "../../fleet/faults/environment/broken-builds.ts";
 import { seededRandom } from "../../load/workload.ts";
 import { SimulatedBusServer } from "../bus/server.ts";
@@ -17,15 +17,19 @@ import { activeSimulation, simulate } from "../time/run.ts";
 import { startTakers, startWorker, startWriterAgent } from "./agents.ts";
 import { connectHost, openDisk, SharedHistory, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
 import { heal, play } from "./nemesis.ts";
+import { startOperator } from "./operators.ts";
 import { finish } from "./repair.ts";
 import { Supervised, superviseService } from "./services.ts";
-import { endOf, SERVICES, type Story, TAKERS } from "./story.ts";
-import { startTasks } from "./tasks.ts";
+import { endOf, OPERATOR, SERVICES, type Story, TAKERS } from "./story.ts";
+import { Dispatcher } from "./tasks.ts";
 import type { World } from "./world-parts.ts";
 
 export interface StoryResult {
   readonly violations: readonly Violation[];
   readonly verdict: Verdict;
+  readonly evidence: Evidence;
+  /** When the faults and the work began: in milliseconds of the wall clock, and as `instant`. */
+  readonly began: { readonly wall: number; readonly us: number };
   readonly commands: number;
   readonly simulatedMs: number;
   readonly events: number;
@@ -36,7 +40,6 @@ export interface StoryResult {
 }
 
 const LIMITS = { limitMs: 900_000, eventsMax: 5_000_000 };
-const WORKER_FAILURES = 0.01;
 
 export async function runStory(story: Story, broken: BrokenName | null = null): Promise<StoryResult> {
   const { value, simulatedMs, events } = await simulate(story.seed, LIMITS, () => live(story, broken));
@@ -46,20 +49,27 @@ export async function runStory(story: Story, broken: BrokenName | null = null): 
 async function live(story: Story, broken: BrokenName | null) {
   const world = await openWorld(story, broken);
   const { host, agents, takers, services } = world;
-  await Promise.all([startTasks(world, story), play(world, story), sleep(endOf(story))]);
+  const began = { wall: Date.now(), us: instant() };
+  if (story.healthyMs > 0) await world.dispatcher.startHealthy();
+  await Promise.all([
+    world.dispatcher.start(story, world.started),
+    play(world, story),
+    sleep(Math.max(story.healthyMs, endOf(story))),
+  ]);
   await heal(world);
   const repaired = await finish(world);
   const history = pairedHistory(host.history.lines);
   const { heartbeats } = world;
   const silenceMs = SIMULATED_POLICIES.defaults.recovery?.silence_ms ?? 0;
   const { finalState } = repaired;
-  const verdict = judge({ ...history, finalState, heartbeats, silenceMs });
+  const evidence = { ...history, finalState, heartbeats, silenceMs };
+  const verdict = judge(evidence);
   const digest = createHash("sha256");
   for (const line of host.history.lines) digest.update(JSON.stringify(line));
   for (const event of finalState.events) digest.update(JSON.stringify(event));
   return {
     violations: [...repaired.violations, ...verdict.violations],
-    verdict,
+    ...{ verdict, evidence, began },
     commands: verdict.checked.commands,
     kills: [...agents, ...takers, ...services].reduce((sum, { kills }) => sum + kills, 0),
     storeFaults: host.database.counts,
@@ -80,12 +90,13 @@ async function openWorld(story: Story, broken: BrokenName | null): Promise<World
   const database = new SimulatedDatabase({ random: seededRandom(story.seed + 1), faults: story.store });
   const kills = {
     untilUs: instant() + endOf(story) * 1_000,
-    share: WORKER_FAILURES,
+    share: story.killShare,
     random: Math.random,
   };
   const host: WorldHost = {
     ...{ server, database, broken, kills, removes: story.removes, outage: "none" },
     ...{ disk: openDisk(), history: new SharedHistory() },
+    damage: (task, id) => dispatcher.damage(task, id),
   };
   const bus = await connectHost(host, { identity: "outside" });
   await bus.reconcileStreams(fleetStreams({ storageBytes: 200 * 1024 * 1024 }));
@@ -99,13 +110,16 @@ async function openWorld(story: Story, broken: BrokenName | null): Promise<World
     const options = { name: `agent-${n}`, left: { steps }, pauseMs: story.pauseMs };
     return program(options.name, (incarnation) => startWriterAgent(host, incarnation, options));
   });
+  const operator = { name: OPERATOR, left: { acts: story.acts } };
+  agents.push(program(OPERATOR, (incarnation) => startOperator(host, incarnation, operator)));
   const takers = [
     ...TAKERS.map(({ name, type }) => program(name, (incarnation) => startTakers(host, incarnation, type))),
     ...Array.from({ length: story.workers }, (_, n) =>
       program(`worker-${n}`, (incarnation) => startWorker(host, incarnation, `worker-${n}`)),
     ),
   ];
-  return { host, services, agents, takers, heartbeats, started: new Set(), bus, stopRecording };
+  const dispatcher = await Dispatcher.open(host);
+  return { host, services, agents, takers, dispatcher, heartbeats, started: new Set(), bus, stopRecording };
 }
 
 function recordHeartbeats(bus: World["bus"], heartbeats: HeartbeatRecord[]): Promise<Stop> {

@@ -4,7 +4,7 @@ import { uuidv7 } from "uuidv7";
 import type { OfferData } from "../../../../shared/protocol/offer.ts";
 import type { AcknowledgeOptions } from "../../../../shared/sdk/client/options.ts";
 import type { ReceivedOffer } from "../../../../shared/sdk/offers.ts";
-import { isHit, type KillPlan, killAt } from "../environment/kill-points.ts";
+import { isHit, type KillPlan } from "../environment/kill-points.ts";
 import { type AgentContext, type Ending, failure, randomDeadline, takeStep } from "./agent.ts";
 import { instant } from "./history.ts";
 
@@ -34,7 +34,7 @@ export async function takeOffer(context: TakerContext, offer: ReceivedOffer): Pr
   const dice = random();
   if (dice < SHARES.declined) return offer.decline(random() * DECLINED_MS);
   if (dice < SHARES.declined + SHARES.late) await pause(context, random() * LATE_MS);
-  if (isHit(kills)) await killAt("taker before acknowledge");
+  if (isHit(kills)) await kills.killAt("taker before acknowledge");
   const isContested = random() < SHARES.contested;
   await Promise.all([
     acceptAndWork(context, context, data, (options) => offer.acknowledge(options)),
@@ -91,7 +91,7 @@ async function accept(
 async function work(context: TakerContext, agent: AgentContext, task: string): Promise<void> {
   const { random, kills, stopping, firstCheckpointMs } = context;
   const { behaviour } = agent;
-  if (isHit(kills)) await killAt("taker before its first checkpoint");
+  if (isHit(kills)) await kills.killAt("taker before its first checkpoint");
   if (random() < SLOW_SHARE) await pause(context, 1.5 * firstCheckpointMs);
   await takeStep(agent, { op: "latest", task });
   for (let left = 1 + Math.floor(random() * STEPS_MAX); left > 0 && !stopping.aborted; left -= 1) {

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Bus } from "../../../../shared/bus/bus.ts";
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
-import { type KillPlan, killableBus } from "../environment/kill-points.ts";
+import { type KillPlan, killAt, killableBus } from "../environment/kill-points.ts";
 import { AgentGroup, type AgentGroupArguments } from "./agent-group.ts";
 import { type TakerContext, takeOffer } from "./taker.ts";
 import { TAKEN_TYPES } from "./workload.ts";
@@ -23,7 +23,7 @@ const KILL_SHARE = 0.03;
 
 const o = JSON.parse(process.argv[2]!) as TakersArguments;
 const group = new AgentGroup(o);
-const kills: KillPlan = { untilUs: o.killsUntil, share: KILL_SHARE, random: group.random };
+const kills: KillPlan = { untilUs: o.killsUntil, share: KILL_SHARE, random: group.random, killAt };
 const killable = (bus: Bus): Bus => killableBus(bus, "taker", kills);
 
 /** Two agents of one type, so that one can contest the offers of the other. */

@@ -19,12 +19,14 @@ export interface KillPlan {
   readonly untilUs: number;
   readonly share: number;
   readonly random: () => number;
+  /** Ends the process and never resolves. */
+  readonly killAt: (point: string) => Promise<never>;
 }
 
-export const isHit = ({ untilUs, share, random }: KillPlan): boolean =>
+export const isHit = ({ untilUs, share, random }: Omit<KillPlan, "killAt">): boolean =>
   random() < share && instant() < untilUs;
 
-/** Requests the kill and never resolves; after the request this process does nothing more. */
+/** Requests the kill from the parent; after the request this process does nothing more. */
 export function killAt(point: string): Promise<never> {
   const forever = new Int32Array(new SharedArrayBuffer(4));
   process.send?.({ kill_at: point } satisfies KillRequest, () => void Atomics.wait(forever, 0, 0));
@@ -43,9 +45,9 @@ export function killableStore(store: Store, service: keyof typeof TRANSACTIONS, 
   const labels: readonly string[] = TRANSACTIONS[service];
   return wrappedStore(store, async (options, body) => {
     if (!labels.includes(options.label)) return store.transact(options, body);
-    if (isHit(kills)) return killAt(`${service} before ${options.label}`);
+    if (isHit(kills)) return kills.killAt(`${service} before ${options.label}`);
     const committed = await store.transact(options, body);
-    if (isHit(kills)) return killAt(`${service} after ${options.label}`);
+    if (isHit(kills)) return kills.killAt(`${service} after ${options.label}`);
     return committed;
   });
 }
@@ -61,10 +63,10 @@ export function killableBus(real: Bus, agent: string, kills: KillPlan): Bus {
     if (isKillPoint && isHit(kills)) {
       void real.request(subject, out, options).catch(() => {});
       await sleep(kills.random() * IN_FLIGHT_MS);
-      return killAt(`${agent} during ${op}`);
+      return kills.killAt(`${agent} during ${op}`);
     }
     const answer = await real.request(subject, out, options);
-    if (isKillPoint && isHit(kills)) return killAt(`${agent} after ${op}`);
+    if (isKillPoint && isHit(kills)) return kills.killAt(`${agent} after ${op}`);
     return answer;
   };
   return new Proxy(real, {

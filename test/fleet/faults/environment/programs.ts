@@ -197,7 +197,7 @@ export const agentProcess =
 
 export const operatorProcess: Program = (o, its) =>
   groupProcess<AgentGroupArguments>(o, its, {
-    program: "test/fleet/faults/agents/operators.ts",
+    program: "test/fleet/faults/operators/operators.ts",
     further: {},
   });
 

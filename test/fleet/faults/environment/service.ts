@@ -18,7 +18,7 @@ import { clusterFields, platformFields } from "../../../../shared/service-host/s
 import { seededRandom } from "../../../load/workload.ts";
 import { type BrokenName, brokenStore } from "./broken-builds.ts";
 import { deafBus } from "./broken-recoveries.ts";
-import { killableStore } from "./kill-points.ts";
+import { killAt, killableStore } from "./kill-points.ts";
 import type { Role } from "./service-role.ts";
 import { type StoreMode, storeFaults } from "./store-faults.ts";
 
@@ -58,7 +58,7 @@ await runMain({
       store: faults.store,
       config: { ...readWriterConfig(config), watchdog: readWatchdogConfig(config) },
     };
-    const kills = { untilUs: killsUntil, share: KILL_SHARE, random: seededRandom(seed + 1) };
+    const kills = { untilUs: killsUntil, share: KILL_SHARE, random: seededRandom(seed + 1), killAt };
     const killable = (service: "writer" | "coordinator" | "watchdog", share = KILL_SHARE) => ({
       ...parts,
       store: killableStore(faults.store, service, { ...kills, share }),

@@ -4,22 +4,11 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
-import { runAgent } from "../../../../shared/sdk/sdk.ts";
-import { type AgentContext, takeStep } from "../agents/agent.ts";
 import { AgentGroup, type AgentGroupArguments } from "../agents/agent-group.ts";
-import type { ReadStep } from "../agents/workload.ts";
 import { withCalls } from "./calls.ts";
-import {
-  DAMAGED,
-  HEALTHY,
-  HEARTBEAT_MS,
-  LAUNCHED,
-  LAUNCHED_SHARE,
-  SHARES,
-  type TaskKind,
-  taskName,
-  WORKER,
-} from "./task-kinds.ts";
+import { readDamaged } from "./damage-reads.ts";
+import { workHealthily } from "./healthy-agent.ts";
+import { DAMAGED, LAUNCHED, LAUNCHED_SHARE, SHARES, type TaskKind, taskName, WORKER } from "./task-kinds.ts";
 import { startTask } from "./task-start.ts";
 import { hasEnded } from "./task-state.ts";
 
@@ -43,9 +32,6 @@ export interface DispatcherMessage {
 }
 
 const CHECK_EVERY_MS = 300;
-/** Longer than the silence timeout, so that heartbeats are the only sign of life. */
-const HEALTHY_ITEM_MS = 7_000;
-const READS_AFTER_MS = [0, 300, 3_000];
 
 const o = JSON.parse(process.argv[2]!) as DispatcherArguments;
 const group = new AgentGroup(o);
@@ -87,48 +73,9 @@ async function startTasks(client: FleetClient): Promise<void> {
   }
 }
 
-/** Reads a damaged checkpoint with every query of an agent. */
-async function readDamaged(reader: AgentContext, task: string, id: string): Promise<void> {
-  const steps: ReadStep[] = [
-    { op: "get", task, id },
-    { op: "latest", task },
-    { op: "history", task, limit: 20 },
-  ];
-  for (const ms of READS_AFTER_MS) {
-    await sleep(ms);
-    for (const step of steps) await takeStep(reader, step);
-  }
-}
-
 async function runHealthy(index: number): Promise<FleetClient> {
   const { client } = await group.connect(index, (bus) => withCalls(bus, group));
-  for (let n = 0; !group.stopping.aborted; n += 1) {
-    const task = taskName("healthy", 1_000 * index + n);
-    let fence = 0;
-    try {
-      await runAgent({
-        ...{ fleet: client, type: HEALTHY, heartbeatMs: HEARTBEAT_MS, signal: group.stopping },
-        task,
-        begin: { pending_items: Array.from({ length: 500 }, (_, i) => `item ${i}`) },
-        checkpoints: { items: 1 },
-        async work(run) {
-          ({ fence } = run);
-          for (const item of run.items()) {
-            await sleep(HEALTHY_ITEM_MS, undefined, { signal: run.signal });
-            await run.done(item);
-          }
-        },
-      });
-    } catch (error) {
-      // For example, neither the bus nor the disk accepts its checkpoint. The same cause may suppress its exit report.
-      group.log.warn({ error }, "a healthy agent ended with an error");
-      await group.history.append({
-        ...{ line: "lifecycle", at: Date.now(), agent: client.agentId, task, fence },
-        what: "fails",
-      });
-      await sleep(CHECK_EVERY_MS);
-    }
-  }
+  await workHealthily(client, { index, group });
   return client;
 }
 

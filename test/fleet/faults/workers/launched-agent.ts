@@ -33,10 +33,12 @@ const client = await connectAgent({
 });
 const context = {
   ...{ agent: agentId, history: group.history, random: group.random },
-  kills: { untilUs: killsUntil, share: KILL_SHARE, random: group.random },
-  killAt: () => {
-    process.kill(process.pid, "SIGKILL");
-    return new Promise<never>(() => {});
+  kills: {
+    ...{ untilUs: killsUntil, share: KILL_SHARE, random: group.random },
+    killAt: () => {
+      process.kill(process.pid, "SIGKILL");
+      return new Promise<never>(() => {});
+    },
   },
   damage: () => {},
 };

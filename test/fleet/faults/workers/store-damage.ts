@@ -33,23 +33,13 @@ export async function openStoreDamager(
   const history = new HistoryWriter(join(folders.history, "damage.jsonl"));
   return {
     async damage(task, id) {
-      const key = tenantKeys(DEFAULT_TENANT).checkpoint(task, id);
       // One transaction: a version that a service writes meanwhile must not be replaced by the damaged row of the version before.
       const { value } = await store.transact(TRANSACT, async (tx) => {
-        const row = await tx.get(key);
+        const row = await tx.get(tenantKeys(DEFAULT_TENANT).checkpoint(task, id));
         if (row === undefined) return false;
-        const [version] = decode<Row>(row);
-        const line = {
-          line: "damage",
-          at: instant(),
-          wall: Date.now(),
-          task,
-          checkpoint_id: id,
-          version,
-        } as const;
-        await history.append(line);
-        if (broken === "unverified") await forge(tx, { task, id, row });
-        else tx.set(key, flipBit(row, random));
+        const of = { task, checkpoint_id: id, version: versionOf(row) };
+        await history.append({ line: "damage", at: instant(), wall: Date.now(), ...of });
+        await putDamaged(tx, { task, id }, { row: damagedRow(row, { broken, random }), broken });
         return true;
       });
       return value;
@@ -65,23 +55,38 @@ type Row = [version: number, hash: Uint8Array, isCompressed: boolean, chunks: nu
 type OrderRow = [id: string, fallback: string | null, version: number, hash: Uint8Array];
 const ITEM = Buffer.from("item ");
 
-function flipBit(row: Uint8Array, random: () => number): Uint8Array {
+/** Of a stored checkpoint. */
+export const versionOf = (row: Uint8Array): number => decode<Row>(row)[0];
+
+/** The row with one flipped bit. With `unverified` an item and the hash change: the effect of a build that compares no hashes. */
+export function damagedRow(
+  row: Uint8Array,
+  { broken, random }: { readonly broken: BrokenName | null; readonly random: () => number },
+): Uint8Array {
+  if (broken === "unverified") return forged(row);
   const damaged = Buffer.from(row);
   damaged[Math.floor(random() * row.length)]! ^= 1 << Math.floor(random() * 8);
   return damaged;
 }
 
-/** Changes an item of a checkpoint and all its hashes: the effect of a build that compares no hashes. */
-async function forge(
-  tx: Tx,
-  { task, id, row }: { readonly task: string; readonly id: string; readonly row: Uint8Array },
-): Promise<void> {
-  const keys = tenantKeys(DEFAULT_TENANT);
+function forged(row: Uint8Array): Uint8Array {
   const [version, , ...rest] = decode<Row>(row);
   const body = Buffer.from(rest[2]);
   body[body.lastIndexOf(ITEM) + ITEM.length]! ^= 1;
   const hash = createHash("sha256").update(body).digest();
-  tx.set(keys.checkpoint(task, id), encode([version, hash, rest[0], rest[1], body, null]));
+  return encode([version, hash, rest[0], rest[1], body, null]);
+}
+
+/** Stores a damaged row. The order of the task gets the hash of a forged one. */
+export async function putDamaged(
+  tx: Tx,
+  { task, id }: { readonly task: string; readonly id: string },
+  { row, broken }: { readonly row: Uint8Array; readonly broken: BrokenName | null },
+): Promise<void> {
+  const keys = tenantKeys(DEFAULT_TENANT);
+  tx.set(keys.checkpoint(task, id), row);
+  if (broken !== "unverified") return;
+  const [, hash] = decode<Row>(row);
   const { rows } = await tx.getRange(keys.orderRange(task), { limit: 1_000 });
   for (const { key, value } of rows) {
     const [named, fallback, current] = decode<OrderRow>(value);

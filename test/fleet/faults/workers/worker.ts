@@ -23,8 +23,6 @@ export interface WorkerContext {
   readonly history: HistorySink;
   readonly random: () => number;
   readonly kills: KillPlan;
-  /** Has the process killed at a kill point. */
-  readonly killAt: (point: string) => Promise<never>;
   /** Requests that the parent damages a checkpoint and then kills this process. */
   readonly damage: (task: string, checkpointId: string) => void;
 }
@@ -86,8 +84,8 @@ async function fail(run: AgentRun, context: WorkerContext, failureClass: Failure
 }
 
 async function failAtRandom(run: AgentRun, context: WorkerContext): Promise<void> {
-  const { random, kills, killAt } = context;
-  if (isHit(kills)) await killAt("worker at work");
+  const { random, kills } = context;
+  if (isHit(kills)) await kills.killAt("worker at work");
   const dice = instant() < kills.untilUs ? random() : 1;
   if (dice < RANDOM_FAILURES.fails) {
     await fail(run, context, RANDOM_CLASSES[Math.floor(random() * RANDOM_CLASSES.length)]!);

@@ -27,12 +27,12 @@ const RETRY_MS = 300;
 const o = JSON.parse(process.argv[2]!) as WorkersArguments;
 const group = new AgentGroup(o);
 const { runAgent, classOfError } = await group.sdk;
-const kills: KillPlan = { untilUs: o.killsUntil, share: KILL_SHARE, random: group.random };
+const kills: KillPlan = { untilUs: o.killsUntil, share: KILL_SHARE, random: group.random, killAt };
 
 async function runOne(index: number): Promise<FleetClient> {
   const { client } = await group.connect(index, (bus) => killableBus(withCalls(bus, group), "worker", kills));
   const context = {
-    ...{ agent: client.agentId, history: group.history, random: group.random, kills, killAt },
+    ...{ agent: client.agentId, history: group.history, random: group.random, kills },
     damage: (task: string, checkpointId: string) =>
       void process.send?.({ damage: { task, checkpointId } } satisfies DamageRequest),
   };
