@@ -149,8 +149,9 @@ function replaceTimerPromises(): void {
       Object.defineProperty(owner[name], promisify.custom, { value: timersPromises[name] as AnyFunction });
   replace(AbortSignal, "timeout", (simulation, [ms]) => {
     const controller = new AbortController();
-    const reason = new DOMException("The operation was aborted due to timeout", "TimeoutError");
-    new SimulatedTimer(simulation, delayOf(ms), () => controller.abort(reason), false);
+    const abort = (): void =>
+      controller.abort(new DOMException("The operation was aborted due to timeout", "TimeoutError"));
+    new SimulatedTimer(simulation, delayOf(ms), abort, false);
     return controller.signal;
   });
 }

@@ -1,17 +1,30 @@
 /** The events of one simulation in the order of their times, and of their entry at equal times. */
-import { AsyncLocalStorage } from "node:async_hooks";
+import { AsyncResource } from "node:async_hooks";
 import { currentProcess, type SimulatedProcess } from "./processes.ts";
 
 /** The monotonic time at the begin, so that no code takes it for an absent value. */
 const MONOTONIC_BEGIN_MS = 1_000;
 const WALL_BEGIN_MS = Date.UTC(2030, 0, 1);
 
-export interface ScheduledEvent {
-  due: number;
-  order: number;
-  isCancelled: boolean;
+/** An event of the process that entered it, within its asynchronous context. */
+export class ScheduledEvent extends AsyncResource {
+  readonly due: number;
+  readonly order: number;
   readonly process: SimulatedProcess | undefined;
-  readonly fire: () => void;
+  isCancelled = false;
+  readonly #callback: () => void;
+
+  constructor(due: number, order: number, callback: () => void) {
+    super("ScheduledEvent");
+    this.due = due;
+    this.order = order;
+    this.process = currentProcess();
+    this.#callback = callback;
+  }
+
+  fire(): void {
+    this.runInAsyncScope(this.#callback);
+  }
 }
 
 export class Schedule {
@@ -47,16 +60,8 @@ export class Schedule {
     return this.#instant;
   }
 
-  /** Enters an event of the current process and of its asynchronous context. */
   enter(afterMs: number, callback: () => void): ScheduledEvent {
-    const within = AsyncLocalStorage.snapshot();
-    const event: ScheduledEvent = {
-      due: this.#now + afterMs,
-      order: this.#entered++,
-      isCancelled: false,
-      process: currentProcess(),
-      fire: () => within(callback),
-    };
+    const event = new ScheduledEvent(this.#now + afterMs, this.#entered++, callback);
     this.#push(event);
     return event;
   }
@@ -64,12 +69,18 @@ export class Schedule {
   /** Takes the next event of a living process and moves the time to it. undefined: nothing is left to happen. */
   next(): ScheduledEvent | undefined {
     for (let event = this.#pop(); event !== undefined; event = this.#pop()) {
-      if (event.isCancelled || event.process?.isAlive === false) continue;
+      if (!isPending(event)) continue;
       this.#now = Math.max(this.#now, event.due);
       this.#fired += 1;
       return event;
     }
     return undefined;
+  }
+
+  /** The events that come next, the earliest first. */
+  pending(max: number): ScheduledEvent[] {
+    const all = this.#heap.filter(isPending);
+    return all.sort((a, b) => (isBefore(a, b) ? -1 : 1)).slice(0, max);
   }
 
   #push(event: ScheduledEvent): void {
@@ -103,6 +114,9 @@ export class Schedule {
     return first;
   }
 }
+
+const isPending = ({ isCancelled, process }: ScheduledEvent): boolean =>
+  !isCancelled && process?.isAlive !== false;
 
 const isBefore = (a: ScheduledEvent, b: ScheduledEvent): boolean =>
   a.due < b.due || (a.due === b.due && a.order < b.order);
