@@ -5,6 +5,7 @@
 import timers from "node:timers";
 import { seededRandom } from "../../load/workload.ts";
 import { Schedule } from "./schedule.ts";
+import { watchRun } from "./watchdog.ts";
 
 /** Kept before it is replaced. */
 const realTurn = timers.setImmediate;
@@ -23,6 +24,8 @@ export interface ActiveSimulation extends Sources {
   readonly schedule: Schedule;
   /** Ends the simulation with an error, which no code can catch. */
   fail(error: Error): void;
+  /** The last lines of what `main` records, for the report about a run that does not end. */
+  lastLines: () => readonly string[];
 }
 
 let active: ActiveSimulation | undefined;
@@ -34,7 +37,12 @@ export interface SimulationLimits {
   readonly limitMs: number;
   /** The events after which the run counts as stuck. */
   readonly eventsMax: number;
+  /** The time of the processor after which the real process ends, with a report. Default: two minutes. */
+  readonly processorMs?: number;
 }
+
+const PROCESSOR_MS = 120_000;
+const EVENTS_SHOWN = 20;
 
 export interface SimulationRun<T> {
   readonly value: T;
@@ -46,10 +54,21 @@ export interface SimulationRun<T> {
 /** The real turns of the event loop that are requested together. Between two of them all promises settle. */
 const TURNS = 64;
 
+/** Describes a run that does not end. */
+function reportOf(seed: number, { schedule, lastLines }: ActiveSimulation): string {
+  const pending = schedule
+    .pending(EVENTS_SHOWN)
+    .map(({ due, process }) => `  in ${(due - schedule.now).toFixed(3)} ms: ${process?.name ?? "outside"}`);
+  const head = `seed ${seed} at ${schedule.elapsed.toFixed(3)} simulated ms after ${schedule.fired} events`;
+  return [head, "pending timers", ...pending, "last lines", ...lastLines().map((one) => `  ${one}`)].join(
+    "\n",
+  );
+}
+
 /** Runs `main` on seeded time. One run at a time. Rejects when `main` does, after an uncaught error, a forbidden call, or a limit. */
 export async function simulate<T>(
   seed: number,
-  { limitMs, eventsMax }: SimulationLimits,
+  { limitMs, eventsMax, processorMs = PROCESSOR_MS }: SimulationLimits,
   main: () => Promise<T>,
 ): Promise<SimulationRun<T>> {
   if (active !== undefined) throw new Error("another simulation is active");
@@ -74,18 +93,22 @@ export async function simulate<T>(
     },
     words: () => drawn,
     fail,
+    lastLines: () => [],
   };
+  const report = (): string => reportOf(seed, simulation);
+  const stuck = (limit: string): void => fail(new Error(`not finished after ${limit}\n${report()}`));
+  const unwatch = watchRun(processorMs, report);
   const uncaught = (error: unknown): void => fail(error instanceof Error ? error : new Error(String(error)));
   process.on("unhandledRejection", uncaught);
   active = simulation;
   let idle = 0;
   const turn = (): void => {
     if (isOver) return;
-    if (schedule.elapsed > limitMs) fail(new Error(`not finished after ${limitMs} simulated ms`));
-    else if (schedule.fired > eventsMax) fail(new Error(`not finished after ${eventsMax} events`));
+    if (schedule.elapsed > limitMs) stuck(`${limitMs} simulated ms`);
+    else if (schedule.fired > eventsMax) stuck(`${eventsMax} events`);
     else {
       const event = schedule.next();
-      if (event === undefined && ++idle > TURNS) fail(new Error("nothing is left to happen"));
+      if (event === undefined && ++idle > TURNS) fail(new Error(`nothing is left to happen\n${report()}`));
       try {
         event?.fire();
       } catch (error) {
@@ -107,6 +130,7 @@ export async function simulate<T>(
     // What still runs comes to rest at its next timer, which never fires.
     await new Promise((resolve) => realTurn(() => realTurn(resolve)));
     active = undefined;
+    unwatch();
     process.off("unhandledRejection", uncaught);
   }
 }

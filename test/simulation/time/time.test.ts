@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { runSimulated } from "../program.ts";
 
 const SAMPLE = new URL("./sample.program.ts", import.meta.url);
+const STUCK = new URL("./stuck.program.ts", import.meta.url);
 
 async function histories(...seeds: number[]): Promise<Record<string, string[]>> {
   return JSON.parse(await runSimulated(SAMPLE, seeds.map(String))) as Record<string, string[]>;
@@ -37,3 +38,18 @@ test("a call of the real machine ends the simulation, even where its error is ca
     import: expect.stringMatching(/^import of file:.*program\.ts was called within a simulation$/),
   });
 });
+
+test.each(["loop", "promises", "timers"])(
+  "a simulation that does not end (%s) is killed, with its seed, timers, last lines and stack",
+  async (way) => {
+    const error = await runSimulated(STUCK, [way]).then(
+      () => undefined,
+      (caught: { readonly signal: string; readonly stderr: string }) => caught,
+    );
+    expect(error?.signal).toBe("SIGKILL");
+    expect(error?.stderr).toContain("a simulation took too much time of the processor\nseed 7 at ");
+    expect(error?.stderr).toMatch(/pending timers\n( {2}in .* ms: outside\n)? {2}in \d+\.\d{3} ms: waiter\n/);
+    expect(error?.stderr).toContain("last lines\n  the last step\nthe main thread\n  at ");
+    if (way === "loop") expect(error?.stderr).toMatch(/ {2}at loop \(file:.*stuck\.program\.ts:\d+\)/);
+  },
+);
