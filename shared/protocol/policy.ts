@@ -228,11 +228,27 @@ export function accessLogOf(policies: Policies, tenant: string): AccessLogPolicy
   return { mode, days: days === undefined ? LIMITS.access_log_days_default : days };
 }
 
+const REMEMBERED_MAX = 10_000;
+
+/** By tenant and agent type. Every write needs one, and policies never change. */
+const remembered = new WeakMap<Policies, Map<string, Policy>>();
+
 /**
  * The policy for agents of a type: the values of the type override those of its tenant, and these override
  * the defaults.
  */
 export function policyOf(policies: Policies, tenant: string, agentType: string): Policy {
+  const known = remembered.get(policies) ?? new Map<string, Policy>();
+  const name = `${tenant}/${agentType}`;
+  const found = known.get(name);
+  if (found !== undefined) return found;
+  const policy = composedPolicy(policies, tenant, agentType);
+  if (known.size >= REMEMBERED_MAX) known.clear();
+  remembered.set(policies, known.set(name, policy));
+  return policy;
+}
+
+function composedPolicy(policies: Policies, tenant: string, agentType: string): Policy {
   const own = ofTenant(policies, tenant);
   const types = own?.agent_types ?? {};
   const typed = Object.hasOwn(types, agentType) ? types[agentType] : undefined;

@@ -79,7 +79,7 @@ export async function appendCheckpoint(
   const retention = retentionOf(context, command, begun);
   const floor = floorOf(context, {});
   const composition = composed(context, command, begun, { ...links, retention, floor });
-  const checkpoint = withTriggers(composition, context.thresholdsOf);
+  const checkpoint = withTriggers(composition, context.policies);
   const sealed = seal(checkpoint);
   writeFirstVersion(tx, begun, checkpoint, sealed, links.fallback);
   return { checkpoint, sealed };

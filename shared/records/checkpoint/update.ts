@@ -68,7 +68,7 @@ export async function updateCheckpoint(
   const now = await current(tx, context, command.checkpoint_id, command.expected_version);
   if ("replay" in now) return now;
   const patched = validate(unsealedCheckpointSchema, mergePatch(now.checkpoint, command.patch), "patch");
-  const next = withTriggers(patched, context.thresholdsOf);
+  const next = withTriggers(patched, context.policies);
   requireSupported(next.schema_version);
   if (fields.some((field) => field.startsWith("artifacts")))
     await requireArtifacts(tx, now.begun.keys, next.artifacts, "patch.artifacts");

@@ -8,7 +8,6 @@ import { newSalt } from "../../integrity/seal.ts";
 import { endOfMission } from "../../lifecycle/mission/mission.ts";
 import type { Policies } from "../../protocol/policy.ts";
 import { type Bytes, type Store, StoreError, type Tx } from "../../store/store.ts";
-import { thresholdsIn } from "../checkpoint/triggers.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 import { parseMissionDue } from "../kv/mission-keys.ts";
 import type { CommandContext } from "../task/command-transaction.ts";
@@ -94,7 +93,6 @@ async function sweepMission(tx: Tx, sweep: MissionSweep, { key, place, id }: Due
     requestHash: "",
     nowMs: sweep.now(),
     incarnation: sweep.incarnation,
-    thresholdsOf: thresholdsIn(sweep.policies),
     policies: sweep.policies,
     isMirrored: sweep.isMirrored,
     newSalt,

@@ -11,7 +11,6 @@ import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { Silence } from "../../protocol/mission.ts";
 import { DEFAULT_POLICIES } from "../../protocol/policy.ts";
 import type { Reader, Store, Tx } from "../../store/store.ts";
-import { thresholdsIn } from "../checkpoint/triggers.ts";
 import { after, parseTask, tenantKeys } from "../kv/keyspace.ts";
 import { tenantAfter } from "../kv/tenants.ts";
 import { decodeSoundHead } from "../task/head.ts";
@@ -100,7 +99,6 @@ export async function markSilent(search: SilenceSearch, place: MissionPlace): Pr
       // No checkpoint is written.
       isMirrored: false,
       newSalt,
-      thresholdsOf: thresholdsIn(DEFAULT_POLICIES),
       policies: DEFAULT_POLICIES,
       traceparent: undefined,
     });

@@ -6,7 +6,6 @@ import type { SaltSource } from "../../integrity/seal.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Policies } from "../../protocol/policy.ts";
 import type { Tx } from "../../store/store.ts";
-import { type ThresholdsOf, thresholdsIn } from "../checkpoint/triggers.ts";
 import type { Findings } from "../corruption/report-corrupt.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import type { CommandContext, Replay } from "./command-transaction.ts";
@@ -16,10 +15,7 @@ import { TaskMutexes } from "./task-mutex.ts";
 /**
  * The part of a command's context that its caller gives; the repository adds time, incarnation and policy.
  */
-export type Caller = Omit<
-  CommandContext,
-  "nowMs" | "incarnation" | "thresholdsOf" | "policies" | "isMirrored" | "newSalt"
-> & {
+export type Caller = Omit<CommandContext, "nowMs" | "incarnation" | "policies" | "isMirrored" | "newSalt"> & {
   /** The deadline of the whole command, over all attempts. Default {@link LIMITS.command_deadline_ms}. */
   readonly deadlineMs?: number;
 };
@@ -43,11 +39,9 @@ interface RunnerParts {
 export class CommandRunner {
   readonly #parts: RunnerParts;
   readonly #mutexes = new TaskMutexes();
-  readonly #thresholdsOf: ThresholdsOf;
 
   constructor(parts: RunnerParts) {
     this.#parts = parts;
-    this.#thresholdsOf = thresholdsIn(parts.policies);
   }
 
   /** `alsoTask`: a further task whose head the command changes. */
@@ -58,7 +52,7 @@ export class CommandRunner {
     alsoTask?: string,
   ): Promise<Answered<A>> {
     const { transactions, findings, incarnation, now, policies, isMirrored, newSalt } = this.#parts;
-    const own = { incarnation, thresholdsOf: this.#thresholdsOf, policies, isMirrored, newSalt };
+    const own = { incarnation, policies, isMirrored, newSalt };
     const { actor, deadlineMs = LIMITS.command_deadline_ms } = caller;
     const tasks = [actor.task, ...(alsoTask === undefined ? [] : [alsoTask])];
     const names = tasks.map((task) => `${actor.tenant}/${task}`);

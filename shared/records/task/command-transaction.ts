@@ -18,7 +18,6 @@ import type { Policies } from "../../protocol/policy.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
 import { principalActor } from "../audit/audit.ts";
 import { shortPolicyVersion } from "../audit/policy-version.ts";
-import type { ThresholdsOf } from "../checkpoint/triggers.ts";
 import { fenceFloorOf } from "../kv/incarnation.ts";
 import { systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { forgottenKey, requireRemembered } from "./expiry.ts";
@@ -37,7 +36,6 @@ export interface CommandContext {
   readonly requestHash: string;
   readonly nowMs: number;
   readonly incarnation: number;
-  readonly thresholdsOf: ThresholdsOf;
   readonly policies: Policies;
   /** Whether the file mirror copies every checkpoint. */
   readonly isMirrored: boolean;
