@@ -7,7 +7,6 @@
  * a later attempt says nothing about the earlier one.
  */
 import { systemClock } from "../runtime/clock.ts";
-import { createDeferred } from "../runtime/deferred.ts";
 import { backoffMs } from "../runtime/retry.ts";
 import type { Deadlines } from "./deadlines.ts";
 import { type CommitOutcome, type ReadOptions, StoreError, type StoreErrorKind } from "./store.ts";
@@ -40,7 +39,8 @@ export interface RetryRules extends ReadOptions {
 export class Operation {
   readonly #rules: RetryRules;
   readonly #endsAt: number;
-  readonly #over = createDeferred<never>();
+  /** Answers the caller before the current attempt does. */
+  #reject: (error: StoreError) => void = () => {};
   /** Cuts a pause short. Made only after a failed attempt; most operations need one attempt. */
   #pausing: AbortController | undefined;
   #ended: StoreError | undefined;
@@ -51,8 +51,6 @@ export class Operation {
 
   constructor(rules: RetryRules) {
     this.#rules = rules;
-    // No caller may be waiting when it is rejected.
-    this.#over.promise.catch(() => {});
     this.#endsAt = performance.now() + rules.deadlineMs;
   }
 
@@ -73,7 +71,10 @@ export class Operation {
     signal?.addEventListener("abort", abort, { once: true });
     try {
       if (signal?.aborted) abort();
-      return await Promise.race([this.#over.promise, this.#attemptUntilDone(once)]);
+      return await new Promise<T>((resolve, reject) => {
+        this.#reject = reject;
+        this.#attemptUntilDone(once).then(resolve, reject);
+      });
     } catch (error) {
       throw error instanceof StoreError ? this.#final(error) : error;
     } finally {
@@ -102,7 +103,7 @@ export class Operation {
     if (this.#ended !== undefined) return;
     this.#ended = new StoreError(kind, message, { cause: this.#last });
     if (this.#current?.committing) this.#note("maybe_in_flight");
-    this.#over.reject(this.#ended);
+    this.#reject(this.#ended);
     this.#pausing?.abort();
     this.#current?.cancel();
   }

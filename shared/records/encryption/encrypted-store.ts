@@ -73,8 +73,8 @@ async function transactEncrypted<T>(
   for (let run = 1; ; run += 1) {
     let last: EncryptedTx | undefined;
     try {
-      const deadlineMs = run === 1 ? options.deadlineMs : Math.max(1, endsAt - performance.now());
-      const result = await store.transact({ ...options, deadlineMs }, async (tx) => {
+      const left = run === 1 ? options : { ...options, deadlineMs: Math.max(1, endsAt - performance.now()) };
+      const result = await store.transact(left, async (tx) => {
         const attempt = new EncryptedTx(tx, encryption);
         last = attempt;
         await attempt.begin(missed.values());

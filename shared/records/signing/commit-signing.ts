@@ -5,6 +5,7 @@
 import type { SignedVersion } from "../../integrity/commit-signature.ts";
 import type { SigningKey } from "../../integrity/dsse.ts";
 import { type LogCheckpoint, signCheckpoint } from "../../integrity/merkle/note.ts";
+import { groupBy } from "../../protocol/group-by.ts";
 import type { Tx } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { signTogether } from "./signature-batches.ts";
@@ -96,11 +97,12 @@ export function needsKey(tx: Tx): boolean {
 export async function writeSignatures(tx: Tx): Promise<number> {
   const { key = null, entries: appended = [] } = signings.get(tx) ?? {};
   if (key === null) return 0;
-  const chains = new Map<string, AppendedEntry[]>();
-  for (const entry of appended) {
-    const chain = `${entry.tenant}/${entry.task ?? ""}`;
-    chains.set(chain, [...(chains.get(chain) ?? []), entry]);
+  // Nearly every transaction appends one.
+  if (appended.length === 1) {
+    await writeSignature(tx, key, appended);
+    return 1;
   }
+  const chains = groupBy(appended, ({ tenant, task }) => `${tenant}/${task ?? ""}`);
   await Promise.all([...chains.values()].map((entries) => writeSignature(tx, key, entries)));
   return chains.size;
 }

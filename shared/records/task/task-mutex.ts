@@ -45,6 +45,8 @@ export class TaskMutexes {
    * of their names, so two commands on the same two tasks never wait for each other.
    */
   runAll<T>(names: readonly string[], waitMs: number, work: (waitedMs: number) => Promise<T>): Promise<T> {
+    // Nearly every command concerns one task.
+    if (names.length === 1) return this.run(names[0]!, waitMs, work);
     const [first, ...rest] = [...new Set(names)].sort();
     if (first === undefined) return work(0);
     return this.run(first, waitMs, (waitedMs) =>
