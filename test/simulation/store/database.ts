@@ -9,7 +9,7 @@ import type { Engine, Snapshot } from "../../../shared/store/optimistic/engine.t
 import { OptimisticStore } from "../../../shared/store/optimistic/store.ts";
 import { type Store, StoreError } from "../../../shared/store/store.ts";
 import { currentProcess, outside, type SimulatedProcess } from "../time/processes.ts";
-import { SimulatedDisk } from "./disk.ts";
+import { type DiskObserver, SimulatedDisk } from "./disk.ts";
 import { appendBatch, recoverLog, refuse } from "./log.ts";
 
 /** The shares are of all commits. */
@@ -44,6 +44,7 @@ export interface DatabaseOptions {
   readonly random: () => number;
   readonly faults?: StoreFaultPlan;
   readonly clock?: Clock;
+  readonly observe?: DiskObserver;
 }
 
 type Unknown = "applied" | "lost" | "late";
@@ -56,7 +57,7 @@ export class SimulatedDatabase {
   readonly counts = { conflicts: 0, applied: 0, lost: 0, late: 0, stalls: 0 };
   readonly #random: () => number;
   readonly #clock: Clock;
-  readonly #disk = new SimulatedDisk();
+  readonly #disk: SimulatedDisk;
   readonly #watchers = new Set<() => void>();
   #state: MemoryEngine;
   #isDown = false;
@@ -64,10 +65,11 @@ export class SimulatedDatabase {
   #life = 0;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor({ random, faults = NO_STORE_FAULTS, clock = systemClock }: DatabaseOptions) {
+  constructor({ random, faults = NO_STORE_FAULTS, clock = systemClock, observe }: DatabaseOptions) {
     this.#random = random;
     this.faults = faults;
     this.#clock = clock;
+    this.#disk = new SimulatedDisk(observe);
     this.#state = new MemoryEngine(clock);
   }
 

@@ -6,10 +6,20 @@
 const SECTOR_BYTES = 512;
 const FIRST_BYTES = 64 * 1024;
 
+/** Sees each change of the disk. */
+export type DiskObserver = (change: "append" | "sync" | "truncate" | "power cut", bytes: Uint8Array) => void;
+
+const NOTHING = Buffer.alloc(0);
+
 export class SimulatedDisk {
+  readonly #observe: DiskObserver;
   #file = Buffer.alloc(FIRST_BYTES);
   #written = 0;
   #synced = 0;
+
+  constructor(observe: DiskObserver = () => {}) {
+    this.#observe = observe;
+  }
 
   /** The bytes as a program reads them: those that are not synced too. */
   get bytes(): Buffer {
@@ -25,9 +35,11 @@ export class SimulatedDisk {
     }
     this.#file.set(bytes, this.#written);
     this.#written = end;
+    this.#observe("append", bytes);
   }
 
   sync(): void {
+    this.#observe("sync", NOTHING);
     this.#synced = this.#written;
   }
 
@@ -36,6 +48,7 @@ export class SimulatedDisk {
     this.#file.fill(0, length, this.#written);
     this.#written = length;
     this.#synced = length;
+    this.#observe("truncate", this.bytes);
   }
 
   /** What is left is on the disk for good. */
@@ -51,5 +64,6 @@ export class SimulatedDisk {
     if (random() < 1 / 3)
       this.#written = this.#synced + Math.floor(random() * (this.#written - this.#synced));
     this.#synced = this.#written;
+    this.#observe("power cut", this.bytes);
   }
 }

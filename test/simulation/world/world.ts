@@ -1,5 +1,4 @@
 /** Runs one story: a fleet with its agents on simulated time, its faults, its repair, and the verdict of the fault run's checker. */
-import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { newSalt } from "../../../shared/integrity/seal.ts";
@@ -13,6 +12,7 @@ import type { BrokenName } from "../../fleet/faults/environment/broken-builds.ts
 import { seededRandom } from "../../load/workload.ts";
 import { SimulatedBusServer } from "../bus/server.ts";
 import { SimulatedDatabase } from "../store/database.ts";
+import { Fingerprint } from "../time/fingerprint.ts";
 import { activeSimulation, simulate } from "../time/run.ts";
 import { startTakers, startWorker, startWriterAgent } from "./agents.ts";
 import { connectHost, openDisk, SharedHistory, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
@@ -35,11 +35,13 @@ export interface StoryResult {
   readonly events: number;
   readonly kills: number;
   readonly storeFaults: SimulatedDatabase["counts"];
-  /** Of the recorded history and the events of the final state: equal for equal runs. */
+  /** Of the frames of the bus, the bytes of the disk, the recorded history and the events of the final state: equal for equal runs. */
   readonly digest: string;
 }
 
 const LIMITS = { limitMs: 900_000, eventsMax: 5_000_000 };
+/** In the report about a run that does not end. */
+const LINES_SHOWN = 20;
 
 export async function runStory(story: Story, broken: BrokenName | null = null): Promise<StoryResult> {
   const { value, simulatedMs, events } = await simulate(story.seed, LIMITS, () => live(story, broken));
@@ -47,7 +49,8 @@ export async function runStory(story: Story, broken: BrokenName | null = null): 
 }
 
 async function live(story: Story, broken: BrokenName | null) {
-  const world = await openWorld(story, broken);
+  const fingerprint = new Fingerprint();
+  const world = await openWorld(story, broken, fingerprint);
   const { host, agents, takers, services } = world;
   const began = { wall: Date.now(), us: instant() };
   if (story.healthyMs > 0) await world.dispatcher.startHealthy();
@@ -64,16 +67,15 @@ async function live(story: Story, broken: BrokenName | null) {
   const { finalState } = repaired;
   const evidence = { ...history, finalState, heartbeats, silenceMs };
   const verdict = judge(evidence);
-  const digest = createHash("sha256");
-  for (const line of host.history.lines) digest.update(JSON.stringify(line));
-  for (const event of finalState.events) digest.update(JSON.stringify(event));
+  for (const line of host.history.lines) fingerprint.add("line", Buffer.from(JSON.stringify(line)));
+  for (const event of finalState.events) fingerprint.add("event", Buffer.from(JSON.stringify(event)));
   return {
     violations: [...repaired.violations, ...verdict.violations],
     ...{ verdict, evidence, began },
     commands: verdict.checked.commands,
     kills: [...agents, ...takers, ...services].reduce((sum, { kills }) => sum + kills, 0),
     storeFaults: host.database.counts,
-    digest: digest.digest("hex"),
+    digest: fingerprint.digest(),
   };
 }
 
@@ -83,11 +85,17 @@ function renewSalts(): void {
   for (const before = words(); words() === before; ) newSalt();
 }
 
-async function openWorld(story: Story, broken: BrokenName | null): Promise<World> {
+async function openWorld(story: Story, broken: BrokenName | null, fingerprint: Fingerprint): Promise<World> {
   renewSalts();
   const random = seededRandom(story.seed);
-  const server = new SimulatedBusServer({ random, faults: { ...story.bus } });
-  const database = new SimulatedDatabase({ random: seededRandom(story.seed + 1), faults: story.store });
+  const server = new SimulatedBusServer({
+    ...{ random, faults: { ...story.bus } },
+    observe: (connection, direction, frame) => fingerprint.add(direction + connection, frame),
+  });
+  const database = new SimulatedDatabase({
+    ...{ random: seededRandom(story.seed + 1), faults: story.store },
+    observe: (change, bytes) => fingerprint.add(change, bytes),
+  });
   const kills = {
     untilUs: instant() + endOf(story) * 1_000,
     share: story.killShare,
@@ -98,6 +106,8 @@ async function openWorld(story: Story, broken: BrokenName | null): Promise<World
     ...{ disk: openDisk(), history: new SharedHistory() },
     damage: (task, id) => dispatcher.damage(task, id),
   };
+  activeSimulation()!.lastLines = () =>
+    host.history.lines.slice(-LINES_SHOWN).map((line) => JSON.stringify(line));
   const bus = await connectHost(host, { identity: "outside" });
   await bus.reconcileStreams(fleetStreams({ storageBytes: 200 * 1024 * 1024 }));
   const heartbeats: HeartbeatRecord[] = [];
