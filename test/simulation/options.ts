@@ -1,4 +1,5 @@
 /** The command line of `npm run simulate`. */
+import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { BROKEN_NAMES, type BrokenName } from "../fleet/faults/environment/broken-builds.ts";
 
@@ -6,7 +7,11 @@ export interface SimulateOptions {
   readonly first: number;
   readonly seeds: number;
   /** The end by the clock of the machine, instead of a number of seeds. */
-  readonly hours: number | null;
+  readonly minutes: number | null;
+  /** The processes, which share the seeds. */
+  readonly jobs: number;
+  /** Every seed, every second one, and so on: the seeds of one process. */
+  readonly stride: number;
   readonly broken: BrokenName | null;
   /** No faults. */
   readonly calm: boolean;
@@ -19,8 +24,10 @@ Runs whole fleets with their agents on simulated time, with faults of the bus an
 the fault run. One seed gives one history, which only a change of the code changes. A failing seed is cut to a short story, which is printed.
 
   --seeds N       the number of seeds (default 20)
-  --hours H       run new seeds for so many hours of this machine instead
-  --seed S        this seed alone; with --seeds or --hours the first one (default 1)
+  --minutes M     run new seeds for so many minutes of this machine instead
+  --seed S        this seed alone; with --seeds or --minutes the first one (default 1)
+  --jobs N        the number of processes (default: that of the cores)
+  --stride N      of the seeds only each Nth one, in one process
   --broken NAME   a build without one safeguard: ${BROKEN_NAMES.slice(0, 6).join(", ")},
                   ${BROKEN_NAMES.slice(6).join(", ")}
   --calm          without faults: only the work of the agents
@@ -29,10 +36,10 @@ the fault run. One seed gives one history, which only a change of the code chang
 
 Examples:
   npm run simulate -- --seeds 1000
-  npm run simulate -- --hours 8 --seed 100000
+  npm run simulate -- --minutes 480 --seed 100000
   npm run simulate -- --seed 42 --json
 
-Exit code: 0, or 1 after a violation, or 2 for wrong options or a failure of the simulation itself.
+Exit code: 0, or 1 after a violation, or 2 for wrong options or a failure of the simulation itself, such as a seed that does not end.
 `;
 
 /** Returns null for --help. Throws with a one-line message for invalid arguments. */
@@ -41,7 +48,9 @@ export function readSimulateOptions(args: string[]): SimulateOptions | null {
     args,
     options: {
       seeds: { type: "string" },
-      hours: { type: "string" },
+      minutes: { type: "string" },
+      jobs: { type: "string" },
+      stride: { type: "string", default: "1" },
       seed: { type: "string" },
       broken: { type: "string" },
       calm: { type: "boolean", default: false },
@@ -50,13 +59,16 @@ export function readSimulateOptions(args: string[]): SimulateOptions | null {
     },
   });
   if (values.help) return null;
-  const hours = values.hours === undefined ? null : Number(values.hours);
-  if (hours !== null && !(hours > 0)) throw new Error(`--hours takes a positive number, not ${values.hours}`);
-  const alone = values.seed !== undefined && values.seeds === undefined && hours === null;
+  const minutes = values.minutes === undefined ? null : Number(values.minutes);
+  if (minutes !== null && !(minutes > 0))
+    throw new Error(`--minutes takes a positive number, not ${values.minutes}`);
+  const alone = values.seed !== undefined && values.seeds === undefined && minutes === null;
   return {
     first: whole("--seed", values.seed ?? "1"),
     seeds: alone ? 1 : whole("--seeds", values.seeds ?? "20"),
-    hours,
+    minutes,
+    jobs: whole("--jobs", values.jobs ?? String(availableParallelism())),
+    stride: whole("--stride", values.stride),
     broken: values.broken === undefined ? null : brokenBuild(values.broken),
     calm: values.calm,
     json: values.json,

@@ -1,32 +1,33 @@
 import { expect, test } from "vitest";
 import { runSimulated } from "./program.ts";
+import type { SeedLine } from "./totals.ts";
 
 const MAIN = new URL("./seeds.program.ts", import.meta.url);
+/** The seeds of each of two processes, and those that both run: the last ones of the first, the first ones of the second. */
+const SEEDS = 40;
+const SHARED = 10;
 
-interface Line {
-  readonly seed: number;
-  readonly digest: string;
-  readonly commands: number;
-  readonly violations: readonly { readonly kind: string }[];
-}
-
-async function linesOf(...args: string[]): Promise<Line[]> {
-  const text = await runSimulated(MAIN, [...args, "--calm", "--json"]);
+async function linesOf(first: number): Promise<SeedLine[]> {
+  const text = await runSimulated(MAIN, ["--seed", String(first), "--seeds", String(SEEDS), "--json"]);
   return text
     .trim()
     .split("\n")
-    .map((line) => JSON.parse(line) as Line);
+    .map((line) => JSON.parse(line) as SeedLine);
 }
 
-test("whole fleets without faults keep their promises, and a seed gives one history in any process", {
+const sumOf = (lines: readonly SeedLine[], count: (line: SeedLine) => number): number =>
+  lines.reduce((sum, line) => sum + count(line), 0);
+
+test("whole fleets keep their promises under faults, and a seed gives one history byte for byte in any process", {
   timeout: 600_000,
 }, async () => {
-  const [all, alone] = await Promise.all([
-    linesOf("--seed", "1", "--seeds", "6"),
-    linesOf("--seed", "4", "--seeds", "3"),
-  ]);
-  expect(all.flatMap(({ violations }) => violations)).toEqual([]);
-  expect(all.reduce((sum, { commands }) => sum + commands, 0)).toBeGreaterThan(100);
-  expect(all.slice(3).map(({ digest }) => digest)).toEqual(alone.map(({ digest }) => digest));
-  expect(new Set(all.map(({ digest }) => digest)).size).toBe(6);
+  const [first, second] = await Promise.all([linesOf(1), linesOf(1 + SEEDS - SHARED)]);
+  const lines = [...first, ...second];
+  expect(lines.flatMap(({ seed, violations }) => violations.map((one) => ({ seed, ...one })))).toEqual([]);
+  const digests = (row: readonly SeedLine[]) => row.map(({ seed, digest }) => ({ seed, digest }));
+  expect(digests(second.slice(0, SHARED))).toEqual(digests(first.slice(-SHARED)));
+  expect(new Set(lines.map(({ digest }) => digest)).size).toBe(lines.length - SHARED);
+  expect(sumOf(lines, ({ commands }) => commands)).toBeGreaterThan(20 * lines.length);
+  expect(sumOf(lines, ({ kills }) => kills)).toBeGreaterThan(lines.length);
+  expect(sumOf(lines, ({ zombies }) => zombies.refused)).toBeGreaterThan(0);
 });
