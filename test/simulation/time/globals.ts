@@ -1,14 +1,18 @@
 /**
- * Replaces the sources of time and randomness of Node for the whole real process. During a simulation they are seeded, otherwise real. To be
- * installed before any module of Fleet is loaded, because a module may keep a function of `node:crypto` or `node:timers/promises`.
+ * Replaces the sources of time and randomness of Node for the whole real process, and the names of process and machine. During a simulation they are
+ * seeded, otherwise real. To be installed before any module of Fleet is loaded, because a module may keep a function of `node:crypto` or
+ * `node:timers/promises`.
  */
 import crypto from "node:crypto";
 import { syncBuiltinESMExports } from "node:module";
+import os from "node:os";
 import timers from "node:timers";
 import timersPromises from "node:timers/promises";
 import { promisify } from "node:util";
+import { crc32 } from "node:zlib";
 import { V7Generator } from "uuidv7";
 import { TIMER_MS_MAX } from "../../../shared/runtime/clock.ts";
+import { currentProcess } from "./processes.ts";
 import { type ActiveSimulation, activeSimulation } from "./run.ts";
 import type { ScheduledEvent } from "./schedule.ts";
 
@@ -233,6 +237,19 @@ function replaceUuids(): void {
   };
 }
 
+const PIDS = 0x10000;
+
+/** Heartbeats and exit reports bear them. */
+function replaceNames(): void {
+  const realPid = process.pid;
+  const pidOf = (name: string): number => 1 + (crc32(name) % PIDS);
+  const get = (): number =>
+    activeSimulation() === undefined ? realPid : pidOf(currentProcess()?.name ?? "outside");
+  Object.defineProperty(process, "pid", { get, configurable: true });
+  replace(os, "hostname", () => "simulated");
+  replace(os, "userInfo", () => ({ username: "simulated" }));
+}
+
 /** Once in a process. */
 export function replaceGlobals(): void {
   replaceTimers(globalThis);
@@ -240,5 +257,6 @@ export function replaceGlobals(): void {
   replaceTimerPromises();
   replaceClocks();
   replaceRandomness();
+  replaceNames();
   syncBuiltinESMExports();
 }

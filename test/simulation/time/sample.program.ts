@@ -5,6 +5,7 @@
 import { randomBytes, randomInt, randomUUID, subtle } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
+import { hostname } from "node:os";
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { uuidv7 } from "uuidv7";
@@ -29,6 +30,7 @@ function startWorker(name: string, history: string[]): SimulatedProcess {
         note(crypto.getRandomValues(new Uint8Array(5)).toString());
         await new Promise((resolve) => setImmediate(resolve));
         note(randomUUID());
+        note(`${hostname()} ${globalThis.process.pid}`);
         await sleep(5, undefined, { signal: AbortSignal.timeout(3) }).catch((error: Error) =>
           note(error.name),
         );
