@@ -4,8 +4,8 @@ import type { SeedLine } from "./totals.ts";
 
 const MAIN = new URL("./seeds.program.ts", import.meta.url);
 /** The seeds of each of two processes, and those that both run: the last ones of the first, the first ones of the second. */
-const SEEDS = 40;
-const SHARED = 10;
+const SEEDS = 30;
+const SHARED = 11;
 
 async function linesOf(first: number): Promise<SeedLine[]> {
   const text = await runSimulated(MAIN, ["--seed", String(first), "--seeds", String(SEEDS), "--json"]);
