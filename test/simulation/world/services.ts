@@ -147,10 +147,11 @@ export class Supervised {
 
   #killed(own: SimulatedProcess): void {
     this.#host.server.kill(own.name);
+    // A wait for an incarnation that ends while it starts becomes one for the next.
+    if (this.#stop !== undefined) this.#isReady = Promise.withResolvers<void>();
     this.#process = undefined;
     this.#stop = undefined;
     if (!this.#isWanted) return;
-    this.#isReady = Promise.withResolvers<void>();
     setTimeout(() => this.#run(), this.#restartMs);
     this.#restartMs = RESTART_MS;
   }
