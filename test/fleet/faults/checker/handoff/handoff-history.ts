@@ -48,16 +48,20 @@ export function causeOf({ entries }: HandoffHistory, move: Entry): Entry | undef
   return own !== undefined && own.command_id === move.command_id ? own : undefined;
 }
 
-/** The checkpoints of the accepting agent under its new fence, before the end of the handoff. */
+/**
+ * The checkpoints of the accepting agent as the owner, before the end of the handoff. An agent that has released the task may write again without
+ * a fence, as any agent of a task without an owner: the fence of the task stays.
+ */
 export function firstWrites(
   { entries }: HandoffHistory,
   acceptance: Entry,
   end: Entry,
   commands: ReadonlyMap<string, Command>,
 ): Entry[] {
-  return entries.filter(({ seq, op, command_id, fence }) => {
-    const isBetween = seq > acceptance.seq && seq < end.seq;
+  const later = entries.filter(({ seq }) => seq > acceptance.seq && seq < end.seq);
+  const release = later.findIndex(({ op }) => op === "release");
+  return later.slice(0, release === -1 ? later.length : release).filter(({ op, command_id, fence }) => {
     const writer = commands.get(command_id ?? "")?.attempts[0]?.agent;
-    return isBetween && op === "create" && fence === acceptance.fence && writer === acceptance.owner_to;
+    return op === "create" && fence === acceptance.fence && writer === acceptance.owner_to;
   });
 }

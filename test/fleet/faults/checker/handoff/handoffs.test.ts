@@ -56,6 +56,15 @@ describe("a correct fleet", () => {
     expect(kinds(history)).toEqual([]);
   });
 
+  test("lets a handoff lapse whose agent released the task, and then wrote to it without a fence", () => {
+    const { history, id } = accepted();
+    history.write({ op: "release", agent: "b", fence: 2 });
+    history.write({ op: "create", agent: "b" });
+    history.wallMs += FIRST_CHECKPOINT_MS;
+    history.lapse(id);
+    expect(kinds(history)).toEqual([]);
+  });
+
   test("cancels a handoff on request, after a take, after the end of the task, and for another handoff", () => {
     const withdrawn = offered();
     withdrawn.history.withdraw(withdrawn.id, "a", 1);
