@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { runSimulated } from "./program.ts";
+import { PROGRAM_LIMIT_MS, runSimulated } from "./program.ts";
 import type { SeedLine } from "./totals.ts";
 
 const MAIN = new URL("./seeds.program.ts", import.meta.url);
@@ -19,7 +19,7 @@ const sumOf = (lines: readonly SeedLine[], count: (line: SeedLine) => number): n
   lines.reduce((sum, line) => sum + count(line), 0);
 
 test("whole fleets keep their promises under faults, and a seed gives one history byte for byte in any process", {
-  timeout: 600_000,
+  timeout: PROGRAM_LIMIT_MS,
 }, async () => {
   const [first, second] = await Promise.all([linesOf(1), linesOf(1 + SEEDS - SHARED)]);
   const lines = [...first, ...second];

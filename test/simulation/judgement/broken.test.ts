@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { BROKEN, BROKEN_NAMES, type BrokenName } from "../../fleet/faults/environment/broken-builds.ts";
-import { runSimulated } from "../program.ts";
+import { PROGRAM_LIMIT_MS, runSimulated } from "../program.ts";
 import type { BrokenFinding } from "./broken.program.ts";
 
 const PROGRAM = new URL("./broken.program.ts", import.meta.url);
@@ -19,7 +19,7 @@ async function findings(
 }
 
 test("every broken build is revealed within a few seeds by the violation of its guarantee", {
-  timeout: 600_000,
+  timeout: PROGRAM_LIMIT_MS,
 }, async () => {
   const found = await findings(BROKEN_NAMES, { runsMax: 0 });
   expect(found.filter(({ seed }) => seed === null).map(({ name, others }) => ({ name, others }))).toEqual([]);
@@ -27,7 +27,7 @@ test("every broken build is revealed within a few seeds by the violation of its 
 });
 
 test("the story of a broken build is cut short and names the violated guarantee", {
-  timeout: 600_000,
+  timeout: PROGRAM_LIMIT_MS,
 }, async () => {
   const [found] = await findings(["fence_off"], { runsMax: RUNS_MAX });
   const { story, narrative } = found!;

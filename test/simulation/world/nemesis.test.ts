@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { runSimulated } from "../program.ts";
+import { PROGRAM_LIMIT_MS, runSimulated } from "../program.ts";
 import type { OverlapFindings } from "./overlaps.program.ts";
 
 const PROGRAM = new URL("./overlaps.program.ts", import.meta.url);
 
 test("faults of one kind that overlap end with the last of them, and an unknown program is an error", {
-  timeout: 600_000,
+  timeout: PROGRAM_LIMIT_MS,
 }, async () => {
   const { works, unknown } = JSON.parse(await runSimulated(PROGRAM, [])) as OverlapFindings;
   const ended = { between: false, after: true };
