@@ -4,9 +4,14 @@ import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { FOLDER, type Values } from "./sample.ts";
 
-/** Files that end while they are counted are left out. Those of `home` itself are the folder `.`. */
+/**
+ * Files that end while they are counted are left out. Those of `home` itself are the folder `.`. The folder of the spools is made with the first
+ * command that waits for the bus, and has no files before.
+ */
 export function diskSizes(home: string): Values {
-  const sizes: Record<string, { files: number; bytes: number }> = {};
+  const sizes: Record<string, { files: number; bytes: number }> = {
+    [`${FOLDER}spool`]: { files: 0, bytes: 0 },
+  };
   for (const entry of readdirSync(home, { withFileTypes: true })) {
     const folder = `${FOLDER}${entry.isDirectory() ? entry.name : "."}`;
     const own = filesBelow(join(home, entry.name));
