@@ -24,4 +24,4 @@ test("the package installs from a git URL, and its SDK and its command run under
   } finally {
     rmSync(dirname(folder), { recursive: true, force: true });
   }
-}, 300_000);
+}, 900_000);

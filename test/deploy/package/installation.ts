@@ -32,12 +32,11 @@ export interface Installation {
 /** Also a proxy whose certificate this npm does not trust. */
 const UNREACHABLE =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED|E50\d|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)\b/;
-const NPM_MS = 240_000;
+const NPM_MS = 600_000;
 /** Without a network npm would wait for minutes for each package. */
-const QUICKLY = [
-  ...["--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-timeout=20000"],
-  ...["--no-audit", "--no-fund"],
-];
+const FEW_ATTEMPTS = ["--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--no-audit", "--no-fund"];
+/** Not for a git URL: npm also ends a `git clone` after the time of a fetch, and a busy machine clones for longer than this. */
+const QUICKLY = ["--fetch-timeout=20000", ...FEW_ATTEMPTS];
 
 /** Packs the package, which builds it, and installs the tarball. Throws if npm fails for another reason than the network. */
 export function installPackage(): Installation {
@@ -98,7 +97,7 @@ export function installFromGit(): { readonly folder: string; readonly unreachabl
   git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "--message", "package");
   const folder = emptyProject(scratch);
   const url = `git+${pathToFileURL(repository)}`;
-  const unreachable = reaching(() => npm(["install", "--prefer-offline", ...QUICKLY, url], folder));
+  const unreachable = reaching(() => npm(["install", "--prefer-offline", ...FEW_ATTEMPTS, url], folder));
   return { folder, ...(unreachable !== undefined && { unreachable }) };
 }
 

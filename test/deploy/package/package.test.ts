@@ -41,7 +41,7 @@ await fleet.close();
 let installed: Installation;
 beforeAll(() => {
   installed = installPackage();
-}, 600_000);
+}, 1_500_000);
 afterAll(() => installed && rmSync(dirname(installed.folder), { recursive: true, force: true }));
 
 const skipOffline = (context: TestContext): void =>
@@ -76,7 +76,7 @@ test("the services of a checkout need less than 120 MB of packages", (context) =
   if (bytes === undefined) return context.skip("the registry of npm cannot be reached");
   expect(bytes).toBeGreaterThan(40 * MB);
   expect(bytes).toBeLessThan(120 * MB);
-}, 300_000);
+}, 900_000);
 
 test.for([
   ["nodenext", "nodenext"],
@@ -216,7 +216,7 @@ describe("a newcomer's hour, under Node 20", () => {
     expect(newcomer.type(mine, "fleet spool flush --timeout 20s")).toMatchObject({ exit: 0 });
     expect(newcomer.json(mine, "fleet task show late")).toMatchObject({ task_id: "late" });
     expect([await again.stop(), await second.stop()]).toEqual([0, 0]);
-  }, 300_000);
+  }, 900_000);
 
   test("the manual's test of an agent", (context) => {
     skipWithoutNode(context);
@@ -262,7 +262,7 @@ describe("a newcomer's hour, under Node 20", () => {
     const state = () => newcomer.json(own, "fleet task show notes").state;
     await expect.poll(state, { timeout: 60_000 }).toBe("completed");
     expect(await fleet.stop()).toBe(0);
-  }, 300_000);
+  }, 900_000);
 
   test("a full disk refuses commands and loses none", async (context) => {
     skipWithoutNode(context);
