@@ -1,7 +1,8 @@
 /**
  * Returns the unused heap of an idle thread to the system. V8 collects garbage only while it allocates, so a program that has become idle
- * keeps the memory of its start, or of its last busy time, for hours. A collection stops the thread for a tenth of a second, so it waits
- * until requests are rare, and happens once after each growth.
+ * keeps the memory of its start, or of its last busy time, for hours. A collection stops the thread for a tenth of a second, and the next burst
+ * of work must grow the heap again, for which a machine with slow page faults needs as long as for the work itself. So it waits until
+ * requests have been rare for a minute, and happens once after each growth.
  */
 import { getHeapStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -13,6 +14,7 @@ import type { Stop } from "./service.ts";
 const LOOK_EVERY_MS = 5_000;
 /** The share of its time below which a thread counts as idle. */
 const IDLE = 0.1;
+const IDLE_LOOKS = 12;
 /** Less is not worth the pause. */
 const GROWTH_BYTES_MIN = 16 * 1024 * 1024;
 
@@ -31,6 +33,8 @@ export function startMemoryRelease(
 ): Stop {
   /** After the last collection. */
   let leftBytes = 0;
+  /** In a row. */
+  let idleLooks = 0;
   return startTicker({
     name: "memory release",
     everyMs: LOOK_EVERY_MS,
@@ -38,7 +42,8 @@ export function startMemoryRelease(
       const before = memory.heapBytes();
       // The heap may also have shrunk by itself.
       leftBytes = Math.min(leftBytes, before);
-      if (memory.utilization() > IDLE || before - leftBytes < GROWTH_BYTES_MIN) return;
+      idleLooks = memory.utilization() > IDLE ? 0 : idleLooks + 1;
+      if (idleLooks < IDLE_LOOKS || before - leftBytes < GROWTH_BYTES_MIN) return;
       memory.collect();
       leftBytes = memory.heapBytes();
       log.debug({ heap_bytes: leftBytes, released_bytes: before - leftBytes }, "unused memory released");

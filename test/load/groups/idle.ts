@@ -8,8 +8,8 @@ import type { Session } from "../session.ts";
 
 /** The fleet of `npm start`. */
 const AS_STARTED = { FLEET_AUTH: "on", FLEET_GATEWAY_PORT: "0" };
-/** Until the memory of the start is released. */
-const SETTLE_MS = 30_000;
+/** Until the memory of the start is released, which takes a minute without work. */
+const SETTLE_MS = 90_000;
 const SECONDS = 60;
 const MIB = 1024 * 1024;
 

@@ -36,12 +36,21 @@ describe("unused memory", () => {
     return looks;
   }
 
-  test("is released in an idle thread, and again after each growth", async () => {
-    expect(await released([0.01, 0.01, 0.01, 0.01], [120, 40, 50, 60])).toEqual([true, false, false, true]);
+  const quiet = (looks: number, percent = 1) => Array<number>(looks).fill(percent / 100);
+  const heap = (...mb: readonly number[]) => [...Array<number>(11).fill(120), ...mb];
+
+  test("is released after a minute of idleness, and again after each growth", async () => {
+    const looks = await released(quiet(15), heap(120, 40, 50, 60));
+    expect(looks).toEqual([...Array(11).fill(false), true, false, false, true]);
   });
 
   test("stays in a thread that works", async () => {
-    expect(await released([0.5, 0.11, 0.09], [200, 200, 200])).toEqual([false, false, true]);
+    expect(await released(quiet(15, 11), heap(120, 120, 120, 120))).not.toContain(true);
+  });
+
+  test("stays between two bursts of work", async () => {
+    const looks = await released([...quiet(11), 0.5, ...quiet(12)], Array(24).fill(120));
+    expect(looks).toEqual([...Array(23).fill(false), true]);
   });
 });
 
