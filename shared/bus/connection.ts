@@ -56,6 +56,8 @@ export interface ConnectBusOptions {
   };
   /** The timeout of one attempt to connect. Default {@link CONNECT_MS}. */
   readonly connectTimeoutMs?: number;
+  /** Repeat attempts that got no answer for this long: a busy machine may need more time than one has. Default: one attempt. */
+  readonly answerWithinMs?: number;
   /** The fleet that must answer. Nothing is sent to another one. Absent: any may. */
   readonly expected?: ExpectedFleet | undefined;
   /** Keep trying if the first attempt finds no server. Default false: throw. */
@@ -90,7 +92,7 @@ export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
     o.tenant === undefined
       ? SUBJECTS.serviceInboxPrefix(o.service ?? o.identity, o.identity)
       : SUBJECTS.inboxPrefix(o.tenant, o.identity);
-  const connection = await openConnection(o, inboxPrefix).catch(async (error: unknown) => {
+  const connection = await answeredConnection(o, inboxPrefix).catch(async (error: unknown) => {
     throw await explained(error, o);
   });
   try {
@@ -109,6 +111,18 @@ export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
     expected,
     monitorUrls: typeof monitorUrls === "function" ? monitorUrls : () => monitorUrls,
   });
+}
+
+async function answeredConnection(o: ConnectBusOptions, inboxPrefix: string): Promise<NatsConnection> {
+  const endsAt = performance.now() + (o.answerWithinMs ?? 0);
+  for (;;) {
+    try {
+      return await openConnection(o, inboxPrefix);
+    } catch (error) {
+      const isUnanswered = error instanceof BusError && error.kind === "timeout";
+      if (!isUnanswered || performance.now() >= endsAt) throw error;
+    }
+  }
 }
 
 /** Another fleet refuses the credentials of the expected one, or has another authority, which would look like wrong settings. */

@@ -44,6 +44,7 @@ import { START_STORE, STATED_REFUSALS, storeProblem } from "./store/store-proble
 import { startStreamInspection } from "./stream-inspection.ts";
 
 const CHECK_MS = 1_500;
+const BUS_ANSWER_MS = 15_000;
 
 export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "opsPort"> {
   /** null: this process or thread has no operations port. */
@@ -305,6 +306,7 @@ async function connectedBus(
       identity: instance.slice(0, 64),
       log,
       messageKey: format.message_key,
+      answerWithinMs: BUS_ANSWER_MS,
       ...tlsOf(options),
       ...(options.busMonitorUrls !== undefined && { monitorUrls: options.busMonitorUrls }),
       ...(options.busCredentials !== undefined && { credentials: { credsFile: options.busCredentials } }),
