@@ -67,7 +67,7 @@ test("a correct build keeps its guarantees in several processes on one store", a
   const kinds = new Set(Object.keys(round.recoveries.tasks).map((name) => name.split(" ")[0]));
   expect([...kinds].sort()).toEqual([...TASK_KINDS].sort());
   expect(Object.keys(round.recoveries.could_not)).toContain("unrecoverable");
-}, 300_000);
+}, 900_000);
 
 test("a correct build keeps its guarantees while retention removes checkpoints", async () => {
   const plan = ["--minutes", "0.25", "--rounds", "retention", "--seed", "12"];
@@ -77,7 +77,7 @@ test("a correct build keeps its guarantees while retention removes checkpoints",
   const [{ removals }] = report.rounds as [RoundResult];
   for (const kind of ["removed: count", "removed: request", "refused", "holds placed"])
     expect(removals[kind] ?? 0, `${kind}: ${output}`).toBeGreaterThan(0);
-}, 300_000);
+}, 900_000);
 
 test("a correct build keeps its guarantees while servers of the bus are killed and frozen", async () => {
   // With this seed a leader is killed first, and a leader is frozen later.
@@ -91,7 +91,7 @@ test("a correct build keeps its guarantees while servers of the bus are killed a
   const { seconds = 0, answered = 0 } = availability["all seconds"] ?? {};
   expect(seconds).toBeGreaterThan(20);
   expect(answered, output).toBeGreaterThan(0);
-}, 300_000);
+}, 900_000);
 
 test.skipIf((await missingCluster()) !== undefined)(
   "a correct build keeps its guarantees while zones of FoundationDB are killed and frozen",
@@ -106,7 +106,7 @@ test.skipIf((await missingCluster()) !== undefined)(
     expect(recoveries.failed).toBe(0);
     expect(availability["all seconds"]?.answered ?? 0, output).toBeGreaterThan(0);
   },
-  300_000,
+  900_000,
 );
 
 // One of them here; `npm run faults -- --broken all` runs every one.
@@ -129,7 +129,7 @@ test("a build that ignores fences is detected", async () => {
   expect(output).toContain(report.command);
   expect(report.command).toContain("--seed 5");
   if (round?.evidence) rmSync(round.evidence, { recursive: true });
-}, 300_000);
+}, 900_000);
 
 test("an invalid option prints one line and the help, without a stack", async () => {
   const child = spawn(process.execPath, ["test/fleet/faults/main.ts", "--seed", "x"], { cwd: projectRoot });

@@ -109,7 +109,13 @@ interface Idle {
   readonly violations: readonly Violation[];
 }
 
-/** `started`: the tasks that must end. */
+/** So many times `idleMs` is the limit of the whole wait. */
+const WHOLE_WAIT = 5;
+
+/**
+ * `started`: the tasks that must end. A machine that needs ten seconds for the start of an agent needs minutes for a task whose agents all fail, so `idleMs`
+ * is the limit of the time in which no handoff and no task changes.
+ */
 export async function untilIdle(
   { started }: Pick<FaultFleet, "started">,
   {
@@ -128,6 +134,7 @@ export async function untilIdle(
   const unfinished = new Set(started);
   const begin = performance.now();
   let last: unknown = null;
+  let progress = { state: "", atMs: 0 };
   for (;;) {
     const ms = performance.now() - begin;
     try {
@@ -139,10 +146,12 @@ export async function untilIdle(
       const waiting = queue.depth + outbox.depth + index.behind + handoffs.length + messages + tasks.length;
       if (waiting === 0) return { ms, violations: [] };
       last = { queue, outbox, index, handoffs, messages, tasks };
+      const state = [...handoffs, ...tasks].join("\n");
+      if (state !== progress.state) progress = { state, atMs: ms };
     } catch (error) {
       last = String(error);
     }
-    if (ms > idleMs) {
+    if (ms - progress.atMs > idleMs || ms > WHOLE_WAIT * idleMs) {
       const text = "the fleet does not become idle after all faults are undone";
       return {
         ms,
