@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { readSimulateOptions, SIMULATE_HELP, type SimulateOptions } from "./options.ts";
+import { readSimulateOptions, SIMULATE_HELP, type SimulateOptions, storyArgs } from "./options.ts";
 import { commandOf } from "./program.ts";
 import { SeedTotals } from "./totals.ts";
 
@@ -11,11 +11,6 @@ const PROGRESS_EVERY_MS = 10_000;
 const EXIT = { clean: 0, violation: 1, failed: 2 } as const;
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
-
-const storyArgs = ({ broken, calm }: SimulateOptions): string[] => [
-  ...(broken === null ? [] : ["--broken", broken]),
-  ...(calm ? ["--calm"] : []),
-];
 
 /** The arguments of each process. */
 function shares(options: SimulateOptions): string[][] {

@@ -13,10 +13,17 @@ export interface SimulateOptions {
   /** Every seed, every second one, and so on: the seeds of one process. */
   readonly stride: number;
   readonly broken: BrokenName | null;
+  /** Of each story: that of the tests is 1. */
+  readonly size: number;
+  /** The file of a story, which alone is run. */
+  readonly story: string | null;
   /** No faults. */
   readonly calm: boolean;
   readonly json: boolean;
 }
+
+/** A larger story may need the time of the processor after which a run counts as stuck. */
+const SIZE_MAX = 10;
 
 export const SIMULATE_HELP = `npm run simulate -- [options]
 
@@ -28,6 +35,9 @@ the fault run. One seed gives one history, which only a change of the code chang
   --seed S        this seed alone; with --seeds or --minutes the first one (default 1)
   --jobs N        the number of processes (default: that of the cores)
   --stride N      of the seeds only each Nth one, in one process
+  --size N        stories with N times the agents, each with N times the steps in N times the time (default 1, at most ${SIZE_MAX});
+                  longer ones run more commands in a minute
+  --story FILE    this story alone, as the JSON that a failing seed prints
   --broken NAME   a build without one safeguard: ${BROKEN_NAMES.slice(0, 6).join(", ")},
                   ${BROKEN_NAMES.slice(6).join(", ")}
   --calm          without faults: only the work of the agents
@@ -36,7 +46,7 @@ the fault run. One seed gives one history, which only a change of the code chang
 
 Examples:
   npm run simulate -- --seeds 1000
-  npm run simulate -- --minutes 480 --seed 100000
+  npm run simulate -- --minutes 480 --seed 100000 --size 4
   npm run simulate -- --seed 42 --json
 
 Exit code: 0, or 1 after a violation, or 2 for wrong options or a failure of the simulation itself, such as a seed that does not end.
@@ -53,6 +63,8 @@ export function readSimulateOptions(args: string[]): SimulateOptions | null {
       stride: { type: "string", default: "1" },
       seed: { type: "string" },
       broken: { type: "string" },
+      size: { type: "string", default: "1" },
+      story: { type: "string" },
       calm: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
       help: { type: "boolean", default: false },
@@ -62,7 +74,10 @@ export function readSimulateOptions(args: string[]): SimulateOptions | null {
   const minutes = values.minutes === undefined ? null : Number(values.minutes);
   if (minutes !== null && !(minutes > 0))
     throw new Error(`--minutes takes a positive number, not ${values.minutes}`);
-  const alone = values.seed !== undefined && values.seeds === undefined && minutes === null;
+  const size = whole("--size", values.size);
+  if (size > SIZE_MAX) throw new Error(`--size takes at most ${SIZE_MAX}, not ${size}`);
+  const isOfSeed = values.seed !== undefined && values.seeds === undefined && minutes === null;
+  const alone = isOfSeed || values.story !== undefined;
   return {
     first: whole("--seed", values.seed ?? "1"),
     seeds: alone ? 1 : whole("--seeds", values.seeds ?? "20"),
@@ -70,10 +85,20 @@ export function readSimulateOptions(args: string[]): SimulateOptions | null {
     jobs: whole("--jobs", values.jobs ?? String(availableParallelism())),
     stride: whole("--stride", values.stride),
     broken: values.broken === undefined ? null : brokenBuild(values.broken),
+    size,
+    story: values.story ?? null,
     calm: values.calm,
     json: values.json,
   };
 }
+
+/** The arguments that choose the story of a seed. */
+export const storyArgs = ({ broken, size, story, calm }: SimulateOptions): string[] => [
+  ...(broken === null ? [] : ["--broken", broken]),
+  ...(size === 1 ? [] : ["--size", String(size)]),
+  ...(story === null ? [] : ["--story", story]),
+  ...(calm ? ["--calm"] : []),
+];
 
 function brokenBuild(given: string): BrokenName {
   const name = BROKEN_NAMES.find((one) => one === given);

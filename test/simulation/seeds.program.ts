@@ -2,10 +2,10 @@
  * Program, with the replaced globals: runs seeds one after the other, and prints their results as JSON, or cuts the first failing story short and
  * prints that.
  */
-import type { BrokenName } from "../fleet/faults/environment/broken-builds.ts";
+import { readFileSync } from "node:fs";
 import { shortened, storyFor } from "./judgement/failure.ts";
 import { narrative } from "./judgement/narrative.ts";
-import { readSimulateOptions, type SimulateOptions } from "./options.ts";
+import { readSimulateOptions, type SimulateOptions, storyArgs } from "./options.ts";
 import { stormy } from "./world/storm.ts";
 import { calm, type Story } from "./world/story.ts";
 import { runStory, type StoryResult } from "./world/world.ts";
@@ -32,7 +32,8 @@ function printNarrative(story: Story, result: StoryResult): void {
 }
 
 /** The long story comes first, because a shorter one may need minutes. */
-async function explain(story: Story, result: StoryResult, broken: BrokenName | null): Promise<void> {
+async function explain(story: Story, result: StoryResult, options: SimulateOptions): Promise<void> {
+  const { broken } = options;
   const { kind } = result.violations[0]!;
   print(`seed ${story.seed}`);
   printNarrative(story, result);
@@ -41,11 +42,12 @@ async function explain(story: Story, result: StoryResult, broken: BrokenName | n
   print("the shorter story");
   printNarrative(short.story, short.result);
   print(JSON.stringify(short.story));
-  print(`again: npm run simulate -- --seed ${story.seed}${broken === null ? "" : ` --broken ${broken}`}`);
+  print(`again: npm run simulate -- ${["--seed", String(story.seed), ...storyArgs(options)].join(" ")}`);
 }
 
-function chosenStory(seed: number, { broken, calm: isCalm }: SimulateOptions): Story {
-  const story = storyFor(seed, broken);
+function chosenStory(seed: number, { broken, size, story: file, calm: isCalm }: SimulateOptions): Story {
+  if (file !== null) return JSON.parse(readFileSync(file, "utf8")) as Story;
+  const story = storyFor(seed, broken, size);
   if (isCalm) return calm(story);
   return broken === null && seed % STORMY_EVERY === 0 ? stormy(story) : story;
 }
@@ -56,7 +58,7 @@ async function main(options: SimulateOptions): Promise<number> {
     const result = await runStory(story, options.broken);
     if (options.json) print(resultLine(seed, result));
     if (result.violations.length === 0) continue;
-    if (!options.json) await explain(story, result, options.broken);
+    if (!options.json) await explain(story, result, options);
     return 1;
   }
   return 0;

@@ -19,8 +19,8 @@ const NEEDS: Readonly<Partial<Record<BrokenName, (story: Story) => Story>>> = {
 };
 
 /** The story of a seed, with what the broken build needs to be revealed. */
-export function storyFor(seed: number, broken: BrokenName | null): Story {
-  const story = storyOf(seed);
+export function storyFor(seed: number, broken: BrokenName | null, size = 1): Story {
+  const story = storyOf(seed, size);
   return broken === null ? story : (NEEDS[broken]?.(story) ?? story);
 }
 

@@ -54,20 +54,21 @@ const HEALTHY_MS = 12_000;
 export const endOf = ({ events }: Story): number =>
   Math.max(0, ...events.map((event) => event.at + ("forMs" in event ? event.forMs : 0)));
 
-export function storyOf(seed: number): Story {
+/** A story of twice the size has twice the agents, each of which takes twice the steps in twice the time. */
+export function storyOf(seed: number, size = 1): Story {
   const random = seededRandom(Math.imul(seed, 0x9e3779b1) ^ 0x5f3759df);
   const below = (count: number): number => Math.floor(random() * count);
   const share = (most: number): number => (random() < 0.5 ? random() * most : 0);
   const programs = [
     ...SERVICES.flatMap((role) => INSTANCES.map((index) => `${role}-${index}`)),
-    ...Array.from({ length: AGENTS }, (_, n) => `agent-${n}`),
+    ...Array.from({ length: AGENTS * size }, (_, n) => `agent-${n}`),
     ...TAKERS.map(({ name }) => name),
     "worker-0",
     OPERATOR,
   ];
   const program = (): string => programs[below(programs.length)]!;
   const event = (): StoryEvent => {
-    const at = Math.round(random() * FAULTS_MS);
+    const at = Math.round(random() * FAULTS_MS * size);
     const forMs = Math.round(100 + random() ** 2 * 4_000);
     const dice = random();
     if (dice < 0.4) return { at, kind: "kill", program: program(), restartMs: Math.round(random() * 2_000) };
@@ -79,7 +80,7 @@ export function storyOf(seed: number): Story {
   };
   return {
     seed,
-    events: Array.from({ length: below(8) }, event).sort((a, b) => a.at - b.at),
+    events: Array.from({ length: below(8) * size }, event).sort((a, b) => a.at - b.at),
     bus: {
       hopMs: { min: 0.2, max: 0.5 + random() * 5 },
       lateMessage: share(0.05),
@@ -98,15 +99,15 @@ export function storyOf(seed: number): Story {
       pauses: share(0.4),
       pauseMs: 1 + random() * 20,
     },
-    steps: Array.from({ length: AGENTS }, () => 5 + below(12)),
+    steps: Array.from({ length: AGENTS * size }, () => (5 + below(12)) * size),
     pauseMs: 100 + random() * 900,
     workers: 1,
-    tasks: below(3),
+    tasks: below(3) * size,
     removes: random() < 0.3,
     healthyMs: random() < 0.3 ? HEALTHY_MS + below(5_000) : 0,
     killShare: share(0.03),
     damages: random() < 0.3,
-    acts: random() < 0.3 ? 5 + below(16) : 0,
+    acts: random() < 0.3 ? (5 + below(16)) * size : 0,
   };
 }
 

@@ -13,6 +13,8 @@ export interface World {
   readonly takers: readonly Supervised[];
   readonly heartbeats: readonly HeartbeatRecord[];
   readonly dispatcher: Dispatcher;
+  /** Whether an agent or the operator has something left to do. */
+  readonly hasWork: () => boolean;
   /** The tasks of workers. */
   readonly started: Set<string>;
   readonly bus: Awaited<ReturnType<typeof connectHost>>;

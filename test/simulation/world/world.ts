@@ -42,6 +42,7 @@ export interface StoryResult {
 const LIMITS = { limitMs: 900_000, eventsMax: 5_000_000 };
 /** In the report about a run that does not end. */
 const LINES_SHOWN = 20;
+const WORK_POLL_MS = 200;
 
 export async function runStory(story: Story, broken: BrokenName | null = null): Promise<StoryResult> {
   const { value, simulatedMs, events } = await simulate(story.seed, LIMITS, () => live(story, broken));
@@ -60,6 +61,8 @@ async function live(story: Story, broken: BrokenName | null) {
     sleep(Math.max(story.healthyMs, endOf(story))),
   ]);
   await heal(world);
+  // An agent that does not end its work makes the run count as stuck.
+  while (world.hasWork()) await sleep(WORK_POLL_MS);
   const repaired = await finish(world);
   const history = pairedHistory(host.history.lines);
   const { heartbeats } = world;
@@ -116,10 +119,13 @@ async function openWorld(story: Story, broken: BrokenName | null, fingerprint: F
   await Promise.all(services.map((one) => one.ready()));
   const program = (name: string, start: (incarnation: string) => Promise<Stop>) =>
     new Supervised(name, host, start);
-  const agents = story.steps.map((steps, n) => {
-    const options = { name: `agent-${n}`, left: { steps }, pauseMs: story.pauseMs };
-    return program(options.name, (incarnation) => startWriterAgent(host, incarnation, options));
-  });
+  const writers = story.steps.map((steps, n) => ({
+    ...{ name: `agent-${n}`, left: { steps } },
+    pauseMs: story.pauseMs,
+  }));
+  const agents = writers.map((options) =>
+    program(options.name, (incarnation) => startWriterAgent(host, incarnation, options)),
+  );
   const operator = { name: OPERATOR, left: { acts: story.acts } };
   agents.push(program(OPERATOR, (incarnation) => startOperator(host, incarnation, operator)));
   const takers = [
@@ -129,7 +135,11 @@ async function openWorld(story: Story, broken: BrokenName | null, fingerprint: F
     ),
   ];
   const dispatcher = await Dispatcher.open(host);
-  return { host, services, agents, takers, dispatcher, heartbeats, started: new Set(), bus, stopRecording };
+  const hasWork = () => operator.left.acts > 0 || writers.some(({ left }) => left.steps > 0);
+  return {
+    ...{ host, services, agents, takers, dispatcher, hasWork },
+    ...{ heartbeats, started: new Set(), bus, stopRecording },
+  };
 }
 
 function recordHeartbeats(bus: World["bus"], heartbeats: HeartbeatRecord[]): Promise<Stop> {
