@@ -1,5 +1,5 @@
 /**
- * Prepares prompts after the first transition since the start: what they need takes 40 MB and a fifth of a fleet's start, and a fleet in which
+ * Prepares prompts after the first transition since the start: what they need takes 55 MB and a fifth of a fleet's start, and a fleet in which
  * nothing happens hands nothing off. A handoff that needs it earlier prepares it itself.
  */
 import { readTransitions, wakeOnTransitions } from "../../shared/records/outbox/outbox.ts";
