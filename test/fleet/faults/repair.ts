@@ -109,12 +109,12 @@ interface Idle {
   readonly violations: readonly Violation[];
 }
 
-/** So many times `idleMs` is the limit of the whole wait. */
+/** So many times `idleMs` is the limit of the whole wait by default. */
 const WHOLE_WAIT = 5;
 
 /**
  * `started`: the tasks that must end. A machine that needs ten seconds for the start of an agent needs minutes for a task whose agents all fail, so `idleMs`
- * is the limit of the time in which no handoff and no task changes.
+ * is the limit of the time in which no handoff and no task changes, and `wholeMs` that of the whole wait.
  */
 export async function untilIdle(
   { started }: Pick<FaultFleet, "started">,
@@ -122,11 +122,13 @@ export async function untilIdle(
     bus,
     connection,
     idleMs,
+    wholeMs = WHOLE_WAIT * idleMs,
     pollMs = 100,
   }: {
     readonly bus: Bus;
     readonly connection: NatsConnection;
     readonly idleMs: number;
+    readonly wholeMs?: number;
     readonly pollMs?: number;
   },
 ): Promise<Idle> {
@@ -151,7 +153,7 @@ export async function untilIdle(
     } catch (error) {
       last = String(error);
     }
-    if (ms - progress.atMs > idleMs || ms > WHOLE_WAIT * idleMs) {
+    if (ms - progress.atMs > idleMs || ms > wholeMs) {
       const text = "the fleet does not become idle after all faults are undone";
       return {
         ms,
