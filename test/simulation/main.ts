@@ -5,6 +5,7 @@ import { createInterface } from "node:readline";
 import { readSimulateOptions, SIMULATE_HELP, type SimulateOptions, storyArgs } from "./options.ts";
 import { commandOf } from "./program.ts";
 import { SeedTotals } from "./totals.ts";
+import { readStory } from "./world/story-file.ts";
 
 const PROGRAM = new URL("./seeds.program.ts", import.meta.url);
 const PROGRESS_EVERY_MS = 10_000;
@@ -47,6 +48,7 @@ async function explainSeed(seed: number, options: SimulateOptions): Promise<void
 }
 
 async function main(options: SimulateOptions): Promise<number> {
+  if (options.story !== null) readStory(options.story);
   const totals = new SeedTotals();
   const progress = setInterval(() => options.json || print(totals.text()), PROGRESS_EVERY_MS);
   const code = await runShares(options, (line) => {

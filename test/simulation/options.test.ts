@@ -1,6 +1,11 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { BROKEN_NAMES } from "../fleet/faults/environment/broken-builds.ts";
 import { readSimulateOptions, SIMULATE_HELP, storyArgs } from "./options.ts";
+import { storyOf } from "./world/story.ts";
+import { readStory } from "./world/story-file.ts";
 
 test("every broken build can be chosen and is in the help, and another one is refused", () => {
   for (const broken of BROKEN_NAMES) {
@@ -28,4 +33,23 @@ test("a story of a file is run once, and a size has a limit", () => {
   expect(readSimulateOptions(["--story", "a.json"])).toMatchObject({ story: "a.json", seeds: 1 });
   expect(() => readSimulateOptions(["--size", "11"])).toThrow("at most 10");
   expect(() => readSimulateOptions(["--size", "0"])).toThrow("a whole number from 1 on");
+});
+
+test("a printed story is read from a file, and any other file is refused with its problem", () => {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-story-"));
+  try {
+    const file = (text: string): string => {
+      const path = join(folder, "story.json");
+      writeFileSync(path, text);
+      return path;
+    };
+    const story = storyOf(7, 2);
+    expect(readStory(file(JSON.stringify(story)))).toEqual(story);
+    expect(() => readStory(file('{ "seed": 7 }'))).toThrow(/lacks events, /);
+    expect(() => readStory(file("null"))).toThrow(/lacks seed, /);
+    expect(() => readStory(file("{"))).toThrow(/has none/);
+    expect(() => readStory(join(folder, "absent.json"))).toThrow(/no such file/);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

@@ -2,12 +2,12 @@
  * Program, with the replaced globals: runs seeds one after the other, and prints their results as JSON, or cuts the first failing story short and
  * prints that.
  */
-import { readFileSync } from "node:fs";
 import { shortened, storyFor } from "./judgement/failure.ts";
 import { narrative } from "./judgement/narrative.ts";
 import { readSimulateOptions, type SimulateOptions, storyArgs } from "./options.ts";
 import { stormy } from "./world/storm.ts";
 import { calm, type Story } from "./world/story.ts";
+import { readStory } from "./world/story-file.ts";
 import { runStory, type StoryResult } from "./world/world.ts";
 
 /** Each tenth seed has every fault, instead of those that it chooses. */
@@ -46,7 +46,7 @@ async function explain(story: Story, result: StoryResult, options: SimulateOptio
 }
 
 function chosenStory(seed: number, { broken, size, story: file, calm: isCalm }: SimulateOptions): Story {
-  if (file !== null) return JSON.parse(readFileSync(file, "utf8")) as Story;
+  if (file !== null) return readStory(file);
   const story = storyFor(seed, broken, size);
   if (isCalm) return calm(story);
   return broken === null && seed % STORMY_EVERY === 0 ? stormy(story) : story;

@@ -36,6 +36,6 @@ export class SeedTotals {
     const rate = Math.round(this.#commands / minutes);
     const simulated = Math.round(this.#simulatedMs / 1_000);
     const faults = `${this.#kills} kills, ${this.#refused} refused zombie writes`;
-    return `${this.#seeds} seeds, ${this.#commands} commands (${rate} a minute), ${simulated} simulated s, ${faults}`;
+    return `${this.#seeds} ${this.#seeds === 1 ? "seed" : "seeds"}, ${this.#commands} commands (${rate} a minute), ${simulated} simulated s, ${faults}`;
   }
 }
