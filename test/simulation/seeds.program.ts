@@ -56,7 +56,7 @@ async function main(options: SimulateOptions): Promise<number> {
   for (const seed of seedsOf(options)) {
     const story = chosenStory(seed, options);
     const result = await runStory(story, options.broken);
-    if (options.json) print(resultLine(seed, result));
+    if (options.json) print(resultLine(story.seed, result));
     if (result.violations.length === 0) continue;
     if (!options.json) await explain(story, result, options);
     return 1;
