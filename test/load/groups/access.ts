@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { makeAuthority, makeCertificate } from "../../harness/certificates.ts";
 import type { Program } from "../jobs.ts";
 import { processorTime } from "../measure/cpu-time.ts";
+import { summarize } from "../measure/percentiles.ts";
 import type { Group } from "../measure/table.ts";
 import { row, TARGETS } from "../measure/targets.ts";
 import type { AgentsJobs, Identified } from "../programs/agents.ts";
@@ -59,10 +60,10 @@ export async function measureAccess(session: Session): Promise<Group> {
     await agents.stop();
     await fleet.stop();
   }
-  const middle = ({ rounds }: Side, of: keyof Round) => median(rounds.map((round) => round[of]));
+  const middle = ({ rounds }: Side, of: keyof Round) => summarize(rounds.map((round) => round[of])).p50;
   // Compared within each round, so that a disturbance of the machine distorts one round only.
   const loss = (side: Side, from: Side, of: "atOnce" | "sustained" = "sustained") =>
-    100 * median(side.rounds.map((round, index) => 1 - round[of] / from.rounds[index]![of]));
+    100 * summarize(side.rounds.map((round, index) => 1 - round[of] / from.rounds[index]![of])).p50;
   return {
     name: "access",
     about: `credentials, TLS, signatures and encryption at rest, compared with fleets without; ${ROUNDS} rounds in turn, 1,000 writes in flight, 4 KB; medians; losses are of sustained commits`,
@@ -143,8 +144,4 @@ async function measure(session: Session, side: Side): Promise<void> {
     processorTime: processorUs / run.committed,
   });
   side.failed += warmUp.failed + run.failed;
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }
