@@ -76,6 +76,15 @@ describe("a correct fleet", () => {
     expect(kinds(history)).toEqual([]);
   });
 
+  test("may apply a queued command after one of the agent's next process", () => {
+    const history = updated();
+    const queued = history.send({ op: "create" });
+    Object.assign(queued, { outcome: "queued", call: "agents/0/7" });
+    history.write({ op: "create" }).call = "agents/1/1";
+    history.apply(queued, undefined);
+    expect(kinds(history)).toEqual([]);
+  });
+
   test("may apply a queued command later, or make it a dead letter", () => {
     const history = updated();
     const [applied, dead] = [history.send({ op: "create" }), history.send({ op: "create" })];
@@ -299,13 +308,16 @@ describe("a broken fleet", () => {
     expect(kinds(history)).toEqual(["queued_lost"]);
   });
 
-  test("applies a later command before a queued one", () => {
+  test.each([
+    { outcome: "queued", next: "agents/1/8" },
+    { outcome: "spooled", next: "agents/1/8" },
+    { outcome: "spooled", next: "agents/2/1" },
+  ] as const)("applies call $next before an earlier $outcome one", ({ outcome, next }) => {
     const history = updated();
-    const queued = history.send({ op: "create" });
-    queued.outcome = "queued";
-    const later = history.write({ op: "create" });
-    history.apply(queued, undefined);
-    expect(later.outcome).toBe("committed");
+    const earlier = history.send({ op: "create" });
+    Object.assign(earlier, { outcome, call: "agents/1/7" });
+    history.write({ op: "create" }).call = next;
+    history.apply(earlier, undefined);
     expect(kinds(history)).toEqual(["queued_out_of_order"]);
   });
 

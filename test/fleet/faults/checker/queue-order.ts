@@ -1,7 +1,8 @@
 /**
  * The check of the queue's order: a command that an agent sends for a task after the answer `queued` is applied after the queued command, if
- * both are applied. Only commands that give the agent the task do not wait. The check of the commands verifies that each command is applied
- * once or becomes a dead letter.
+ * both are applied. Only the process that received the answer names the queued command as `after`; a spooled command also precedes those of the
+ * next process, which sends it from the spool. Only commands that give the agent the task do not wait. The check of the commands verifies
+ * that each command is applied once or becomes a dead letter.
  */
 import type { CallAttempt } from "../agents/history.ts";
 import { applicationsOf, type Command, type Evidence, type Violation } from "./evidence.ts";
@@ -30,6 +31,7 @@ export function checkQueued(
       if (
         last !== undefined &&
         last.end < call.begin &&
+        mustPrecede(last, call) &&
         before !== undefined &&
         after !== undefined &&
         after < before &&
@@ -53,6 +55,16 @@ export function checkQueued(
     }
   }
   return found;
+}
+
+function mustPrecede(last: CallAttempt, call: CallAttempt): boolean {
+  const starts = incarnationOf(call) - incarnationOf(last);
+  return starts === 0 || (last.outcome === "spooled" && starts === 1);
+}
+
+/** The number of the agent's process, which the name of a call has before that of the call. */
+function incarnationOf({ call }: CallAttempt): number {
+  return Number(/(\d+)\/\d+$/.exec(call)?.[1] ?? 0);
 }
 
 /**
