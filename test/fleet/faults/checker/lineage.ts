@@ -1,7 +1,10 @@
-/** The parents of each checkpoint as its agent sent it: those that it names, or the previous checkpoint of its task. */
+/**
+ * The parents of each checkpoint as its agent sent it: those that it names, or the previous checkpoint of its task. The first checkpoint of the
+ * agent that accepted a handoff has that of the handoff instead.
+ */
 import type { CheckpointInput } from "../../../../shared/protocol/checkpoint.ts";
 import type { SentLine } from "../agents/history.ts";
-import type { FinalTask } from "./evidence.ts";
+import type { Entry, FinalTask } from "./evidence.ts";
 
 export interface Lineage {
   readonly id: string;
@@ -16,18 +19,41 @@ export interface Lineage {
 
 interface SentCreate {
   readonly checkpoint?: CheckpointInput;
+  readonly fence?: number;
+}
+
+/** Follows the entries of a task, and knows the open handoff that was accepted. */
+class AcceptedHandoff {
+  readonly #points = new Map<string, string>();
+  #accepted: { readonly point: string | null; readonly fence: number } | null = null;
+
+  add({ handoff_id: id, handoff_to: to, from_checkpoint: point, fence }: Entry): void {
+    if (id === undefined) return;
+    if (point !== undefined) this.#points.set(id, point);
+    if (to !== undefined)
+      this.#accepted = to === "accepted" ? { point: this.#points.get(id) ?? null, fence } : null;
+  }
+
+  /** The checkpoint of the handoff if a command with this fence is one of the agent that accepted it; otherwise null. */
+  pointFor(fence: number | undefined): string | null {
+    return this.#accepted?.fence === fence ? (this.#accepted?.point ?? null) : null;
+  }
 }
 
 /** The checkpoints of a task in their order. */
 export function lineagesOf({ entries }: FinalTask, sent: ReadonlyMap<string, SentLine>): Lineage[] {
   const found: Lineage[] = [];
-  for (const { op, seq, checkpoint_id: id, command_id } of entries) {
+  const accepted = new AcceptedHandoff();
+  for (const entry of entries) {
+    accepted.add(entry);
+    const { op, seq, checkpoint_id: id, command_id } = entry;
     if (op !== "create" || id === null) continue;
     const body = sent.get(command_id ?? "")?.body;
-    const checkpoint = body === undefined ? undefined : (JSON.parse(body) as SentCreate).checkpoint;
-    const before = found.at(-1);
-    const parents = checkpoint?.metadata.parent_ids ?? (before === undefined ? [] : [before.id]);
-    const fallback = checkpoint?.recovery?.last_successful_state ?? before?.id ?? null;
+    const command = body === undefined ? entry : (JSON.parse(body) as SentCreate);
+    const checkpoint = "checkpoint" in command ? command.checkpoint : undefined;
+    const before = accepted.pointFor(command.fence) ?? found.at(-1)?.id ?? null;
+    const parents = checkpoint?.metadata.parent_ids ?? (before === null ? [] : [before]);
+    const fallback = checkpoint?.recovery?.last_successful_state ?? before;
     const items = checkpoint === undefined ? null : itemsOf(checkpoint);
     found.push({ id, seq, parents, fallback, items });
   }

@@ -36,15 +36,17 @@ export class ScriptedHandoffs extends ScriptedHistory {
 
   /** Requests a handoff; `command` is null for an attempt at recovery. */
   protected begin(id: string, command: string | null): void {
+    const from_checkpoint = this.current.at(-1)?.checkpoint_id;
     this.handoffs.set(id, {
       ...{ handoff_id: id, task_id: this.task, state: "requested", attempt: 0, max_attempts: null },
-      checkpoint_id: this.current.at(-1)?.checkpoint_id,
+      checkpoint_id: from_checkpoint,
       ...{ to_agent_type: "qa", accepted_by: null, fence: null, first_checkpoint_id: null },
       first_checkpoint_ms: null,
     } as Mutable<Handoff>);
     this.openHandoff = id;
     const named = { handoff_id: id, handoff_from: null, handoff_to: "requested", command_id: command };
-    this.transition("handoff", named, "handing_off");
+    const point = from_checkpoint !== undefined && { from_checkpoint };
+    this.transition("handoff", { ...named, ...point }, "handing_off");
   }
 
   #grant(attempt: Mutable<CallAttempt>, handoff: string, fence: number | null = null): void {

@@ -50,6 +50,20 @@ describe("a correct fleet", () => {
     expect(violationsOf(history)).toEqual([]);
   });
 
+  test("removes what the next agent of a handoff does not continue from", () => {
+    const history = new ScriptedRemovals();
+    const [first] = history.create(1);
+    const handoff = history.initiate();
+    const [late] = history.create(1);
+    history.offer(handoff);
+    history.accept(handoff, "b");
+    history.confirm(handoff, "b");
+    history.removeOnRequest(late!, 1);
+    expect(violationsOf(history)).toEqual([]);
+    history.removeOnRequest(first!, 1);
+    expect(needsOf(history)).toEqual(["a recovery would continue from it"]);
+  });
+
   test("leaves of a completed task the final checkpoint, and removes after the release of a hold", () => {
     const history = new ScriptedRemovals();
     const ids = history.create(3);
