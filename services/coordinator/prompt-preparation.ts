@@ -2,10 +2,9 @@
  * Prepares prompts after the first transition since the start: what they need takes 55 MB and a fifth of a fleet's start, and a fleet in which
  * nothing happens hands nothing off. A handoff that needs it earlier prepares it itself.
  */
-import { readTransitions, wakeOnTransitions } from "../../shared/records/outbox/outbox.ts";
-import { createWake } from "../../shared/runtime/clock.ts";
+import { followTransitions } from "../../shared/records/outbox/follow-transitions.ts";
+import { readTransitions } from "../../shared/records/outbox/outbox.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
-import { runWorker } from "../../shared/runtime/worker.ts";
 import type { Store } from "../../shared/store/store.ts";
 import type { PromptRenderer } from "./prompt-renderer.ts";
 
@@ -23,10 +22,10 @@ export type PromptPreparationContext = Pick<ServiceContext, "clock" | "log"> & {
 export function startPromptPreparation({ store, prompts, clock, log }: PromptPreparationContext): Stop {
   const stopping = new AbortController();
   const { signal } = stopping;
-  const wake = createWake();
   let atStart: number | undefined;
-  const waiting = runWorker<never>({
+  const waiting = followTransitions<never>({
     name: "preparation of prompts",
+    store,
     take: async () => {
       const now = await store.read(READ, readTransitions);
       atStart ??= now;
@@ -36,14 +35,14 @@ export function startPromptPreparation({ store, prompts, clock, log }: PromptPre
       return [];
     },
     handle: async () => {},
-    idle: { ms: POLL_MS, wake },
+    pollMs: POLL_MS,
+    restMs: () => REST_MS,
     signal,
     clock,
     log,
   });
-  const listening = wakeOnTransitions({ store, wake, clock, signal, restMs: () => REST_MS });
   return async () => {
     stopping.abort();
-    await Promise.all([waiting, listening]);
+    await waiting;
   };
 }

@@ -11,6 +11,7 @@ import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../shared/protocol/subjects
 import type { Format } from "../../shared/records/kv/format.ts";
 import type { LeaderLease, LeaderLeases } from "../../shared/records/leader/leader-lease.ts";
 import { type Lease, requireLease } from "../../shared/records/leader/lease.ts";
+import { followTransitions } from "../../shared/records/outbox/follow-transitions.ts";
 import {
   clearPublished,
   isOffer,
@@ -18,12 +19,9 @@ import {
   type OutboxEntry,
   outboxBacklog,
   readOutbox,
-  wakeOnTransitions,
 } from "../../shared/records/outbox/outbox.ts";
-import { createWake } from "../../shared/runtime/clock.ts";
 import type { DiskSpace } from "../../shared/runtime/disk-space.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
-import { runWorker } from "../../shared/runtime/worker.ts";
 import type { Store } from "../../shared/store/store.ts";
 
 const READ_DEADLINE_MS = 3_000;
@@ -81,24 +79,23 @@ async function relay(context: Relaying, signal: AbortSignal): Promise<void> {
     number,
     leader: leases.of(`relay-${number}`),
   }));
-  const wake = createWake();
   let nextAt = Number.NEGATIVE_INFINITY;
   const gatherMs = (): number => Math.max(GATHER_MS, nextAt - clock.monotonic());
-  const listening = wakeOnTransitions({ store, wake, clock, signal, restMs: gatherMs });
-  await runWorker({
+  await followTransitions({
     name: "relay",
+    store,
     take: () => takeBatch(store, partitions),
     handle: async (batch) => {
       nextAt = clock.monotonic() + (batch.entries.length < MANY ? INTERVAL_MS.few : INTERVAL_MS.many);
       await publishBatch(context, batch);
       if (!batch.isFull) await clock.sleep(gatherMs(), signal);
     },
-    idle: { ms: POLL_MS, wake },
+    pollMs: POLL_MS,
+    restMs: gatherMs,
     signal,
     clock,
     log,
   });
-  await listening;
   await Promise.all(
     partitions.map(({ number, leader }) =>
       leader

@@ -4,15 +4,13 @@
  */
 import type { LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
 import { requireLease } from "../../../shared/records/leader/lease.ts";
-import { wakeOnTransitions } from "../../../shared/records/outbox/outbox.ts";
+import { followTransitions } from "../../../shared/records/outbox/follow-transitions.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { stepPrune } from "../../../shared/records/search/index-prune.ts";
 import { readIndexStatus } from "../../../shared/records/search/index-state.ts";
 import { type IndexStep, stepIndex } from "../../../shared/records/search/indexer.ts";
 import { createBackgroundThrottle, PAUSE_FACTOR } from "../../../shared/runtime/background-throttle.ts";
-import { createWake } from "../../../shared/runtime/clock.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
-import { runWorker } from "../../../shared/runtime/worker.ts";
 import type { Tx } from "../../../shared/store/store.ts";
 import type { ReaderContext } from "../context.ts";
 
@@ -31,23 +29,23 @@ export function startIndexer(context: ReaderContext, repository: CheckpointRepos
   const { store, clock, log, metrics } = context;
   const stopping = new AbortController();
   const { signal } = stopping;
-  const wake = createWake();
   const leader = context.leases.of("index");
   const pace = createIndexPace();
   const throttle = createBackgroundThrottle(context.clock, { pauseFactor: pace.pauseFactor });
-  const working = runWorker({
+  const working = followTransitions({
     name: "indexer",
+    store,
     take: () => throttle.step(() => takeStep(context, leader), signal),
     handle: (step) => {
       pace.note(step);
       return finishStep(context, repository, step, signal);
     },
-    idle: { ms: POLL_MS, wake },
+    pollMs: POLL_MS,
+    restMs: () => REST_MS,
     signal,
     clock,
     log,
   });
-  const listening = wakeOnTransitions({ store, wake, clock, signal, restMs: () => REST_MS });
   const stopMeasuring = metrics.registry.measure({
     name: "index lag",
     run: async () => {
@@ -58,7 +56,7 @@ export function startIndexer(context: ReaderContext, repository: CheckpointRepos
   });
   return async () => {
     stopping.abort();
-    await Promise.all([working, stopMeasuring(), listening]);
+    await Promise.all([working, stopMeasuring()]);
     await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
 }

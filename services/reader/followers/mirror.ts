@@ -12,11 +12,9 @@ import {
   stepMirror,
 } from "../../../shared/mirror/follower.ts";
 import type { LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
-import { wakeOnTransitions } from "../../../shared/records/outbox/outbox.ts";
+import { followTransitions } from "../../../shared/records/outbox/follow-transitions.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
-import { createWake } from "../../../shared/runtime/clock.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
-import { runWorker } from "../../../shared/runtime/worker.ts";
 import type { Mirror } from "../../../shared/service-host/mirror.ts";
 import type { ReaderContext } from "../context.ts";
 
@@ -36,7 +34,6 @@ export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
   const { store, clock, log, metrics } = context;
   const stopping = new AbortController();
   const { signal } = stopping;
-  const wake = createWake();
   const leader = context.leases.of("mirror");
   let pace: keyof typeof PAUSE_MS_MAX = "usual";
   const throttle = createBackgroundThrottle(clock, { pauseMsMax: () => PAUSE_MS_MAX[pace] });
@@ -63,22 +60,23 @@ export function startMirror(context: ReaderContext, mirror: Mirror): Stop {
       return [];
     }
   };
-  const working = runWorker({
+  const working = followTransitions({
     name: "file mirror",
+    store,
     take: () => throttle.step(takeStep, signal),
     handle: async ({ committedMs, unsafe }) => {
       for (const ms of committedMs) metrics.mirrorLagMs.observe(Math.max(0, clock.now() - ms));
       for (const path of unsafe) trouble.note("unsafe", { path });
     },
-    idle: { ms: POLL_MS, wake },
+    pollMs: POLL_MS,
+    restMs: () => REST_MS,
     signal,
     clock,
     log,
   });
-  const listening = wakeOnTransitions({ store, wake, clock, signal, restMs: () => REST_MS });
   return async () => {
     stopping.abort();
-    await Promise.all([working, listening]);
+    await working;
     await files?.close();
     await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
