@@ -1,7 +1,7 @@
 /**
  * The delivery of a command: to a writer, which answers `committed` or `queued`; if none answers, into the queue by the client itself;
  * if there is no bus, into the spool on this machine. Bytes and id are the same each time, so a command that was delivered twice is
- * applied once. A writer's refusal is final: no other way is tried.
+ * applied once. After a writer's refusal no other way is tried.
  */
 import { uuidv7 } from "uuidv7";
 import { BusError } from "../../bus/bus.ts";
@@ -24,6 +24,7 @@ import type { ClientConnection } from "../request/connection.ts";
 import { type CallOptions, operationOf, requestUntilDeadline, toFleetError } from "../request/request.ts";
 import type { Spool } from "../spool/spool.ts";
 import type { CommandOrder } from "./command-order.ts";
+import { OpenCommands, refusedLater } from "./open-outcome.ts";
 import { CommandQueue, type QueueableCommand } from "./queue.ts";
 import { type DeliveryFailure, WriterRequest } from "./writer-request.ts";
 
@@ -90,6 +91,7 @@ export class CommandDelivery {
   readonly #parts: DeliveryParts;
   readonly #writer: WriterRequest;
   readonly #queue: CommandQueue;
+  readonly #open = new OpenCommands();
 
   constructor(parts: DeliveryParts) {
     this.#parts = parts;
@@ -122,6 +124,7 @@ export class CommandDelivery {
         () => this.#route(delivery),
         { kind: "client" },
       );
+      this.#open.ended(commandId, undefined);
       if (answer.status === "queued") {
         order.queued(taskId, commandId);
         // Saved before the caller continues, perhaps in another process.
@@ -130,6 +133,7 @@ export class CommandDelivery {
       if (answer.status === "committed") order.committed(taskId, commandId);
       return redacted.length === 0 ? answer : { ...answer, redacted };
     } catch (error) {
+      this.#open.ended(commandId, error);
       throw withCommandId(error, commandId);
     }
   }
@@ -185,6 +189,8 @@ export class CommandDelivery {
       deadlineMs: options.deadlineMs,
       signal: options.signal,
       changes: true,
+      // The writer may have queued an earlier attempt.
+      ...(isQueuedOp(op) && { refusedLater, isOpen: this.#open.has(delivery.commandId) }),
     });
     return answer as DeliveryAnswer<Op>;
   }
@@ -203,7 +209,8 @@ export class CommandDelivery {
     const bytes = this.#bytes(delivery);
     let failure: DeliveryFailure | undefined;
     if (isNext && connection.isUp) {
-      const result = await this.#writer.send(connection.bus, subject, bytes, { budget, end, signal });
+      const isOpen = this.#open.has(delivery.commandId);
+      const result = await this.#writer.send(connection.bus, subject, bytes, { budget, end, signal, isOpen });
       if ("answer" in result) return result.answer as DeliveryAnswer<Op>;
       failure = result;
     }

@@ -8,6 +8,7 @@ import { LIMITS } from "../../protocol/limits.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { ClientConnection } from "../request/connection.ts";
 import { ATTEMPT_MS_MIN, type FailedAttempt, repeatRequest } from "../request/request.ts";
+import { refusedLater } from "./open-outcome.ts";
 
 /** Why a command was not delivered in one way. */
 export interface DeliveryFailure {
@@ -37,13 +38,19 @@ export class WriterRequest {
 
   /**
    * Repeats the request while a writer answers that a retry can help, and for a moment while none answers. `budget`: the milliseconds of
-   * the whole delivery, which ends at `end`. Throws the refusal of a writer.
+   * the whole delivery, which ends at `end`. `isOpen`: an earlier delivery of the command ended with TIMEOUT. Throws the refusal of a writer,
+   * or TIMEOUT if an earlier attempt may still be carried out.
    */
   async send(
     bus: Bus,
     subject: string,
     body: Uint8Array,
-    { budget, end, signal }: { budget: number; end: number; signal: AbortSignal | undefined },
+    {
+      budget,
+      end,
+      signal,
+      isOpen,
+    }: { budget: number; end: number; signal: AbortSignal | undefined; isOpen: boolean },
   ): Promise<{ readonly answer: unknown } | DeliveryFailure> {
     const clock = this.#clock;
     const writerEnd = end - Math.min(budget / 2, QUEUE_MS);
@@ -51,7 +58,7 @@ export class WriterRequest {
     const attemptMs = this.#isSilent ? SILENT_MS : LIMITS.request_attempt_ms_default;
     let timeout: FleetError | undefined;
     const result = await repeatRequest<DeliveryFailure>(
-      { bus, clock, subject, body, attemptMs, end: writerEnd, signal },
+      { bus, clock, subject, body, attemptMs, end: writerEnd, signal, refusedLater, isOpen },
       async (failed, nextAt) => {
         const { error, answered } = failed;
         this.#note(failed);

@@ -38,6 +38,10 @@ export interface RepeatedRequest {
   /** No attempt waits longer than until this time of the monotonic clock. */
   readonly end: number;
   readonly signal: AbortSignal | undefined;
+  /** The error of a refusal that follows an attempt of unknown outcome. Default: the refusal, which is then final. */
+  readonly refusedLater?: ((refusal: FleetError) => FleetError) | undefined;
+  /** Whether an earlier request with the same bytes ended with an unknown outcome. Default: false. */
+  readonly isOpen?: boolean | undefined;
   /** The answer as its bytes already tell it. undefined: it has to be decoded. */
   readonly peek?: ((answer: Uint8Array) => unknown) | undefined;
   readonly headers?: Outgoing["headers"] | undefined;
@@ -48,15 +52,21 @@ export interface RepeatedRequest {
  * next one and decides when to give up. Throws FleetError where a repetition cannot help.
  */
 export async function repeatRequest<Result>(
-  { bus, clock, subject, body, attemptMs, end, signal, peek, headers }: RepeatedRequest,
+  { bus, clock, subject, body, attemptMs, end, signal, ...rest }: RepeatedRequest,
   onFailure: (failed: FailedAttempt, nextAt: number) => Result | undefined | Promise<Result | undefined>,
 ): Promise<{ readonly answer: unknown } | Result> {
+  const { peek, headers, refusedLater, isOpen = false } = rest;
+  let mayBeCarriedOut = isOpen;
+  const refused = (error: unknown): never => {
+    throw mayBeCarriedOut && error instanceof FleetError ? (refusedLater?.(error) ?? error) : error;
+  };
   for (let attempts = 1; ; attempts += 1) {
     signal?.throwIfAborted();
     const left = Math.max(ATTEMPT_MS_MIN, end - clock.monotonic());
     const out = { body, ...(headers !== undefined && { headers }) };
-    const result = await requestOnce(bus, subject, out, Math.min(left, attemptMs), peek);
+    const result = await requestOnce(bus, subject, out, Math.min(left, attemptMs), peek).catch(refused);
     if ("answer" in result) return result;
+    mayBeCarriedOut ||= result.error.code === "TIMEOUT";
     const nextAt = clock.monotonic() + pauseMs(attempts, result.error);
     const givenUp = await onFailure(result, nextAt);
     if (givenUp !== undefined) return givenUp;
@@ -83,16 +93,15 @@ export async function requestUntilDeadline(
     changes,
     deadlineMs,
     signal,
-    peek,
-    headers,
     isFinal,
-  }: CallOptions & Pick<RepeatedRequest, "peek" | "headers"> & RepeatedUntil,
+    ...rest
+  }: CallOptions & Pick<RepeatedRequest, "peek" | "headers" | "refusedLater" | "isOpen"> & RepeatedUntil,
 ): Promise<unknown> {
   const end = clock.monotonic() + (deadlineMs ?? LIMITS.request_deadline_ms_default);
   const attemptMs = LIMITS.request_attempt_ms_default;
   let preferred: FleetError | undefined;
   const { answer } = await repeatRequest<never>(
-    { bus, clock, subject, body, attemptMs, end, signal, peek, headers },
+    { bus, clock, subject, body, attemptMs, end, signal, ...rest },
     ({ error, answered }, nextAt) => {
       if (answered && isFinal?.(error)) throw error;
       if (changes ? error.code === "TIMEOUT" : answered) preferred = error;
