@@ -2,9 +2,10 @@
  * Prepares prompts after the first transition since the start: what they need takes 55 MB and a fifth of a fleet's start, and a fleet in which
  * nothing happens hands nothing off. A handoff that needs it earlier prepares it itself.
  */
-import { followTransitions } from "../../shared/records/outbox/follow-transitions.ts";
+
 import { readTransitions } from "../../shared/records/outbox/outbox.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
+import { followTransitions } from "../../shared/service-host/store/follow-transitions.ts";
 import type { Store } from "../../shared/store/store.ts";
 import type { PromptRenderer } from "./prompt-renderer.ts";
 

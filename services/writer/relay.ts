@@ -11,7 +11,6 @@ import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../shared/protocol/subjects
 import type { Format } from "../../shared/records/kv/format.ts";
 import type { LeaderLease, LeaderLeases } from "../../shared/records/leader/leader-lease.ts";
 import { type Lease, requireLease } from "../../shared/records/leader/lease.ts";
-import { followTransitions } from "../../shared/records/outbox/follow-transitions.ts";
 import {
   clearPublished,
   isOffer,
@@ -22,6 +21,7 @@ import {
 } from "../../shared/records/outbox/outbox.ts";
 import type { DiskSpace } from "../../shared/runtime/disk-space.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
+import { followTransitions } from "../../shared/service-host/store/follow-transitions.ts";
 import type { Store } from "../../shared/store/store.ts";
 
 const READ_DEADLINE_MS = 3_000;

@@ -4,13 +4,13 @@
  */
 import type { LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
 import { requireLease } from "../../../shared/records/leader/lease.ts";
-import { followTransitions } from "../../../shared/records/outbox/follow-transitions.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { stepPrune } from "../../../shared/records/search/index-prune.ts";
 import { readIndexStatus } from "../../../shared/records/search/index-state.ts";
 import { type IndexStep, stepIndex } from "../../../shared/records/search/indexer.ts";
 import { createBackgroundThrottle, PAUSE_FACTOR } from "../../../shared/runtime/background-throttle.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
+import { followTransitions } from "../../../shared/service-host/store/follow-transitions.ts";
 import type { Tx } from "../../../shared/store/store.ts";
 import type { ReaderContext } from "../context.ts";
 

@@ -12,10 +12,10 @@ import {
   stepMirror,
 } from "../../../shared/mirror/follower.ts";
 import type { LeaderLease } from "../../../shared/records/leader/leader-lease.ts";
-import { followTransitions } from "../../../shared/records/outbox/follow-transitions.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import type { Mirror } from "../../../shared/service-host/mirror.ts";
+import { followTransitions } from "../../../shared/service-host/store/follow-transitions.ts";
 import type { ReaderContext } from "../context.ts";
 
 /** For a missed wake-up. */

@@ -1,8 +1,9 @@
 /** Runs a worker that looks for work after every transition of any task. A missed wake-up costs one interval of its poll, never a transition. */
+
+import { wakeOnTransitions } from "../../records/outbox/outbox.ts";
 import { createWake } from "../../runtime/clock.ts";
 import { runWorker, type WorkerOptions } from "../../runtime/worker.ts";
 import type { Store } from "../../store/store.ts";
-import { wakeOnTransitions } from "./outbox.ts";
 
 export interface FollowerOptions<T> extends Omit<WorkerOptions<T>, "idle"> {
   readonly store: Store;
