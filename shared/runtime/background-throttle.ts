@@ -1,6 +1,6 @@
 // Throttles background work so that requests come first. Before each step it measures how busy the thread is
 // without the work. On a busy thread it rests several times as long as the last step took, and catches up when
-// there is time.
+// there is time. Work that waited for longer than any rest begins at once: an idle fleet has nothing to measure.
 
 import type { Clock } from "./clock.ts";
 
@@ -24,8 +24,10 @@ export function createBackgroundThrottle(
   { pauseMsMax = () => PAUSE_MS_MAX, pauseFactor = () => PAUSE_FACTOR }: ThrottleOptions = {},
 ) {
   let lastStepMs = 0;
+  let endedAt = clock.monotonic();
 
   async function rest(signal: AbortSignal): Promise<void> {
+    if (clock.monotonic() - endedAt > PAUSE_MS_MAX) return;
     const before = performance.eventLoopUtilization();
     await clock.sleep(SAMPLE_MS, signal);
     const { utilization } = performance.eventLoopUtilization(before);
@@ -43,7 +45,8 @@ export function createBackgroundThrottle(
       try {
         return await work();
       } finally {
-        lastStepMs = clock.monotonic() - startedAt;
+        endedAt = clock.monotonic();
+        lastStepMs = endedAt - startedAt;
       }
     },
   };

@@ -37,9 +37,20 @@ test("a wait between two steps does not make the rest longer", async () => {
   const { clock, rests, pass } = busyThread();
   const throttle = createBackgroundThrottle(clock);
   await throttle.step(async () => pass(20), signal);
-  pass(60_000);
+  pass(1_000);
   await throttle.step(async () => pass(0), signal);
   expect(rests.at(-1)).toBe(80);
+});
+
+test("work that waited for longer than any rest begins at once", async () => {
+  const { clock, rests, pass } = busyThread();
+  const throttle = createBackgroundThrottle(clock);
+  await throttle.step(async () => pass(20), signal);
+  pass(1_001);
+  await throttle.step(async () => pass(0), signal);
+  expect(rests).toEqual([SAMPLE_MS, 0]);
+  await throttle.step(async () => {}, signal);
+  expect(rests).toHaveLength(4);
 });
 
 test("a rest is never longer than a second", async () => {
