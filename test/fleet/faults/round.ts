@@ -124,7 +124,10 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
     const finalState = { ...stored, ...streams, events: [...streams.events, ...unpublished] };
     const kills = [...faults.kills, ...fleet.killsAtPoints.map(({ at }) => at)];
     const { heartbeats } = fleet.heartbeatRecorder;
-    const verdict = judge({ ...history, finalState, heartbeats, silenceMs: silenceOf(o) }, kills);
+    const verdict = judge(
+      { ...history, finalState, heartbeats, silenceMs: silenceOf(o), hasSpools: true },
+      kills,
+    );
     const { violations: found, ...counts } = verdict;
     const visible = o.oldTree === null ? [] : checkVisibleErrors(history.attempts);
     const violations = [...recovered.violations, ...found, ...visible];

@@ -68,7 +68,7 @@ async function live(story: Story, broken: BrokenName | null) {
   const { heartbeats } = world;
   const silenceMs = SIMULATED_POLICIES.defaults.recovery?.silence_ms ?? 0;
   const { finalState } = repaired;
-  const evidence = { ...history, finalState, heartbeats, silenceMs };
+  const evidence = { ...history, finalState, heartbeats, silenceMs, hasSpools: false };
   const verdict = judge(evidence);
   for (const line of host.history.lines) fingerprint.add("line", Buffer.from(JSON.stringify(line)));
   for (const event of finalState.events) fingerprint.add("event", Buffer.from(JSON.stringify(event)));

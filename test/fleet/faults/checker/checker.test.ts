@@ -76,13 +76,15 @@ describe("a correct fleet", () => {
     expect(kinds(history)).toEqual([]);
   });
 
-  test("may apply a queued command after one of the agent's next process", () => {
+  test("may apply a queued command after one of the next process of an agent without a spool", () => {
     const history = updated();
     const queued = history.send({ op: "create" });
-    Object.assign(queued, { outcome: "queued", call: "agents/0/7" });
-    history.write({ op: "create" }).call = "agents/1/1";
+    Object.assign(queued, { outcome: "queued", call: "agent.1/7" });
+    history.write({ op: "create" }).call = "agent.2/1";
     history.apply(queued, undefined);
-    expect(kinds(history)).toEqual([]);
+    const evidence = history.evidence();
+    expect(judge({ ...evidence, hasSpools: false }).violations).toEqual([]);
+    expect(judge(evidence).violations).toHaveLength(1);
   });
 
   test("may apply a queued command later, or make it a dead letter", () => {
@@ -308,17 +310,15 @@ describe("a broken fleet", () => {
     expect(kinds(history)).toEqual(["queued_lost"]);
   });
 
-  test.each([
-    { outcome: "queued", next: "agents/1/8" },
-    { outcome: "spooled", next: "agents/1/8" },
-    { outcome: "spooled", next: "agents/2/1" },
-  ] as const)("applies call $next before an earlier $outcome one", ({ outcome, next }) => {
+  test("applies a later command before a queued one", () => {
     const history = updated();
-    const earlier = history.send({ op: "create" });
-    Object.assign(earlier, { outcome, call: "agents/1/7" });
-    history.write({ op: "create" }).call = next;
-    history.apply(earlier, undefined);
+    const queued = history.send({ op: "create" });
+    queued.outcome = "queued";
+    const later = history.write({ op: "create" });
+    history.apply(queued, undefined);
+    expect(later.outcome).toBe("committed");
     expect(kinds(history)).toEqual(["queued_out_of_order"]);
+    expect(judge({ ...history.evidence(), hasSpools: false }).violations).toHaveLength(1);
   });
 
   test("damages a stored checkpoint", () => {

@@ -123,6 +123,8 @@ export interface Evidence {
   readonly heartbeats: readonly HeartbeatRecord[];
   /** The silence after which an agent counts as failed. */
   readonly silenceMs: number;
+  /** Whether agents have a spool: the order of the queue then holds for their next process too. */
+  readonly hasSpools: boolean;
 }
 
 export const VIOLATIONS = [

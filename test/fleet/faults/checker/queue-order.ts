@@ -1,8 +1,7 @@
 /**
  * The check of the queue's order: a command that an agent sends for a task after the answer `queued` is applied after the queued command, if
- * both are applied. Only the process that received the answer names the queued command as `after`; a spooled command also precedes those of the
- * next process, which sends it from the spool. Only commands that give the agent the task do not wait. The check of the commands verifies
- * that each command is applied once or becomes a dead letter.
+ * both are applied. An agent without a spool knows its queued commands only until its process ends. Only commands that give the agent the
+ * task do not wait. The check of the commands verifies that each command is applied once or becomes a dead letter.
  */
 import type { CallAttempt } from "../agents/history.ts";
 import { applicationsOf, type Command, type Evidence, type Violation } from "./evidence.ts";
@@ -10,7 +9,7 @@ import { applicationsOf, type Command, type Evidence, type Violation } from "./e
 const NOT_WAITING: ReadonlySet<string> = new Set(["take", "acknowledge"]);
 
 export function checkQueued(
-  { attempts, finalState }: Evidence,
+  { attempts, finalState, hasSpools }: Evidence,
   commands: ReadonlyMap<string, Command>,
 ): Violation[] {
   const applications = applicationsOf(finalState);
@@ -20,7 +19,8 @@ export function checkQueued(
   const dead = new Set(finalState.dead.map(({ command_id }) => command_id));
   const own = attempts.filter(({ command_id, copy }) => command_id !== undefined && copy === undefined);
   const found: Violation[] = [];
-  for (const [, calls] of Map.groupBy(own, ({ agent, task }) => `${agent} ${task}`)) {
+  const caller = ({ agent, call }: CallAttempt) => (hasSpools ? agent : `${agent} ${processOf(call)}`);
+  for (const [, calls] of Map.groupBy(own, (attempt) => `${caller(attempt)} ${attempt.task}`)) {
     let last: CallAttempt | undefined;
     const sent = new Set<string>();
     for (const call of calls) {
@@ -31,7 +31,6 @@ export function checkQueued(
       if (
         last !== undefined &&
         last.end < call.begin &&
-        mustPrecede(last, call) &&
         before !== undefined &&
         after !== undefined &&
         after < before &&
@@ -57,15 +56,8 @@ export function checkQueued(
   return found;
 }
 
-function mustPrecede(last: CallAttempt, call: CallAttempt): boolean {
-  const starts = incarnationOf(call) - incarnationOf(last);
-  return starts === 0 || (last.outcome === "spooled" && starts === 1);
-}
-
-/** The number of the agent's process, which the name of a call has before that of the call. */
-function incarnationOf({ call }: CallAttempt): number {
-  return Number(/(\d+)\/\d+$/.exec(call)?.[1] ?? 0);
-}
+/** The name of a call begins with that of its process. */
+const processOf = (call: string): string => call.slice(0, call.lastIndexOf("/"));
 
 /**
  * A spooled command is not sent yet and names no command to wait for: its position in the spool is its order. A copy that a fault sends

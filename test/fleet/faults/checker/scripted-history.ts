@@ -290,6 +290,7 @@ export class ScriptedHistory {
       damages: this.damages,
       heartbeats: this.heartbeats,
       silenceMs: POLICY.defaults.recovery.silence_ms,
+      hasSpools: true,
     };
   }
 
