@@ -10,15 +10,17 @@
  * While the disk of the store is full, commands are queued too, if the queue is on another disk, and refused otherwise.
  *
  * A command may be applied and queued, if the direct attempt did not end in time. Its idempotency record
- * makes that one effect.
+ * makes that one effect. A repetition after an unknown outcome is refused for good only once no copy of it can be in
+ * the queue: the queued copy might be applied after the reason of the refusal has passed.
  */
 
 import type { ServiceAnswer, ServiceRequest } from "../../shared/bus/request/endpoint.ts";
 import type { CommandAnswer } from "../../shared/protocol/answers.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
+import { isLasting } from "../../shared/protocol/lasting-refusal.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { isQueuedOp } from "../../shared/protocol/operations.ts";
-import { parseCommandSubject } from "../../shared/protocol/subjects.ts";
+import { HEADERS, parseCommandSubject } from "../../shared/protocol/subjects.ts";
 import { isStoreAway } from "../../shared/records/kv/store-errors.ts";
 import { BreakerOpen } from "../../shared/runtime/breaker.ts";
 import { requireSpace } from "../../shared/service-host/disk-full.ts";
@@ -55,7 +57,9 @@ export function createCommandHandler(
   return async (request) => {
     const begin = clock.monotonic();
     const command = parseCommand(parseCommandSubject(request.subject), request.body, request.bytes);
-    const outcome = await applyDirectly(command);
+    const outcome = await applyDirectly(command).catch((error: unknown) =>
+      applyRepeated(error, command, request),
+    );
     if ("status" in outcome) {
       const { task_id, checkpoint_id, version, replayed, message_id, skipped_messages } = outcome;
       const ids = { ...idsOf(command), task_id, checkpoint_id, version, replayed };
@@ -75,6 +79,22 @@ export function createCommandHandler(
     const facts = { ...idsOf(command), task_id: value.task_id, why: outcome.why, position: value.position };
     return { value, outcome: "queued", facts };
   };
+
+  /** The queue was empty before this second attempt, so it finds the record of a copy that was applied, and its refusal is final. */
+  async function applyRepeated(
+    refusal: unknown,
+    command: ValidCommand,
+    { headers }: ServiceRequest,
+  ): Promise<CommandAnswer | QueueReason> {
+    const isFinal = !(refusal instanceof FleetError) || refusal.retryable || isLasting(refusal);
+    if (isFinal || headers.get(HEADERS.repeated) === undefined || !isQueuedOp(command.op)) throw refusal;
+    if ((await backlog.count()) === 0) return applyDirectly(command);
+    throw new FleetError("UNAVAILABLE", "the command is refused, and the queue may have a copy of it", {
+      details: { refused: refusal.code },
+      retryAfterMs: SHORT_QUEUE_RETRY_MS,
+      cause: refusal,
+    });
+  }
 
   async function enqueue(
     command: ValidCommand,

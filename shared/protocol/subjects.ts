@@ -190,6 +190,8 @@ export const HEADERS = {
   /** The HTTP request that the gateway carries out, and the address of its client, for the access log. Any client can state them. */
   request: "Fleet-Request",
   client: "Fleet-Client",
+  /** `1`: the command was sent before, and its outcome is not known. Its refusal is then final only if no copy of it is in the queue. */
+  repeated: "Fleet-Repeated",
   /** The version of the message; see `protocol-version.ts`. Absent: 1. */
   protocol: "Fleet-Protocol",
 } as const;

@@ -1,12 +1,11 @@
 /** The requests of a caller to the fleet, over its own connection, with the names of the wire. */
 import type { Outgoing } from "../../../shared/bus/bus.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
-import { type AnsweredOp, type CommandOp, isQueuedOp } from "../../../shared/protocol/operations.ts";
+import type { AnsweredOp, CommandOp } from "../../../shared/protocol/operations.ts";
 import type { QueryResults } from "../../../shared/protocol/queries.ts";
 import { HEADERS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
 import { requestOfAgent } from "../../../shared/sdk/client/agent-request.ts";
-import { refusedLater } from "../../../shared/sdk/delivery/open-outcome.ts";
 import type { Redaction } from "../../../shared/sdk/redaction/redaction.ts";
 import { connectionOver } from "../../../shared/sdk/request/connection.ts";
 import { requestUntilDeadline } from "../../../shared/sdk/request/request.ts";
@@ -100,10 +99,7 @@ export class FleetRequests {
       ? await this.#redaction.command(op, taskId, members)
       : { body: members, redacted: [] };
     try {
-      const answer = await this.#send(subject, clean.body as Members, {
-        changes: true,
-        ...(isQueuedOp(op) && { refusedLater }),
-      });
+      const answer = await this.#send(subject, clean.body as Members, { changes: true });
       return clean.redacted.length === 0 ? answer : { ...answer, redacted: clean.redacted };
     } catch (error) {
       // The caller needs the id for a repetition.

@@ -1,7 +1,7 @@
 /**
  * The delivery of a command: to a writer, which answers `committed` or `queued`; if none answers, into the queue by the client itself;
  * if there is no bus, into the spool on this machine. Bytes and id are the same each time, so a command that was delivered twice is
- * applied once. After a writer's refusal no other way is tried.
+ * applied once. A writer's refusal is final: no other way is tried.
  */
 import { uuidv7 } from "uuidv7";
 import { BusError } from "../../bus/bus.ts";
@@ -24,7 +24,7 @@ import type { ClientConnection } from "../request/connection.ts";
 import { type CallOptions, operationOf, requestUntilDeadline, toFleetError } from "../request/request.ts";
 import type { Spool } from "../spool/spool.ts";
 import type { CommandOrder } from "./command-order.ts";
-import { OpenCommands, refusedLater } from "./open-outcome.ts";
+import { OpenCommands } from "./open-commands.ts";
 import { CommandQueue, type QueueableCommand } from "./queue.ts";
 import { type DeliveryFailure, WriterRequest } from "./writer-request.ts";
 
@@ -189,8 +189,7 @@ export class CommandDelivery {
       deadlineMs: options.deadlineMs,
       signal: options.signal,
       changes: true,
-      // The writer may have queued an earlier attempt.
-      ...(isQueuedOp(op) && { refusedLater, isOpen: this.#open.has(delivery.commandId) }),
+      isOpen: this.#open.has(delivery.commandId),
     });
     return answer as DeliveryAnswer<Op>;
   }

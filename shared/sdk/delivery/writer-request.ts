@@ -8,7 +8,6 @@ import { LIMITS } from "../../protocol/limits.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { ClientConnection } from "../request/connection.ts";
 import { ATTEMPT_MS_MIN, type FailedAttempt, repeatRequest } from "../request/request.ts";
-import { refusedLater } from "./open-outcome.ts";
 
 /** Why a command was not delivered in one way. */
 export interface DeliveryFailure {
@@ -38,8 +37,7 @@ export class WriterRequest {
 
   /**
    * Repeats the request while a writer answers that a retry can help, and for a moment while none answers. `budget`: the milliseconds of
-   * the whole delivery, which ends at `end`. `isOpen`: an earlier delivery of the command ended with TIMEOUT. Throws the refusal of a writer,
-   * or TIMEOUT if an earlier attempt may still be carried out.
+   * the whole delivery, which ends at `end`. `isOpen`: an earlier delivery of the command ended with TIMEOUT. Throws the refusal of a writer.
    */
   async send(
     bus: Bus,
@@ -58,7 +56,7 @@ export class WriterRequest {
     const attemptMs = this.#isSilent ? SILENT_MS : LIMITS.request_attempt_ms_default;
     let timeout: FleetError | undefined;
     const result = await repeatRequest<DeliveryFailure>(
-      { bus, clock, subject, body, attemptMs, end: writerEnd, signal, refusedLater, isOpen },
+      { bus, clock, subject, body, attemptMs, end: writerEnd, signal, isOpen },
       async (failed, nextAt) => {
         const { error, answered } = failed;
         this.#note(failed);

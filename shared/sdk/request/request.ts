@@ -38,8 +38,6 @@ export interface RepeatedRequest {
   /** No attempt waits longer than until this time of the monotonic clock. */
   readonly end: number;
   readonly signal: AbortSignal | undefined;
-  /** The error of a refusal that follows an attempt of unknown outcome. Default: the refusal, which is then final. */
-  readonly refusedLater?: ((refusal: FleetError) => FleetError) | undefined;
   /** Whether an earlier request with the same bytes ended with an unknown outcome. Default: false. */
   readonly isOpen?: boolean | undefined;
   /** The answer as its bytes already tell it. undefined: it has to be decoded. */
@@ -55,18 +53,16 @@ export async function repeatRequest<Result>(
   { bus, clock, subject, body, attemptMs, end, signal, ...rest }: RepeatedRequest,
   onFailure: (failed: FailedAttempt, nextAt: number) => Result | undefined | Promise<Result | undefined>,
 ): Promise<{ readonly answer: unknown } | Result> {
-  const { peek, headers, refusedLater, isOpen = false } = rest;
-  let mayBeCarriedOut = isOpen;
-  const refused = (error: unknown): never => {
-    throw mayBeCarriedOut && error instanceof FleetError ? (refusedLater?.(error) ?? error) : error;
-  };
+  const { peek, headers, isOpen = false } = rest;
+  let isRepeated = isOpen;
   for (let attempts = 1; ; attempts += 1) {
     signal?.throwIfAborted();
     const left = Math.max(ATTEMPT_MS_MIN, end - clock.monotonic());
-    const out = { body, ...(headers !== undefined && { headers }) };
-    const result = await requestOnce(bus, subject, out, Math.min(left, attemptMs), peek).catch(refused);
+    const all = isRepeated ? { ...headers, [HEADERS.repeated]: "1" } : headers;
+    const out = { body, ...(all !== undefined && { headers: all }) };
+    const result = await requestOnce(bus, subject, out, Math.min(left, attemptMs), peek);
     if ("answer" in result) return result;
-    mayBeCarriedOut ||= result.error.code === "TIMEOUT";
+    isRepeated ||= result.error.code === "TIMEOUT";
     const nextAt = clock.monotonic() + pauseMs(attempts, result.error);
     const givenUp = await onFailure(result, nextAt);
     if (givenUp !== undefined) return givenUp;
@@ -95,7 +91,7 @@ export async function requestUntilDeadline(
     signal,
     isFinal,
     ...rest
-  }: CallOptions & Pick<RepeatedRequest, "peek" | "headers" | "refusedLater" | "isOpen"> & RepeatedUntil,
+  }: CallOptions & Pick<RepeatedRequest, "peek" | "headers" | "isOpen"> & RepeatedUntil,
 ): Promise<unknown> {
   const end = clock.monotonic() + (deadlineMs ?? LIMITS.request_deadline_ms_default);
   const attemptMs = LIMITS.request_attempt_ms_default;

@@ -80,6 +80,37 @@ describe("the queue", () => {
   });
 });
 
+test(
+  "a repetition is refused only once no copy of it can be in the queue",
+  async () => {
+    await writer.send("take", { command_id: uuidv7() }, { agent: "agent-2", task: "owned" });
+    const command = creation();
+    const repeat = () =>
+      writer.send("create", command, { task: "owned", headers: { [HEADERS.repeated]: "1" } });
+    const codeOf = ({ error }: Json) => (error as Json | undefined)?.code;
+    await writer.enqueueAll(
+      "create",
+      Array.from({ length: 300 }, () => creation()),
+    );
+    expect(await repeat()).toMatchObject({
+      error: { code: "UNAVAILABLE", details: { refused: "FENCED" }, retry_after_ms: expect.any(Number) },
+    });
+    expect(codeOf(await writer.send("create", command, { task: "owned" }))).toBe("FENCED");
+    await writer.drained();
+    expect(codeOf(await repeat())).toBe("FENCED");
+    // A copy that was applied is found, although the task has an owner now.
+    const [first, second] = [creation(), creation()];
+    await writer.enqueue("create", first, { task: "free" });
+    await writer.drained();
+    await writer.send("take", { command_id: uuidv7() }, { agent: "agent-2", task: "free" });
+    const again = (body: Json) =>
+      writer.send("create", body, { task: "free", headers: { [HEADERS.repeated]: "1" } });
+    expect(await again(first)).toMatchObject({ status: "committed", replayed: true });
+    expect(codeOf(await again(second))).toBe("FENCED");
+  },
+  LAST_MS,
+);
+
 test("a fork is never queued: it is refused while the store is away, and applied once after the outage", async () => {
   const source = creation();
   await writer.send("create", source, { task: "source" });

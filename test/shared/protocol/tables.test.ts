@@ -14,6 +14,7 @@ import {
   invalid,
   shown,
 } from "../../../shared/protocol/errors.ts";
+import { isLasting } from "../../../shared/protocol/lasting-refusal.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { migrate, requireSupported } from "../../../shared/protocol/migrations.ts";
 import {
@@ -223,4 +224,28 @@ describe("schema versions", () => {
     const opened = open(seal(unsealed({ schema_version: SCHEMA_VERSION })));
     expect(hashOf(migrate(opened))).toBe(opened.compliance.hash);
   });
+});
+
+describe("a refusal", () => {
+  const fenced = (given: number | null) => new FleetError("FENCED", "fenced", { details: { given } });
+  const versioned = (expected: number, got: number) =>
+    new FleetError("CONFLICT", "another version", {
+      fields: [{ path: "expected_version", expected: String(expected), got: String(got) }],
+    });
+
+  test.each([
+    ["an old fence", fenced(1)],
+    ["a past version", versioned(3, 2)],
+    ["a finalized checkpoint", new FleetError("FINALIZED", "refused")],
+    ["a wrong input", new FleetError("INVALID", "refused")],
+    ["the age of the command", new FleetError("EXPIRED", "refused")],
+  ])("for %s holds for good", (_, refusal) => expect(isLasting(refusal)).toBe(true));
+
+  test.each([
+    ["the owner of the task", fenced(null)],
+    ["a version that is still to come", versioned(1, 2)],
+    ["the state of the task", new FleetError("CONFLICT", "refused")],
+    ["what does not exist", new FleetError("NOT_FOUND", "refused")],
+    ["what may be restored", new FleetError("CORRUPT", "refused")],
+  ])("for %s can pass", (_, refusal) => expect(isLasting(refusal)).toBe(false));
 });

@@ -1,0 +1,81 @@
+// A command that is sent again while its outcome is not known is marked, because a copy of it may be in the queue.
+
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import type { Bus } from "../../../shared/bus/bus.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { FleetError } from "../../../shared/protocol/errors.ts";
+import { HEADERS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
+import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
+
+let nats: TestNats;
+let bus: Bus;
+let client: FleetClient;
+/** The next answers of the writer; after the last one, each request is committed. */
+let errors: FleetError[] = [];
+/** The header of each request. */
+let repeated: (string | undefined)[] = [];
+
+beforeAll(async () => {
+  nats = await startNats();
+  bus = await connectBus({ url: nats.url, name: "writer", identity: "writer", log: testLog });
+  const encode = (value: object) => ({ body: Buffer.from(JSON.stringify(value)) });
+  const rules = { queue: "writer", concurrencyMax: 10, waitMsMax: 10_000, isOwnReply: () => true };
+  const nothing = { dropped: () => {}, overload: () => encode({}), failed: () => encode({}) };
+  await bus.serve(SUBJECTS.everyCommand, { ...rules, ...nothing }, async ({ body, headers }) => {
+    repeated.push(headers.get(HEADERS.repeated));
+    const { command_id } = JSON.parse(Buffer.from(body).toString()) as { command_id: string };
+    const error = errors.shift();
+    if (error !== undefined) return encode({ status: "error", error: error.toBody() });
+    const ids = { command_id, task_id: "t", checkpoint_id: command_id, version: 1, seq: 1 };
+    return encode({ status: "committed", ...ids, hash: "", committed_at: "", position: "", replayed: false });
+  });
+  client = await connect({ url: nats.url, agentId: "agent", fallback: "none", env: {} });
+});
+
+beforeEach(() => {
+  errors = [];
+  repeated = [];
+});
+
+afterAll(async () => {
+  await client?.close();
+  await bus?.close();
+  await nats?.stop();
+});
+
+const timeout = () => new FleetError("TIMEOUT", "the queue did not answer");
+const unavailable = () => new FleetError("UNAVAILABLE", "overloaded");
+const conflict = () => new FleetError("CONFLICT", "the task has another state");
+
+let ids = 0;
+const newId = () => `019bef77-bb42-7a31-b5c4-${String(++ids).padStart(12, "0")}`;
+/** A deadline of 1 ms permits one attempt. */
+const write = (commandId: string, fallback: "none" | "queue", deadlineMs = 60_000) =>
+  client
+    .task("t")
+    .checkpoint(
+      { metadata: { agent_type: "qa" }, execution_state: { phase: "testing" } },
+      { commandId, deadlineMs, fallback },
+    );
+
+test.each(["none", "queue"] as const)(
+  "with the fallback %s, attempts after TIMEOUT are repetitions, and those after UNAVAILABLE are not",
+  async (fallback) => {
+    errors = [unavailable(), timeout(), unavailable()];
+    expect(await write(newId(), fallback)).toMatchObject({ outcome: "committed" });
+    expect(repeated).toEqual([undefined, undefined, "1", "1"]);
+    expect(await write(newId(), fallback)).toMatchObject({ outcome: "committed" });
+    expect(repeated.at(-1)).toBeUndefined();
+  },
+);
+
+test("a caller that repeats a command after TIMEOUT sends a repetition, until there is an answer", async () => {
+  const commandId = newId();
+  errors = [timeout()];
+  await expect(write(commandId, "none", 1)).rejects.toMatchObject({ code: "TIMEOUT" });
+  errors = [conflict()];
+  await expect(write(commandId, "none")).rejects.toMatchObject({ code: "CONFLICT" });
+  await write(commandId, "none");
+  expect(repeated).toEqual([undefined, "1", undefined]);
+});
