@@ -5,10 +5,10 @@ import type { BrokenFinding } from "./broken.program.ts";
 
 const PROGRAM = new URL("./broken.program.ts", import.meta.url);
 /** The seeds within which every broken build is revealed. */
-const SEEDS_MAX = 10;
+const SEEDS_MAX = 40;
 const RUNS_MAX = 30;
 /** A short story: the faults, the steps of all agents, and the lines of its text. */
-const SHORT = { faults: 3, steps: 20, lines: 60 };
+const SHORT = { faults: 3, steps: 30, lines: 100 };
 
 async function findings(
   names: readonly BrokenName[],
