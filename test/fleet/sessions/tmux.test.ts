@@ -3,7 +3,7 @@
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
@@ -23,6 +23,8 @@ if (!hasTmux) console.info("an agent in tmux with hooks: skipped, because there 
 const PROGRAM = join(projectRoot, "test/fleet/sessions/scripted-agent.program.ts");
 const SOON = { timeout: 120_000, interval: 50 };
 const TASK = "login";
+/** No agent counts as failed while its runner is killed and starts again, which takes over 10 s on a busy machine. */
+const POLICY = { defaults: { recovery: { silence_ms: 120_000 } } };
 
 interface Seen {
   readonly what: string;
@@ -74,7 +76,9 @@ describe.runIf(hasTmux)("seed 001: a scripted agent in a tmux window", () => {
     );
 
   beforeAll(async () => {
-    fleet = await startFleet();
+    const policy = join(folder, "policy.json");
+    writeFileSync(policy, JSON.stringify(POLICY));
+    fleet = await startFleet({ FLEET_POLICY: policy });
     client = await fleet.client("orchestrator-1", "default", { role: "orchestrator" });
     runner = await start();
   });
