@@ -82,6 +82,8 @@ interface Delivery<Op extends CommandOp> {
   /** The members of the command without its envelope. */
   readonly body: object;
   readonly options: DeliveryOptions;
+  /** An earlier delivery ended with TIMEOUT. */
+  readonly isOpen: boolean;
 }
 
 /** They are not ordered behind a queued command, so their answer says nothing about the queue. */
@@ -115,7 +117,8 @@ export class CommandDelivery {
       onBehalfOf === agentId
         ? SUBJECTS.command(tenant, agentId, taskId, op)
         : SUBJECTS.acceptance(tenant, agentId, taskId, onBehalfOf);
-    const delivery: Delivery<Op> = { op, taskId, commandId, subject, body, options };
+    const isOpen = this.#open.has(commandId);
+    const delivery: Delivery<Op> = { op, taskId, commandId, subject, body, options, isOpen };
     const operation = operationOf(subject);
     try {
       const answer = await withSpan(
@@ -182,14 +185,14 @@ export class CommandDelivery {
    */
   async #deliverToWriter<Op extends CommandOp>(delivery: Delivery<Op>): Promise<DeliveryAnswer<Op>> {
     const { connection, clock } = this.#parts;
-    const { op, taskId, subject, options } = delivery;
+    const { op, taskId, subject, options, isOpen } = delivery;
     const waits = !OVERTAKING.has(op) && !isQueuedOp(op);
     if (waits && !(await this.#isNext(taskId, budgetMs(options)))) throw noService();
     const answer = await requestUntilDeadline(connection.bus, clock, subject, this.#bytes(delivery), {
       deadlineMs: options.deadlineMs,
       signal: options.signal,
       changes: true,
-      isOpen: this.#open.has(delivery.commandId),
+      isOpen,
     });
     return answer as DeliveryAnswer<Op>;
   }
@@ -199,7 +202,7 @@ export class CommandDelivery {
     fallback: Fallback,
   ): Promise<DeliveryAnswer<Op>> {
     const { connection, clock, spool } = this.#parts;
-    const { taskId, subject } = delivery;
+    const { taskId, subject, isOpen } = delivery;
     const { signal } = delivery.options;
     const budget = budgetMs(delivery.options);
     const end = clock.monotonic() + budget;
@@ -208,7 +211,6 @@ export class CommandDelivery {
     const bytes = this.#bytes(delivery);
     let failure: DeliveryFailure | undefined;
     if (isNext && connection.isUp) {
-      const isOpen = this.#open.has(delivery.commandId);
       const result = await this.#writer.send(connection.bus, subject, bytes, { budget, end, signal, isOpen });
       if ("answer" in result) return result.answer as DeliveryAnswer<Op>;
       failure = result;

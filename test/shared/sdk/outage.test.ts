@@ -18,6 +18,7 @@ import {
   type FleetClient,
 } from "../../../shared/sdk/sdk.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
+import { committedAnswer, type SentCommand, serveCommands } from "./delivery/served-commands.ts";
 import { queueMessagesOf } from "./queue-messages.ts";
 
 const checkpoint: CheckpointInput = {
@@ -64,36 +65,15 @@ async function client(options: ConnectOptions = {}): Promise<FleetClient> {
 const queued = () => queueMessagesOf(nats.url, task);
 
 /** Serves commands in place of a writer until it is stopped or the test ends: a failed test must not leave its writer to the next one. */
-async function writer(
-  answer: (body: { command_id: string; after?: string }, text: string) => object,
-): Promise<Stop> {
-  const encode = (value: object) => ({ body: Buffer.from(JSON.stringify(value)) });
-  const serving = await bus.serve(
-    SUBJECTS.everyCommand,
-    {
-      queue: "writer",
-      concurrencyMax: 100,
-      waitMsMax: 10_000,
-      isOwnReply: () => true,
-      dropped: () => {},
-      overload: () => encode({}),
-      failed: () => encode({}),
-    },
-    async ({ body }) => {
-      const text = Buffer.from(body).toString();
-      return encode(answer(JSON.parse(text), text));
-    },
-  );
+async function writer(answer: (command: SentCommand, text: string) => object): Promise<Stop> {
+  const serving = await serveCommands(bus, (command, { text }) => answer(command, text));
   let stopped: Promise<void> | undefined;
   const stop = () => (stopped ??= serving());
   onTestFinished(stop);
   return stop;
 }
 
-const committed = (command_id: string) => ({
-  ...{ status: "committed", command_id, task_id: task, checkpoint_id: command_id, version: 1, seq: 1 },
-  ...{ hash: "", committed_at: "", position: "", replayed: false },
-});
+const committed = (command_id: string) => committedAnswer(command_id, task);
 
 const create = (one: FleetClient, options: { deadlineMs?: number; commandId?: string } = {}) =>
   one.task(task).checkpoint(checkpoint, options);

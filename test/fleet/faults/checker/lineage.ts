@@ -49,9 +49,10 @@ export function lineagesOf({ entries }: FinalTask, sent: ReadonlyMap<string, Sen
     const { op, seq, checkpoint_id: id, command_id } = entry;
     if (op !== "create" || id === null) continue;
     const body = sent.get(command_id ?? "")?.body;
-    const command = body === undefined ? entry : (JSON.parse(body) as SentCreate);
-    const checkpoint = "checkpoint" in command ? command.checkpoint : undefined;
-    const before = accepted.pointFor(command.fence) ?? found.at(-1)?.id ?? null;
+    const command = body === undefined ? undefined : (JSON.parse(body) as SentCreate);
+    const checkpoint = command?.checkpoint;
+    const fence = command === undefined ? entry.fence : command.fence;
+    const before = accepted.pointFor(fence) ?? found.at(-1)?.id ?? null;
     const parents = checkpoint?.metadata.parent_ids ?? (before === null ? [] : [before]);
     const fallback = checkpoint?.recovery?.last_successful_state ?? before;
     const items = checkpoint === undefined ? null : itemsOf(checkpoint);
