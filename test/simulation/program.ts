@@ -10,9 +10,9 @@ const LIMITS = { maxBuffer: 256 * 1024 * 1024, timeout: PROGRAM_LIMIT_MS, killSi
 /** A violation, or an error that nothing caught, which Node writes to stderr. */
 const FAILED = 1;
 
-/** The arguments of Node. */
+/** The arguments of Node. With a larger young generation, the collector copies fewer of the objects that a story makes: 8 % of the time of a run. */
 export const commandOf = (program: URL, args: readonly string[]): string[] => [
-  ...["--disable-warning=ExperimentalWarning", "--import", PRELOAD],
+  ...["--disable-warning=ExperimentalWarning", "--max-semi-space-size=64", "--import", PRELOAD],
   ...[program.pathname, ...args],
 ];
 
