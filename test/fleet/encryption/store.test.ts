@@ -29,7 +29,8 @@ beforeEach(() => {
   newEncryptionKeyFile(key);
 });
 afterEach(async () => {
-  await Promise.all(running.splice(0).map((one) => one.stop()));
+  // The newest first, because it may still run: each stop removes the home.
+  for (const one of running.splice(0).toReversed()) await one.stop();
   rmSync(folder, { recursive: true, force: true });
 });
 
