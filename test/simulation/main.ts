@@ -4,8 +4,8 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { readSimulateOptions, SIMULATE_HELP, type SimulateOptions, storyArgs } from "./options.ts";
 import { commandOf } from "./program.ts";
+import { readStory } from "./story/story-file.ts";
 import { SeedTotals } from "./totals.ts";
-import { readStory } from "./world/story-file.ts";
 
 const PROGRAM = new URL("./seeds.program.ts", import.meta.url);
 const PROGRESS_EVERY_MS = 10_000;

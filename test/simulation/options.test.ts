@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { BROKEN_NAMES } from "../fleet/faults/environment/broken-builds.ts";
 import { readSimulateOptions, SIMULATE_HELP, storyArgs } from "./options.ts";
-import { storyOf } from "./world/story.ts";
-import { readStory } from "./world/story-file.ts";
+import { storyOf } from "./story/story.ts";
+import { readStory } from "./story/story-file.ts";
 
 test("every broken build can be chosen and is in the help, and another one is refused", () => {
   for (const broken of BROKEN_NAMES) {

@@ -5,9 +5,9 @@
 import { shortened, storyFor } from "./judgement/failure.ts";
 import { narrative } from "./judgement/narrative.ts";
 import { readSimulateOptions, type SimulateOptions, storyArgs } from "./options.ts";
-import { stormy } from "./world/storm.ts";
-import { calm, type Story } from "./world/story.ts";
-import { readStory } from "./world/story-file.ts";
+import { stormy } from "./story/storm.ts";
+import { calm, type Story } from "./story/story.ts";
+import { readStory } from "./story/story-file.ts";
 import { runStory, type StoryResult } from "./world/world.ts";
 
 /** Each tenth seed has every fault, instead of those that it chooses. */
@@ -49,7 +49,7 @@ function chosenStory(seed: number, { broken, size, story: file, calm: isCalm }: 
   if (file !== null) return readStory(file);
   const story = storyFor(seed, broken, size);
   if (isCalm) return calm(story);
-  return broken === null && seed % STORMY_EVERY === 0 ? stormy(story) : story;
+  return broken === null && seed % STORMY_EVERY === 0 ? stormy(story, size) : story;
 }
 
 async function main(options: SimulateOptions): Promise<number> {

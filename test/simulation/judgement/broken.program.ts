@@ -3,7 +3,7 @@
  * seed, the most runs that cut the story short, and the names of the builds.
  */
 import { BROKEN, type BrokenName } from "../../fleet/faults/environment/broken-builds.ts";
-import type { Story } from "../world/story.ts";
+import type { Story } from "../story/story.ts";
 import { runStory } from "../world/world.ts";
 import { type Failure, shortened, storyFor } from "./failure.ts";
 import { narrative } from "./narrative.ts";

@@ -1,7 +1,7 @@
 /** The failure that a build shows: the first seed that reveals it, and its story cut short. */
 import type { Violation } from "../../fleet/faults/checker/evidence.ts";
 import type { BrokenName } from "../../fleet/faults/environment/broken-builds.ts";
-import { damaging, removing, type Story, storyOf, watching } from "../world/story.ts";
+import { damaging, removing, type Story, storyOf, watching } from "../story/story.ts";
 import { runStory, type StoryResult } from "../world/world.ts";
 import { shrink } from "./shrink.ts";
 

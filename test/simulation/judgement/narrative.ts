@@ -1,7 +1,7 @@
 /** The text of a failed story for its reader: its faults, and in one order what happened to the task whose guarantee was violated. */
 import type { CallAttempt, DamageLine, LifecycleLine } from "../../fleet/faults/agents/history.ts";
 import type { Entry, Violation } from "../../fleet/faults/checker/evidence.ts";
-import type { Story, StoryEvent } from "../world/story.ts";
+import type { Story, StoryEvent } from "../story/story.ts";
 import type { StoryResult } from "../world/world.ts";
 
 /** `at`: milliseconds since the begin of the faults and the work. */

@@ -2,9 +2,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
+import type { Store } from "../../../shared/store/store.ts";
 import { instant } from "../../fleet/faults/agents/history.ts";
 import { damagedRow, putDamaged, versionOf } from "../../fleet/faults/workers/store-damage.ts";
 import type { WorldHost } from "./host.ts";
+import { protectedStore } from "./protection.ts";
 
 const TRANSACT = { label: "damage", deadlineMs: 10_000, onUnknown: "safe" } as const;
 const RETRY_MS = 50;
@@ -21,16 +23,19 @@ const isEqual = (one: Uint8Array, other: Uint8Array): boolean => Buffer.compare(
  * seen. It is recorded with the time before it, and only then, because the verdict expects its effects.
  */
 export async function damageCheckpoint(
-  { database, broken, history }: Pick<WorldHost, "database" | "broken" | "history">,
+  host: Pick<WorldHost, "database" | "broken" | "history" | "protection">,
   task: string,
   id: string,
 ): Promise<boolean> {
+  const { broken, history } = host;
   const begin = { at: instant(), wall: Date.now() };
-  const store = await database.open();
+  const engine = await host.database.open();
+  let store: Store | undefined;
   const key = tenantKeys(DEFAULT_TENANT).checkpoint(task, id);
   let made: Alteration | undefined;
-  const once = () =>
-    store.transact(TRANSACT, async (tx) => {
+  const once = async () => {
+    store ??= (await protectedStore(engine, host.protection)).store;
+    return store.transact(TRANSACT, async (tx) => {
       const row = await tx.get(key);
       if (row === undefined) return null;
       if (made !== undefined && isEqual(row, made.after)) return versionOf(made.before);
@@ -39,13 +44,14 @@ export async function damageCheckpoint(
       await putDamaged(tx, { task, id }, { row: made.after, broken });
       return versionOf(row);
     });
+  };
   for (;;) {
     const done = await once().catch(() => undefined);
     if (done === undefined) {
       await sleep(RETRY_MS);
       continue;
     }
-    await store.close({ drainMs: 0 });
+    await engine.close({ drainMs: 0 });
     if (done.value === null) return false;
     const of = { task, checkpoint_id: id, version: done.value };
     await history.append({ line: "damage", ...begin, ...of });

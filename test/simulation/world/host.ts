@@ -13,6 +13,7 @@ import type { Outage } from "../../harness/stores/outage-store.ts";
 import type { SimulatedBusServer } from "../bus/server.ts";
 import type { SimulatedDatabase } from "../store/database.ts";
 import { currentProcess } from "../time/processes.ts";
+import type { Protection } from "./protection.ts";
 
 /** One for all simulations of this real process, because their numbers are of no use and their definition takes milliseconds. */
 export const SHARED_METRICS: Metrics = createMetrics({ ofProcess: false });
@@ -38,6 +39,7 @@ export interface WorldHost {
   readonly kills: Omit<KillPlan, "killAt">;
   /** The state of the store for the services. */
   outage: Outage;
+  readonly protection: Protection;
   /** Whether writers remove old checkpoints. */
   readonly removes: boolean;
   /** Changes the stored bytes of a checkpoint. Resolves when that is done. */

@@ -1,8 +1,8 @@
 /** Does to a world what its story says, and undoes it. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { NO_STORE_FAULTS } from "../store/database.ts";
+import type { Story, StoryEvent } from "../story/story.ts";
 import type { Supervised } from "./services.ts";
-import type { Story, StoryEvent } from "./story.ts";
 import type { World } from "./world-parts.ts";
 
 /** What faults reach. */

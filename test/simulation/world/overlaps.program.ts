@@ -4,11 +4,12 @@ import type { NatsConnection } from "@nats-io/transport-node";
 import { seededRandom } from "../../load/workload.ts";
 import { SimulatedBusServer } from "../bus/server.ts";
 import { SimulatedDatabase } from "../store/database.ts";
+import type { StoryEvent } from "../story/story.ts";
 import { simulate } from "../time/run.ts";
 import { openDisk, SharedHistory, type WorldHost } from "./host.ts";
 import { play } from "./nemesis.ts";
+import { UNPROTECTED } from "./protection.ts";
 import { Supervised } from "./services.ts";
-import type { StoryEvent } from "./story.ts";
 
 const LIMITS = { limitMs: 60_000, eventsMax: 100_000 };
 const PATIENCE_MS = 40;
@@ -34,7 +35,7 @@ async function find(): Promise<OverlapFindings> {
   const server = new SimulatedBusServer({ random: seededRandom(1) });
   const database = new SimulatedDatabase({ random: seededRandom(2) });
   const host: WorldHost = {
-    ...{ server, database, broken: null, removes: false, outage: "none" },
+    ...{ server, database, broken: null, removes: false, protection: UNPROTECTED, outage: "none" },
     damage: async () => {},
     ...{ disk: openDisk(), history: new SharedHistory() },
     kills: { untilUs: 0, share: 0, random: Math.random },

@@ -4,6 +4,7 @@ import { pairedHistory } from "../../fleet/faults/agents/history.ts";
 import type { FinalState, Violation } from "../../fleet/faults/checker/evidence.ts";
 import { readStoredState, readStreamsOver } from "../../fleet/faults/final-state.ts";
 import { resolveOpen, untilIdle } from "../../fleet/faults/repair.ts";
+import { protectedStore } from "./protection.ts";
 import type { Supervised } from "./services.ts";
 import type { World } from "./world-parts.ts";
 
@@ -43,7 +44,8 @@ export async function finish(world: World): Promise<Repaired> {
   await stop(services);
   await world.stopRecording();
   const streams = await readStreamsOver(connection);
-  const { unpublished, ...stored } = await readStoredState(await host.database.open());
+  const { store } = await protectedStore(await host.database.open(), host.protection);
+  const { unpublished, ...stored } = await readStoredState(store);
   await connection.close();
   await bus.close();
   return { violations, finalState: { ...stored, ...streams, events: [...streams.events, ...unpublished] } };

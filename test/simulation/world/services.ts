@@ -27,6 +27,7 @@ import {
   SIMULATED_POLICIES,
   type WorldHost,
 } from "./host.ts";
+import { protectedStore } from "./protection.ts";
 
 // A simulation forbids to load the tables later.
 tokenizer();
@@ -48,13 +49,14 @@ async function startRole(host: WorldHost, role: Role, instance: string): Promise
   const opened = await host.database.open();
   const own = host.broken === null ? opened : brokenStore(host.broken, opened);
   const reached = outageStore(own, () => host.outage);
-  const store = role === "reader" ? reached : killableStore(reached, role, killsOf(host));
+  const killed = role === "reader" ? reached : killableStore(reached, role, killsOf(host));
+  const { store, encryption } = await protectedStore(killed, host.protection);
   const format = await openFormat(store);
   const connect = () =>
     connectHost(host, { identity: instance.replaceAll(".", "-"), messageKey: format.message_key });
   const [bus, backgroundBus] = await Promise.all([connect(), connect()]);
   const context = {
-    ...{ store, format, bus, backgroundBus, instance, disk: host.disk },
+    ...{ store, encryption, format, bus, backgroundBus, instance, disk: host.disk },
     ...{ clock: systemClock, log: SILENT_LOG, metrics: SHARED_METRICS },
     leases: createLeaderLeases(store, instance, Date.now),
   };

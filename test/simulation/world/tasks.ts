@@ -7,10 +7,10 @@ import { readDamaged } from "../../fleet/faults/workers/damage-reads.ts";
 import { workHealthily } from "../../fleet/faults/workers/healthy-agent.ts";
 import { type TaskKind, taskName, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
 import { startTask } from "../../fleet/faults/workers/task-start.ts";
+import type { Story } from "../story/story.ts";
 import { SimulatedAgents } from "./agents.ts";
 import { damageCheckpoint } from "./damage.ts";
 import type { WorldHost } from "./host.ts";
-import type { Story } from "./story.ts";
 
 const KINDS: readonly TaskKind[] = ["normal", "normal", "normal", "loop", "fatal", "inventive", "junk"];
 /** Their agents request damage. */

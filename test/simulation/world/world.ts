@@ -1,6 +1,8 @@
 /** Runs one story: a fleet with its agents on simulated time, its faults, its repair, and the verdict of the fault run's checker. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
+import { encryptBytes } from "../../../shared/integrity/encryption/encrypted-bytes.ts";
+import { dataKeyOf } from "../../../shared/integrity/encryption/secret-key.ts";
 import { newSalt } from "../../../shared/integrity/seal.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
@@ -12,15 +14,16 @@ import type { BrokenName } from "../../fleet/faults/environment/broken-builds.ts
 import { seededRandom } from "../../load/workload.ts";
 import { SimulatedBusServer } from "../bus/server.ts";
 import { SimulatedDatabase } from "../store/database.ts";
+import { endOf, OPERATOR, SERVICES, type Story, TAKERS } from "../story/story.ts";
 import { Fingerprint } from "../time/fingerprint.ts";
 import { activeSimulation, simulate } from "../time/run.ts";
 import { startTakers, startWorker, startWriterAgent } from "./agents.ts";
 import { connectHost, openDisk, SharedHistory, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
 import { heal, play } from "./nemesis.ts";
 import { startOperator } from "./operators.ts";
+import { prepareStore, protectionOf, UNPROTECTED } from "./protection.ts";
 import { finish } from "./repair.ts";
 import { Supervised, superviseService } from "./services.ts";
-import { endOf, OPERATOR, SERVICES, type Story, TAKERS } from "./story.ts";
 import { Dispatcher } from "./tasks.ts";
 import type { World } from "./world-parts.ts";
 
@@ -82,21 +85,25 @@ async function live(story: Story, broken: BrokenName | null) {
   };
 }
 
-/** The salts that an earlier simulation has left are used up, because they are not of this seed. */
-function renewSalts(): void {
+const NO_BYTES = Buffer.alloc(0);
+const ANY_KEY = dataKeyOf(Buffer.alloc(32).toString("base64"))!;
+
+/** The salts and nonces that an earlier simulation has left are used up, because they are not of this seed. */
+function renewRandomness(): void {
   const { words } = activeSimulation()!;
-  for (const before = words(); words() === before; ) newSalt();
+  const takers = [newSalt, () => encryptBytes(ANY_KEY, NO_BYTES, NO_BYTES)];
+  for (const take of takers) for (const before = words(); words() === before; ) take();
 }
 
 async function openWorld(story: Story, broken: BrokenName | null, fingerprint: Fingerprint): Promise<World> {
-  renewSalts();
+  renewRandomness();
   const random = seededRandom(story.seed);
   const server = new SimulatedBusServer({
     ...{ random, faults: { ...story.bus } },
     observe: (connection, direction, frame) => fingerprint.add(direction + connection, frame),
   });
   const database = new SimulatedDatabase({
-    ...{ random: seededRandom(story.seed + 1), faults: story.store },
+    random: seededRandom(story.seed + 1),
     observe: (change, bytes) => fingerprint.add(change, bytes),
   });
   const kills = {
@@ -106,11 +113,15 @@ async function openWorld(story: Story, broken: BrokenName | null, fingerprint: F
   };
   const host: WorldHost = {
     ...{ server, database, broken, kills, removes: story.removes, outage: "none" },
+    // A broken build changes the rows that it writes, which it must be able to read.
+    protection: broken === null ? protectionOf(story) : UNPROTECTED,
     ...{ disk: openDisk(), history: new SharedHistory() },
     damage: (task, id) => dispatcher.damage(task, id),
   };
   activeSimulation()!.lastLines = () =>
     host.history.lines.slice(-LINES_SHOWN).map((line) => JSON.stringify(line));
+  await prepareStore(database, host.protection);
+  database.faults = story.store;
   const bus = await connectHost(host, { identity: "outside" });
   await bus.reconcileStreams(fleetStreams({ storageBytes: 200 * 1024 * 1024 }));
   const heartbeats: HeartbeatRecord[] = [];

@@ -37,6 +37,10 @@ export interface Story {
   readonly removes: boolean;
   /** The acts of the operator. */
   readonly acts: number;
+  /** Whether the services sign what they commit. */
+  readonly signs: boolean;
+  /** Whether the rows of the store are encrypted. */
+  readonly encrypts: boolean;
 }
 
 export const SERVICES = ["writer", "reader", "coordinator", "watchdog"] as const;
@@ -108,6 +112,8 @@ export function storyOf(seed: number, size = 1): Story {
     killShare: share(0.03),
     damages: random() < 0.3,
     acts: random() < 0.3 ? (5 + below(16)) * size : 0,
+    signs: random() < 0.5,
+    encrypts: random() < 0.3,
   };
 }
 
