@@ -250,6 +250,25 @@ function replaceNames(): void {
   replace(os, "userInfo", () => ({ username: "simulated" }));
 }
 
+/** With a callback, a thread of the machine would sign and verify, and answer at a real time: that is done at once, and answered in a later turn. */
+function replaceSignatures(): void {
+  for (const name of ["sign", "verify"]) {
+    const real = Reflect.get(crypto, name) as (...args: unknown[]) => unknown;
+    replace(crypto, name, (simulation, args) => {
+      const callback = args.at(-1);
+      if (typeof callback !== "function") return real(...args);
+      const answer = (...results: unknown[]) =>
+        void new SimulatedTimer(simulation, TURN_MS, () => (callback as Callback)(...results), false);
+      try {
+        answer(null, real(...args.slice(0, -1)));
+      } catch (error) {
+        answer(error);
+      }
+      return undefined;
+    });
+  }
+}
+
 /** Once in a process. */
 export function replaceGlobals(): void {
   replaceTimers(globalThis);
@@ -258,5 +277,6 @@ export function replaceGlobals(): void {
   replaceClocks();
   replaceRandomness();
   replaceNames();
+  replaceSignatures();
   syncBuiltinESMExports();
 }

@@ -65,23 +65,6 @@ function forbidFiles(): void {
 
 const hasCallback = (args: readonly unknown[]): boolean => typeof args.at(-1) === "function";
 
-/** Carries out the work that a thread of the machine would do at once, and answers in a later turn of the simulation. */
-function answerInTurn(owner: object, name: string): void {
-  const real = Reflect.get(owner, name) as (...args: unknown[]) => unknown;
-  const simulated = (...args: unknown[]): unknown => {
-    if (activeSimulation() === undefined || !hasCallback(args)) return real.apply(owner, args);
-    const callback = args.at(-1) as (error: unknown, result?: unknown) => void;
-    try {
-      const result = real.apply(owner, args.slice(0, -1));
-      setImmediate(callback, null, result);
-    } catch (error) {
-      setImmediate(callback, error);
-    }
-    return undefined;
-  };
-  Object.defineProperty(owner, name, { value: simulated, configurable: true, writable: true });
-}
-
 function forbidThreads(): void {
   forbid(workers, "Worker", "new Worker");
   for (const name of ["spawn", "spawnSync", "fork", "exec", "execFile", "execSync", "execFileSync"])
@@ -92,7 +75,6 @@ function forbidThreads(): void {
   // Keys are made from the machine's own entropy.
   for (const name of ["generateKeyPair", "generateKeyPairSync", "generateKey", "generateKeySync"])
     forbid(crypto, name, `crypto.${name}`);
-  for (const name of ["sign", "verify"]) answerInTurn(crypto, name);
   for (const name of ["pbkdf2", "scrypt", "hkdf", "randomFill", "randomBytes"])
     forbid(crypto, name, `crypto.${name} with a callback`, (args) => !hasCallback(args));
   for (const name of Object.getOwnPropertyNames(Object.getPrototypeOf(crypto.webcrypto.subtle)))
