@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { readSimulateOptions, SIMULATE_HELP, type SimulateOptions, storyArgs } from "./options.ts";
 import { commandOf } from "./program.ts";
+import { openRecord } from "./record.ts";
 import { readStory } from "./story/story-file.ts";
 import { SeedTotals } from "./totals.ts";
 
@@ -49,13 +50,19 @@ async function explainSeed(seed: number, options: SimulateOptions): Promise<void
 
 async function main(options: SimulateOptions): Promise<number> {
   if (options.story !== null) readStory(options.story);
+  const record = options.record === null ? () => {} : await openRecord(options.record, options);
   const totals = new SeedTotals();
-  const progress = setInterval(() => options.json || print(totals.text()), PROGRESS_EVERY_MS);
+  record(totals, false);
+  const progress = setInterval(() => {
+    record(totals, false);
+    if (!options.json) print(totals.text());
+  }, PROGRESS_EVERY_MS);
   const code = await runShares(options, (line) => {
     totals.add(line);
     if (options.json) print(line);
   });
   clearInterval(progress);
+  record(totals, true);
   if (options.json) return code;
   if (totals.failing === null) print(`${code === EXIT.clean ? "no violation in " : ""}${totals.text()}`);
   else await explainSeed(totals.failing, options);

@@ -20,6 +20,8 @@ export interface SimulateOptions {
   /** No faults. */
   readonly calm: boolean;
   readonly json: boolean;
+  /** The file that receives the sums. */
+  readonly record: string | null;
 }
 
 /** A larger story may need the time of the processor after which a run counts as stuck. */
@@ -42,11 +44,14 @@ the fault run. One seed gives one history, which only a change of the code chang
                   ${BROKEN_NAMES.slice(6).join(", ")}
   --calm          without faults: only the work of the agents
   --json          one JSON line for each seed
+  --record FILE   write the sums, the commit and the machine to FILE, again every ten seconds; npm run bench:report shows such files
+                  of test/simulation/results
   --help          this text
 
 Examples:
   npm run simulate -- --seeds 1000
   npm run simulate -- --minutes 480 --seed 100000 --size 4
+  npm run simulate -- --minutes 120 --size 6 --record test/simulation/results/2030-01-31.json
   npm run simulate -- --seed 42 --json
 
 Exit code: 0, or 1 after a violation, or 2 for wrong options or a failure of the simulation itself, such as a seed that does not end.
@@ -67,6 +72,7 @@ export function readSimulateOptions(args: string[]): SimulateOptions | null {
       story: { type: "string" },
       calm: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
+      record: { type: "string" },
       help: { type: "boolean", default: false },
     },
   });
@@ -89,6 +95,7 @@ export function readSimulateOptions(args: string[]): SimulateOptions | null {
     story: values.story ?? null,
     calm: values.calm,
     json: values.json,
+    record: values.record ?? null,
   };
 }
 

@@ -22,8 +22,10 @@ function* seedsOf({ first, seeds, minutes, stride }: SimulateOptions): Generator
   for (let seed = first; seed <= last && Date.now() < end; seed += stride) yield seed;
 }
 
-function resultLine(seed: number, { verdict, evidence: _, began: __, ...facts }: StoryResult): string {
-  return JSON.stringify({ seed, ...facts, checked: verdict.checked, zombies: verdict.zombies });
+function resultLine({ seed, signs, encrypts }: Story, result: StoryResult): string {
+  const { verdict, evidence: _, began: __, ...facts } = result;
+  const { checked, zombies } = verdict;
+  return JSON.stringify({ seed, signs, encrypts, ...facts, checked, zombies });
 }
 
 function printNarrative(story: Story, result: StoryResult): void {
@@ -56,7 +58,7 @@ async function main(options: SimulateOptions): Promise<number> {
   for (const seed of seedsOf(options)) {
     const story = chosenStory(seed, options);
     const result = await runStory(story, options.broken);
-    if (options.json) print(resultLine(story.seed, result));
+    if (options.json) print(resultLine(story, result));
     if (result.violations.length === 0) continue;
     if (!options.json) await explain(story, result, options);
     return 1;

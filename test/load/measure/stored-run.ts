@@ -14,21 +14,30 @@ export interface StoredRun {
   readonly failures: readonly GroupFailure[];
 }
 
-interface RunOrigin {
-  /** When the run began. */
-  readonly at: string;
-  /** The measured commit. Null: the tree has no history. */
+/** The tree that is measured. */
+export interface MeasuredTree {
+  /** Null: the tree has no history. */
   readonly commit: string | null;
   /** Whether files differed from that commit. */
   readonly changed: boolean;
+}
+
+interface RunOrigin extends MeasuredTree {
+  /** When the run began. */
+  readonly at: string;
   readonly stores: readonly StoreName[];
   readonly quick: boolean;
 }
 
-export function originOf({ stores, quick }: Options, now: Date): RunOrigin {
+export const originOf = ({ stores, quick }: Options, now: Date): RunOrigin => ({
+  ...{ at: now.toISOString(), ...measuredTree() },
+  ...{ stores, quick },
+});
+
+export function measuredTree(): MeasuredTree {
   const commit = git(["rev-parse", "--short=12", "HEAD"]);
   const changed = commit !== null && git(["status", "--porcelain", "--untracked-files=no"]) !== "";
-  return { at: now.toISOString(), commit, changed, stores, quick };
+  return { commit, changed };
 }
 
 function git(args: readonly string[]): string | null {

@@ -5,8 +5,10 @@ import { formatBound, formatNumber } from "../measure/table.ts";
 import { UNJUDGED } from "../measure/targets.ts";
 import { peersIn } from "../peers/rows.ts";
 import { KEY_FIGURES } from "./key-figures.ts";
+import { commitOf, markdownTable, minuteOf } from "./markdown.ts";
 import type { Plot } from "./plots.ts";
-import { type GroupOfRun, type NamedRun, newestGroups, rowOf } from "./results.ts";
+import { type GroupOfRun, type NamedRun, type NamedSimulation, newestGroups, rowOf } from "./results.ts";
+import { simulationSection } from "./simulations.ts";
 
 const INTRODUCTION = `# Benchmark report
 
@@ -19,7 +21,11 @@ works, not how fast. An empty cell was not measured. The sections after the key 
 /** The folder of the plots, as the page names it. */
 const PLOTS = "plots";
 
-export function reportPage(runs: readonly NamedRun[], plots: readonly Plot[]): string {
+export function reportPage(
+  runs: readonly NamedRun[],
+  plots: readonly Plot[],
+  simulations: readonly NamedSimulation[],
+): string {
   const newest = newestGroups(runs);
   const parts = [
     INTRODUCTION,
@@ -34,6 +40,7 @@ export function reportPage(runs: readonly NamedRun[], plots: readonly Plot[]): s
     ...newest.filter(({ group }) => group.name === "peers").flatMap(peerSection),
     "## Required, but missed",
     missedList(newest),
+    ...simulationSection(simulations),
     "## All figures",
     ...newest.map(figures),
   ];
@@ -58,10 +65,6 @@ function peerSection({ run, group }: GroupOfRun): string[] {
   ];
 }
 
-const minute = (at: string): string => `${at.slice(0, 10)} ${at.slice(11, 16)} UTC`;
-const commitText = ({ commit, changed }: NamedRun["run"]): string =>
-  commit === null ? "unknown" : `${commit}${changed ? " with changes" : ""}`;
-
 function loadText({ busy_percent, load_average }: NamedRun["machine"]): string {
   const busy = busy_percent > BUSY_PERCENT_MAX ? "**busy**, " : "";
   return `${busy}${busy_percent} % in use, load ${load_average.join(" ")}`;
@@ -70,8 +73,8 @@ function loadText({ busy_percent, load_average }: NamedRun["machine"]): string {
 function runTable(runs: readonly NamedRun[]): string {
   const rows = runs.map(({ name, run, machine, failures }) => [
     `[${name}](results/${name}.json)`,
-    minute(run.at),
-    `${commitText(run)}${run.quick ? ", quick run" : ""}`,
+    minuteOf(run.at),
+    `${commitOf(run)}${run.quick ? ", quick run" : ""}`,
     loadText(machine),
     failures.map(({ group }) => group).join(", ") || "none",
   ]);
@@ -130,11 +133,4 @@ function figures({ run, group: { name, store, about, rows } }: GroupOfRun): stri
   ]);
   const table = markdownTable(["", "value", "unit", "required", "aim", "met"], cells);
   return `### ${name} on ${store}\n\n${about}. Run ${run.name}.\n\n${table}`;
-}
-
-function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widths = head.map((title, i) => Math.max(3, title.length, ...rows.map((row) => row[i]!.length)));
-  const line = (row: readonly string[]): string =>
-    `| ${row.map((cell, i) => cell.padEnd(widths[i]!)).join(" | ")} |`;
-  return [line(head), line(widths.map((width) => "-".repeat(width))), ...rows.map(line)].join("\n");
 }

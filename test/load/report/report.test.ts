@@ -5,20 +5,30 @@ import { judgedQuickly, row, TARGETS } from "../measure/targets.ts";
 import { LOAD, reportFiles } from "./files.ts";
 import { KEY_FIGURES } from "./key-figures.ts";
 import { shareOfLimit } from "./plots.ts";
-import { type NamedRun, newestGroups, RESULTS, readRuns } from "./results.ts";
+import {
+  type NamedRun,
+  type NamedSimulation,
+  newestGroups,
+  RESULTS,
+  readRuns,
+  readSimulations,
+  SIMULATIONS,
+} from "./results.ts";
 
 const stored = readRuns(RESULTS);
 /** Measured only where the raw engine and PostgreSQL are. */
 const OPTIONAL = /^commits (to raw commits|of Fleet to those of)/;
 
+const MACHINE: NamedRun["machine"] = {
+  ...{ cores: 2, cpu: "A processor", memory_gib: 8, system: "Linux 6", node: "v24.0.0" },
+  ...{ nats_server: "2.15.1", lmdb: "3.5.6", load_average: [0.5, 0.25, 0], busy_percent: 1 },
+};
+
 function runOf(name: string, at: string, commits: number): NamedRun {
   return {
     name,
     run: { at, commit: "0123456789ab", changed: false, stores: ["lmdb"], quick: false },
-    machine: {
-      ...{ cores: 2, cpu: "A processor", memory_gib: 8, system: "Linux 6", node: "v24.0.0" },
-      ...{ nats_server: "2.15.1", lmdb: "3.5.6", load_average: [0.5, 0.25, 0], busy_percent: 1 },
-    },
+    machine: MACHINE,
     groups: [
       {
         ...{ name: "sustained", store: "LMDB", about: "1,000 writes in flight" },
@@ -34,7 +44,7 @@ function runOf(name: string, at: string, commits: number): NamedRun {
 
 describe("the stored report", () => {
   test("is what the stored runs give, byte for byte, and has no other chart", () => {
-    const files = reportFiles(stored);
+    const files = reportFiles(stored, readSimulations(SIMULATIONS));
     for (const [path, text] of files) expect(readFileSync(join(LOAD, path), "utf8"), path).toBe(text);
     const charts = readdirSync(join(LOAD, "plots")).map((name) => `plots/${name}`);
     expect(charts.sort()).toEqual([...files.keys()].filter((path) => path.endsWith(".svg")).sort());
@@ -104,6 +114,46 @@ describe("a report", () => {
     const text = reportFiles([disturbed]).get("REPORT.md");
     expect(text).toContain("0123456789ab with changes, quick run");
     expect(text).toContain("**busy**, 60 % in use");
+  });
+});
+
+describe("the simulations of a report", () => {
+  const record: NamedSimulation = {
+    name: "long",
+    simulation: {
+      ...{ at: "2026-01-03T10:00:00.000Z", commit: "0123456789ab", changed: false },
+      ...{ first_seed: 7, size: 6, minutes: 12.5, ended: true },
+    },
+    machine: MACHINE,
+    counts: {
+      ...{ seeds: 200, signing_seeds: 100, encrypted_seeds: 50, commands: 123_456, reads: 65_432 },
+      ...{ versions: 40_000, simulated_ms: 7_200_000, kills: 4_321, store_faults: 987 },
+      refused_zombie_writes: 654,
+    },
+    failing_seed: null,
+  };
+  const pageWith = (...records: readonly NamedSimulation[]): string =>
+    reportFiles([], records).get("REPORT.md")!;
+
+  test("are shown with their counts and outcome", () => {
+    expect(pageWith()).not.toContain("## Simulations");
+    const [, cells] = /^(\| \[long\].*)$/m.exec(pageWith(record))!;
+    expect(cells!.split("|").map((cell) => cell.trim())).toEqual([
+      ...[
+        "",
+        "[long](../simulation/results/long.json)",
+        "2026-01-03 10:00 UTC",
+        "0123456789ab",
+        "no violation",
+      ],
+      ...["123,456", "65,432", "200", "50", "25", "2", "4,321", "987", "654", "12.5 min on 2 cores", ""],
+    ]);
+  });
+
+  test("say that one was stopped or found a violation", () => {
+    const stopped = { ...record, simulation: { ...record.simulation, ended: false } };
+    expect(pageWith(stopped)).toContain("| no violation until it was stopped |");
+    expect(pageWith({ ...record, failing_seed: 9 })).toContain("| **violation**, seed 9 |");
   });
 });
 
