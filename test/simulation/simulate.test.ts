@@ -29,5 +29,7 @@ test("whole fleets keep their promises under faults, and a seed gives one histor
   expect(new Set(lines.map(({ digest }) => digest)).size).toBe(lines.length - SHARED);
   expect(sumOf(lines, ({ commands }) => commands)).toBeGreaterThan(20 * lines.length);
   expect(sumOf(lines, ({ kills }) => kills)).toBeGreaterThan(lines.length);
+  expect(sumOf(lines, ({ spooled }) => spooled)).toBeGreaterThan(0);
+  expect(sumOf(lines, ({ launched }) => launched)).toBeGreaterThan(0);
   expect(sumOf(lines, ({ zombies }) => zombies.refused)).toBeGreaterThan(0);
 });

@@ -7,6 +7,8 @@ export interface SeedLine {
   readonly commands: number;
   readonly simulatedMs: number;
   readonly kills: number;
+  readonly spooled: number;
+  readonly launched: number;
   /** The number of faults of each kind. */
   readonly storeFaults: Readonly<Record<string, number>>;
   readonly checked: { readonly reads: number; readonly versions: number };
@@ -27,6 +29,10 @@ const COUNTS = {
   reads: ({ checked }) => checked.reads,
   /** The stored versions of all tasks at the end. */
   versions: ({ checked }) => checked.versions,
+  /** The answers that a command waits on the disk of its agent. */
+  spooled_commands: ({ spooled }) => spooled,
+  /** Those that a runner has started, and that have begun to work. */
+  launched_agents: ({ launched }) => launched,
   simulated_ms: ({ simulatedMs }) => Math.round(simulatedMs),
   kills: ({ kills }) => kills,
   store_faults: ({ storeFaults }) => Object.values(storeFaults).reduce((sum, count) => sum + count, 0),

@@ -127,7 +127,14 @@ describe("the simulations of a report", () => {
     machine: MACHINE,
     counts: {
       ...{ seeds: 200, signing_seeds: 100, encrypted_seeds: 50, commands: 123_456, reads: 65_432 },
-      ...{ versions: 40_000, simulated_ms: 7_200_000, kills: 4_321, store_faults: 987 },
+      ...{
+        versions: 40_000,
+        spooled_commands: 321,
+        launched_agents: 210,
+        simulated_ms: 7_200_000,
+        kills: 4_321,
+        store_faults: 987,
+      },
       refused_zombie_writes: 654,
     },
     failing_seed: null,
@@ -146,7 +153,21 @@ describe("the simulations of a report", () => {
         "0123456789ab",
         "no violation",
       ],
-      ...["123,456", "65,432", "200", "50", "25", "2", "4,321", "987", "654", "12.5 min on 2 cores", ""],
+      ...[
+        "123,456",
+        "65,432",
+        "200",
+        "50",
+        "25",
+        "321",
+        "210",
+        "2",
+        "4,321",
+        "987",
+        "654",
+        "12.5 min on 2 cores",
+        "",
+      ],
     ]);
   });
 

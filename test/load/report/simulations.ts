@@ -28,14 +28,22 @@ export function simulationSection(records: readonly NamedSimulation[]): string[]
       ...[counts.commands, counts.reads, counts.seeds].map(formatNumber),
       perHundred(counts.signing_seeds, counts.seeds),
       perHundred(counts.encrypted_seeds, counts.seeds),
-      formatNumber(counts.simulated_ms / HOUR_MS),
+      ...[counts.spooled_commands, counts.launched_agents, counts.simulated_ms / HOUR_MS].map(formatNumber),
       ...[counts.kills, counts.store_faults, counts.refused_zombie_writes].map(formatNumber),
       `${simulation.minutes} min on ${machine.cores} cores`,
     ];
   });
   const head = [
     ...["run", "began", "commit", "outcome", "commands", "reads", "seeds", "signing, %", "encrypted, %"],
-    ...["simulated hours", "kills", "faults of the store", "refused zombie writes", "took"],
+    ...[
+      "spooled commands",
+      "launched agents",
+      "simulated hours",
+      "kills",
+      "faults of the store",
+      "refused zombie writes",
+      "took",
+    ],
   ];
   return ["## Simulations", ABOUT_SIMULATIONS, markdownTable(head, rows)];
 }

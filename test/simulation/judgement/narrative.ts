@@ -29,7 +29,7 @@ function faultText(event: StoryEvent): string {
     case "outage":
       return `the store ${event.how === "refuses" ? "refuses every call" : "answers no call"} for ${event.forMs} ms`;
     case "power_cut":
-      return `the store and all services lose their power for ${event.forMs} ms`;
+      return `${event.machine === "agents" ? "all agents" : "the store and all services"} lose their power for ${event.forMs} ms`;
   }
 }
 

@@ -8,7 +8,7 @@ type Cut = (story: Story) => Story;
 const withoutBusFaults: Cut = (story) => ({ ...story, bus: calm(story).bus });
 const withoutStoreFaults: Cut = (story) => ({ ...story, store: NO_STORE_FAULTS });
 const withoutOthers: Cut = (story) => ({
-  ...{ ...story, tasks: 0, acts: 0, healthyMs: 0 },
+  ...{ ...story, tasks: 0, launched: 0, acts: 0, healthyMs: 0 },
   ...{ removes: false, damages: false, signs: false, encrypts: false },
 });
 
@@ -59,6 +59,7 @@ function smallCuts({ events, bus, store, steps }: Story): Cut[] {
             withSteps(story, agent, fewer),
       ),
       (story) => ({ ...story, tasks: fewer(story.tasks) }),
+      (story) => ({ ...story, launched: fewer(story.launched) }),
       (story) => ({ ...story, acts: fewer(story.acts) }),
     ]),
     ...busFaults.map(

@@ -13,7 +13,8 @@ function roundOf(n: number): StoryEvent[] {
     { at: 2_500, kind: "outage", how: "hangs", forMs: 700 },
     { at: 4_000, kind: "restart_bus", forMs: 600 },
     { at: 5_500, kind: "outage", how: "refuses", forMs: 500 },
-    { at: 7_000, kind: "power_cut", forMs: 800 },
+    { at: 6_600, kind: "power_cut", machine: "agents", forMs: 300 },
+    { at: 7_000, kind: "power_cut", machine: "services", forMs: 800 },
   ];
   return events.map((event) => ({ ...event, at: event.at + n * ROUND_MS }));
 }
@@ -30,6 +31,6 @@ export function stormy(story: Story, size = 1): Story {
       ...{ earlyRedelivery: 0.1, forgottenAcknowledgements: 0.3 },
     },
     store: { ...store, latencyMs: 2, conflicts: 0.1, unknown: 0.08, stalls: 0.01, pauses: 0.4, pauseMs: 15 },
-    ...{ removes: true, signs: true, encrypts: true },
+    ...{ launched: Math.max(size, story.launched), removes: true, signs: true, encrypts: true },
   };
 }

@@ -12,8 +12,8 @@ export type StoryEvent = { readonly at: number } & (
   | { readonly kind: "partition"; readonly program: string; readonly forMs: number }
   | { readonly kind: "restart_bus"; readonly forMs: number }
   | { readonly kind: "outage"; readonly how: "refuses" | "hangs"; readonly forMs: number }
-  /** The machine of the store and all services loses its power. */
-  | { readonly kind: "power_cut"; readonly forMs: number }
+  /** A machine loses its power: that of the store and all services, or that of all agents. */
+  | { readonly kind: "power_cut"; readonly machine: "services" | "agents"; readonly forMs: number }
 );
 
 export interface Story {
@@ -27,6 +27,8 @@ export interface Story {
   readonly workers: number;
   /** The tasks of workers. */
   readonly tasks: number;
+  /** The tasks of agents that the runner starts. */
+  readonly launched: number;
   /** The time in which a healthy agent works, in milliseconds. 0: there is none. */
   readonly healthyMs: number;
   /** The share of the kill points at which a program is killed. */
@@ -49,6 +51,8 @@ export const TAKERS = TAKEN_TYPES.map((type) => ({ name: `takers-${type}`, type 
 const INSTANCES = [0, 1];
 /** The program that places holds and removes checkpoints. */
 export const OPERATOR = "operator-0";
+/** The program that starts agents as processes. */
+export const RUNNER = "runner-0";
 const AGENTS = 3;
 const FAULTS_MS = 8_000;
 /** Longer than any silence of a healthy agent that counts as its failure. */
@@ -57,6 +61,10 @@ const HEALTHY_MS = 12_000;
 /** The time after which the story has no more faults. */
 export const endOf = ({ events }: Story): number =>
   Math.max(0, ...events.map((event) => event.at + ("forMs" in event ? event.forMs : 0)));
+
+/** Whether agents may lose files that were not synced. */
+export const agentsLoseFiles = ({ events }: Story): boolean =>
+  events.some((event) => event.kind === "power_cut" && event.machine === "agents");
 
 /** A story of twice the size has twice the agents, each of which takes twice the steps in twice the time. */
 export function storyOf(seed: number, size = 1): Story {
@@ -69,6 +77,7 @@ export function storyOf(seed: number, size = 1): Story {
     ...TAKERS.map(({ name }) => name),
     "worker-0",
     OPERATOR,
+    RUNNER,
   ];
   const program = (): string => programs[below(programs.length)]!;
   const event = (): StoryEvent => {
@@ -79,8 +88,13 @@ export function storyOf(seed: number, size = 1): Story {
     if (dice < 0.55) return { at, kind: "cut", program: program() };
     if (dice < 0.7) return { at, kind: "partition", program: program(), forMs };
     if (dice < 0.78) return { at, kind: "restart_bus", forMs: Math.min(forMs, 1_500) };
-    if (dice < 0.92) return { at, kind: "outage", how: random() < 0.5 ? "refuses" : "hangs", forMs };
-    return { at, kind: "power_cut", forMs: Math.min(forMs, 1_500) };
+    if (dice < 0.9) return { at, kind: "outage", how: random() < 0.5 ? "refuses" : "hangs", forMs };
+    return {
+      at,
+      kind: "power_cut",
+      machine: dice < 0.96 ? "services" : "agents",
+      forMs: Math.min(forMs, 1_500),
+    };
   };
   return {
     seed,
@@ -107,6 +121,7 @@ export function storyOf(seed: number, size = 1): Story {
     pauseMs: 100 + random() * 900,
     workers: 1,
     tasks: below(3) * size,
+    launched: below(2) * size,
     removes: random() < 0.3,
     healthyMs: random() < 0.3 ? HEALTHY_MS + below(5_000) : 0,
     killShare: share(0.03),

@@ -1,4 +1,5 @@
 /** The programs of agents in a simulated fleet, on the code of the fault run: agents that write, takers of offers, and workers. */
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import type { CheckpointInput } from "../../../shared/protocol/checkpoint.ts";
@@ -6,8 +7,10 @@ import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { classOfError } from "../../../shared/sdk/agent/failure.ts";
-import { connectClient } from "../../../shared/sdk/client/connect.ts";
+import { connectClient, type SpoolSettings } from "../../../shared/sdk/client/connect.ts";
 import { type FleetClient, runAgent } from "../../../shared/sdk/sdk.ts";
+import { SpoolSeal } from "../../../shared/sdk/spool/seal.ts";
+import { spoolName } from "../../../shared/sdk/spool/spool-list.ts";
 import { type AgentContext, takeStep } from "../../fleet/faults/agents/agent.ts";
 import { BusRecorder } from "../../fleet/faults/agents/bus-recorder.ts";
 import { Copies } from "../../fleet/faults/agents/copies.ts";
@@ -17,6 +20,7 @@ import { killableBus } from "../../fleet/faults/environment/kill-points.ts";
 import { withCalls } from "../../fleet/faults/workers/calls.ts";
 import { HEARTBEAT_MS, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
 import { WorkFailure, work } from "../../fleet/faults/workers/worker.ts";
+import { SIMULATED_FOLDER } from "../machine/file-system.ts";
 import { currentProcess, outside } from "../time/processes.ts";
 import { connectHost, killsOf, SILENT_LOG, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
 
@@ -40,16 +44,18 @@ const TEXTS = {
 export class SimulatedAgents {
   readonly #host: WorldHost;
   readonly #name: string;
+  readonly #hasSpools: boolean;
   readonly #copies: Copies;
   readonly recorder: BusRecorder;
   readonly #stopping = new AbortController();
   readonly #clients: FleetClient[] = [];
   #calls = 0;
 
-  /** `name` is that of the incarnation. */
-  constructor(host: WorldHost, name: string) {
+  /** `name` is that of the incarnation. `hasSpools`: it runs on the machine of the agents, and has its files there. */
+  constructor(host: WorldHost, name: string, { hasSpools = true } = {}) {
     this.#host = host;
     this.#name = name;
+    this.#hasSpools = hasSpools;
     this.#copies = new Copies({ history: host.history, random: Math.random, nextCall: this.nextCall });
     this.recorder = new BusRecorder(host.history, this.#copies);
   }
@@ -76,8 +82,8 @@ export class SimulatedAgents {
     };
     const client = await connectClient(open, {
       ...{ clock: systemClock, tenant: DEFAULT_TENANT, agentId, log: SILENT_LOG, onWarning: () => {} },
-      fallback: "queue",
-      spool: undefined,
+      fallback: this.#hasSpools ? "spool" : "queue",
+      spool: this.#hasSpools ? async () => spoolOf(this.#host, agentId) : undefined,
     });
     this.#clients.push(client);
     return {
@@ -101,6 +107,12 @@ export class SimulatedAgents {
       await client.close();
     }
   }
+}
+
+function spoolOf({ protection }: WorldHost, agentId: string): SpoolSettings {
+  const { spoolKey } = protection;
+  const path = join(SIMULATED_FOLDER, "spool", spoolName(DEFAULT_TENANT, agentId));
+  return { path, seal: new SpoolSeal(spoolKey === null ? undefined : [spoolKey()]) };
 }
 
 export interface WriterAgentOptions {

@@ -11,12 +11,11 @@ import type { KillPlan } from "../../fleet/faults/environment/kill-points.ts";
 import { POLICY } from "../../fleet/faults/environment/policy.ts";
 import type { Outage } from "../../harness/stores/outage-store.ts";
 import type { SimulatedBusServer } from "../bus/server.ts";
+import type { SimulatedMachine } from "../machine/machine.ts";
 import type { SimulatedDatabase } from "../store/database.ts";
 import { currentProcess } from "../time/processes.ts";
 import type { Protection } from "./protection.ts";
 
-/** One for all simulations of this real process, because their numbers are of no use and their definition takes milliseconds. */
-export const SHARED_METRICS: Metrics = createMetrics({ ofProcess: false });
 export const SILENT_LOG: Logger = createLogger({ service: "simulation", level: "silent" });
 export const SIMULATED_POLICIES: Policies = policySchema.parse(POLICY);
 
@@ -33,7 +32,11 @@ export interface WorldHost {
   readonly server: SimulatedBusServer;
   readonly database: SimulatedDatabase;
   readonly disk: DiskSpace;
+  /** That of the agents. */
+  readonly machine: SimulatedMachine;
   readonly history: SharedHistory;
+  /** One for all processes, because their numbers are of no use and their definition takes milliseconds. */
+  readonly metrics: Metrics;
   readonly broken: BrokenName | null;
   /** The kills at kill points, and the end of the random failures of workers. */
   readonly kills: Omit<KillPlan, "killAt">;
@@ -45,6 +48,8 @@ export interface WorldHost {
   /** Changes the stored bytes of a checkpoint. Resolves when that is done. */
   readonly damage: (task: string, checkpointId: string) => Promise<void>;
 }
+
+export const openMetrics = (): Metrics => createMetrics({ ofProcess: false });
 
 export const openDisk = (): DiskSpace => createDiskSpace([], { clock: systemClock });
 

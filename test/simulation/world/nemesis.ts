@@ -43,7 +43,7 @@ function programOf({ services, agents, takers }: Stricken, name: string): Superv
 }
 
 async function happen(world: Stricken, event: StoryEvent, open: OpenFaults): Promise<void> {
-  const { host, services } = world;
+  const { host, services, agents, takers } = world;
   switch (event.kind) {
     case "kill":
       return programOf(world, event.program).kill(event.restartMs);
@@ -65,6 +65,10 @@ async function happen(world: Stricken, event: StoryEvent, open: OpenFaults): Pro
         host.outage = "none";
       });
     case "power_cut":
+      if (event.machine === "agents") {
+        for (const one of [...agents, ...takers]) one.kill(event.forMs);
+        return host.machine.cutPower();
+      }
       for (const one of services) one.kill(event.forMs);
       host.database.cutPower();
       return open.endWithLast(event.kind, event.forMs, () => host.database.start());

@@ -3,10 +3,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { seededRandom } from "../../load/workload.ts";
 import { SimulatedBusServer } from "../bus/server.ts";
+import { SimulatedFiles } from "../machine/file-system.ts";
+import { SimulatedMachine } from "../machine/machine.ts";
+import { ProcessTable } from "../machine/process-table.ts";
 import { SimulatedDatabase } from "../store/database.ts";
 import type { StoryEvent } from "../story/story.ts";
 import { simulate } from "../time/run.ts";
-import { openDisk, SharedHistory, type WorldHost } from "./host.ts";
+import { openDisk, openMetrics, SharedHistory, type WorldHost } from "./host.ts";
 import { play } from "./nemesis.ts";
 import { UNPROTECTED } from "./protection.ts";
 import { Supervised } from "./services.ts";
@@ -37,7 +40,11 @@ async function find(): Promise<OverlapFindings> {
   const host: WorldHost = {
     ...{ server, database, broken: null, removes: false, protection: UNPROTECTED, outage: "none" },
     damage: async () => {},
-    ...{ disk: openDisk(), history: new SharedHistory() },
+    machine: new SimulatedMachine({
+      ...{ files: new SimulatedFiles({ random: seededRandom(3) }), processes: new ProcessTable(() => {}) },
+      programOf: () => async () => 0,
+    }),
+    ...{ disk: openDisk(), metrics: openMetrics(), history: new SharedHistory() },
     kills: { untilUs: 0, share: 0, random: Math.random },
   };
   let connection: NatsConnection;
@@ -71,7 +78,7 @@ async function find(): Promise<OverlapFindings> {
       () => host.outage === "none",
     ),
     power_cut: await overlap(
-      (at, forMs) => ({ at, kind: "power_cut", forMs }),
+      (at, forMs) => ({ at, kind: "power_cut", machine: "services", forMs }),
       () => succeeds((async () => database.snapshot().release())()),
     ),
   };

@@ -1,4 +1,4 @@
-/** The signatures and the encryption of a story's store. The keys follow from its seed: new ones would be made from the machine's own entropy. */
+/** The signatures and the encryption of a story's store, and the seal of its spools. The keys follow from its seed: new ones would be made from the machine's own entropy. */
 import { createHash } from "node:crypto";
 import { type SigningKey, signingKeyFrom } from "../../../shared/integrity/dsse.ts";
 import type { KeyEncryptionKey } from "../../../shared/integrity/encryption/key-encryption-key.ts";
@@ -17,6 +17,8 @@ export interface Protection {
   readonly signingKey: (() => SigningKey) | null;
   /** null: they encrypt nothing. */
   readonly rootKey: (() => KeyEncryptionKey) | null;
+  /** null: agents spool commands in plain text. */
+  readonly spoolKey: (() => KeyEncryptionKey) | null;
 }
 
 export interface ProtectedStore {
@@ -24,15 +26,19 @@ export interface ProtectedStore {
   readonly encryption: EncryptionKeys | null;
 }
 
-export const UNPROTECTED: Protection = { signingKey: null, rootKey: null };
+export const UNPROTECTED: Protection = { signingKey: null, rootKey: null, spoolKey: null };
 
 export const protectionOf = ({ seed, signs, encrypts }: Story): Protection => ({
   signingKey: signs ? () => signingKeyOf(seed) : null,
-  rootKey: encrypts ? () => secretKeyOf(secretOf("root key", seed).toString("base64"))! : null,
+  rootKey: encrypts ? () => encryptionKeyOf("root key", seed) : null,
+  spoolKey: encrypts ? () => encryptionKeyOf("spool key", seed) : null,
 });
 
 const secretOf = (use: string, seed: number): Buffer =>
   createHash("sha256").update(`${use} of seed ${seed}`).digest();
+
+const encryptionKeyOf = (use: string, seed: number): KeyEncryptionKey =>
+  secretKeyOf(secretOf(use, seed).toString("base64"))!;
 
 /** An Ed25519 private key in PKCS #8 is this, then its 32 bytes (RFC 8410). */
 const PKCS8 = Buffer.from("302e020100300506032b657004220420", "hex");

@@ -16,17 +16,10 @@ import { brokenStore } from "../../fleet/faults/environment/broken-builds.ts";
 import { deafBus } from "../../fleet/faults/environment/broken-recoveries.ts";
 import { killableStore } from "../../fleet/faults/environment/kill-points.ts";
 import type { Role } from "../../fleet/faults/environment/service-role.ts";
-import { HEALTHY, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
+import { HEALTHY, LAUNCHED, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
 import { outageStore } from "../../harness/stores/outage-store.ts";
 import { SimulatedProcess } from "../time/processes.ts";
-import {
-  connectHost,
-  killsOf,
-  SHARED_METRICS,
-  SILENT_LOG,
-  SIMULATED_POLICIES,
-  type WorldHost,
-} from "./host.ts";
+import { connectHost, killsOf, SILENT_LOG, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
 import { protectedStore } from "./protection.ts";
 
 // A simulation forbids to load the tables later.
@@ -39,7 +32,7 @@ const PROMPTS: PromptRenderer = {
 };
 
 const RULES = {
-  agentTypes: [WORKER, HEALTHY],
+  agentTypes: [WORKER, HEALTHY, LAUNCHED],
   policies: SIMULATED_POLICIES,
   finalizeDraftsAfter: 3_000,
   watchdog: { ...readWatchdogConfig(readConfig(watchdogFields, {})), scrubEvery: null },
@@ -57,7 +50,7 @@ async function startRole(host: WorldHost, role: Role, instance: string): Promise
   const [bus, backgroundBus] = await Promise.all([connect(), connect()]);
   const context = {
     ...{ store, encryption, format, bus, backgroundBus, instance, disk: host.disk },
-    ...{ clock: systemClock, log: SILENT_LOG, metrics: SHARED_METRICS },
+    ...{ clock: systemClock, log: SILENT_LOG, metrics: host.metrics },
     leases: createLeaderLeases(store, instance, Date.now),
   };
   const stop = await START[role](context, host);

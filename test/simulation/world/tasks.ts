@@ -5,7 +5,7 @@ import type { AgentContext } from "../../fleet/faults/agents/agent.ts";
 import { withCalls } from "../../fleet/faults/workers/calls.ts";
 import { readDamaged } from "../../fleet/faults/workers/damage-reads.ts";
 import { workHealthily } from "../../fleet/faults/workers/healthy-agent.ts";
-import { type TaskKind, taskName, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
+import { LAUNCHED, type TaskKind, taskName, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
 import { startTask } from "../../fleet/faults/workers/task-start.ts";
 import type { Story } from "../story/story.ts";
 import { SimulatedAgents } from "./agents.ts";
@@ -16,6 +16,8 @@ const KINDS: readonly TaskKind[] = ["normal", "normal", "normal", "loop", "fatal
 /** Their agents request damage. */
 const DAMAGED_KINDS: readonly TaskKind[] = ["corrupt", "broken"];
 const PAUSE_MS = 2_000;
+
+type StartedTasks = Pick<Story, "tasks" | "launched" | "damages">;
 
 export class Dispatcher {
   readonly #host: WorldHost;
@@ -36,7 +38,7 @@ export class Dispatcher {
   }
 
   static async open(host: WorldHost): Promise<Dispatcher> {
-    const group = new SimulatedAgents(host, "dispatcher");
+    const group = new SimulatedAgents(host, "dispatcher", { hasSpools: false });
     const { client: starter } = await group.connect("dispatcher", (bus) => withCalls(bus, group));
     return new Dispatcher(host, group, { starter, reader: await group.connect("dispatcher-reader") });
   }
@@ -49,13 +51,14 @@ export class Dispatcher {
   }
 
   /** `started` gets the names of the tasks. */
-  async start({ tasks, damages }: Pick<Story, "tasks" | "damages">, started: Set<string>): Promise<void> {
-    const kinds = damages ? DAMAGED_KINDS : KINDS;
-    for (let n = 0; n < tasks; n += 1) {
+  async start({ tasks, launched, damages }: StartedTasks, started: Set<string>): Promise<void> {
+    for (let n = 0; n < tasks + launched; n += 1) {
+      const isLaunched = n >= tasks;
+      const kinds = damages && !isLaunched ? DAMAGED_KINDS : KINDS;
       const name = taskName(kinds[Math.floor(Math.random() * kinds.length)]!, n);
       started.add(name);
       // A task that may not have started is judged by its commands alone.
-      await startTask(this.#starter, name, WORKER).catch(() => {});
+      await startTask(this.#starter, name, isLaunched ? LAUNCHED : WORKER).catch(() => {});
       await sleep(Math.random() * PAUSE_MS);
     }
   }

@@ -11,18 +11,30 @@ import { instant, pairedHistory } from "../../fleet/faults/agents/history.ts";
 import { judge, type Verdict } from "../../fleet/faults/checker/checker.ts";
 import type { Evidence, HeartbeatRecord, Violation } from "../../fleet/faults/checker/evidence.ts";
 import type { BrokenName } from "../../fleet/faults/environment/broken-builds.ts";
+import { LAUNCHED } from "../../fleet/faults/workers/task-kinds.ts";
 import { seededRandom } from "../../load/workload.ts";
 import { SimulatedBusServer } from "../bus/server.ts";
+import { SimulatedFiles } from "../machine/file-system.ts";
+import { SimulatedMachine, useMachine } from "../machine/machine.ts";
+import { ProcessTable } from "../machine/process-table.ts";
 import { SimulatedDatabase } from "../store/database.ts";
-import { endOf, OPERATOR, SERVICES, type Story, TAKERS } from "../story/story.ts";
+import { agentsLoseFiles, endOf, OPERATOR, RUNNER, SERVICES, type Story, TAKERS } from "../story/story.ts";
 import { Fingerprint } from "../time/fingerprint.ts";
 import { activeSimulation, simulate } from "../time/run.ts";
 import { startTakers, startWorker, startWriterAgent } from "./agents.ts";
-import { connectHost, openDisk, SharedHistory, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
+import {
+  connectHost,
+  openDisk,
+  openMetrics,
+  SharedHistory,
+  SIMULATED_POLICIES,
+  type WorldHost,
+} from "./host.ts";
 import { heal, play } from "./nemesis.ts";
 import { startOperator } from "./operators.ts";
 import { prepareStore, protectionOf, UNPROTECTED } from "./protection.ts";
 import { finish } from "./repair.ts";
+import { shimProgram, startRunner } from "./runner.ts";
 import { Supervised, superviseService } from "./services.ts";
 import { Dispatcher } from "./tasks.ts";
 import type { World } from "./world-parts.ts";
@@ -37,6 +49,10 @@ export interface StoryResult {
   readonly simulatedMs: number;
   readonly events: number;
   readonly kills: number;
+  /** The answers that a command waits on the disk of its agent. */
+  readonly spooled: number;
+  /** The agents that the runner has started and that have begun to work. */
+  readonly launched: number;
   readonly storeFaults: SimulatedDatabase["counts"];
   /** Of the frames of the bus, the bytes of the disk, the recorded history and the events of the final state: equal for equal runs. */
   readonly digest: string;
@@ -71,7 +87,7 @@ async function live(story: Story, broken: BrokenName | null) {
   const { heartbeats } = world;
   const silenceMs = SIMULATED_POLICIES.defaults.recovery?.silence_ms ?? 0;
   const { finalState } = repaired;
-  const evidence = { ...history, finalState, heartbeats, silenceMs, hasSpools: false };
+  const evidence = { ...history, finalState, heartbeats, silenceMs, hasSpools: !agentsLoseFiles(story) };
   const verdict = judge(evidence);
   for (const line of host.history.lines) fingerprint.add("line", Buffer.from(JSON.stringify(line)));
   for (const event of finalState.events) fingerprint.add("event", Buffer.from(JSON.stringify(event)));
@@ -80,10 +96,15 @@ async function live(story: Story, broken: BrokenName | null) {
     ...{ verdict, evidence, began },
     commands: verdict.checked.commands,
     kills: [...agents, ...takers, ...services].reduce((sum, { kills }) => sum + kills, 0),
+    spooled: history.attempts.filter(({ outcome }) => outcome === "spooled").length,
+    launched: history.lifecycle.filter(({ what, agent }) => what === "begins" && isLaunched(agent)).length,
     storeFaults: host.database.counts,
     digest: fingerprint.digest(),
   };
 }
+
+/** The runner names agents by their type. */
+const isLaunched = (agent: string): boolean => agent.startsWith(`${LAUNCHED}-`);
 
 const NO_BYTES = Buffer.alloc(0);
 const ANY_KEY = dataKeyOf(Buffer.alloc(32).toString("base64"))!;
@@ -106,16 +127,27 @@ async function openWorld(story: Story, broken: BrokenName | null, fingerprint: F
     random: seededRandom(story.seed + 1),
     observe: (change, bytes) => fingerprint.add(change, bytes),
   });
+  const files = new SimulatedFiles({
+    random: seededRandom(story.seed + 2),
+    observe: (change, bytes) => fingerprint.add(change, bytes),
+  });
+  const processes = new ProcessTable(({ name }) => server.kill(name));
+  const machine = new SimulatedMachine({
+    ...{ files, processes },
+    // The parents of agents are all that a runner starts.
+    programOf: ([, folder]) => shimProgram(() => host, processes, folder!),
+  });
+  useMachine(machine);
   const kills = {
     untilUs: instant() + endOf(story) * 1_000,
     share: story.killShare,
     random: Math.random,
   };
   const host: WorldHost = {
-    ...{ server, database, broken, kills, removes: story.removes, outage: "none" },
+    ...{ server, database, machine, broken, kills, removes: story.removes, outage: "none" },
     // A broken build changes the rows that it writes, which it must be able to read.
     protection: broken === null ? protectionOf(story) : UNPROTECTED,
-    ...{ disk: openDisk(), history: new SharedHistory() },
+    ...{ disk: openDisk(), metrics: openMetrics(), history: new SharedHistory() },
     damage: (task, id) => dispatcher.damage(task, id),
   };
   activeSimulation()!.lastLines = () =>
@@ -144,6 +176,7 @@ async function openWorld(story: Story, broken: BrokenName | null, fingerprint: F
     ...Array.from({ length: story.workers }, (_, n) =>
       program(`worker-${n}`, (incarnation) => startWorker(host, incarnation, `worker-${n}`)),
     ),
+    program(RUNNER, (incarnation) => startRunner(host, incarnation)),
   ];
   const dispatcher = await Dispatcher.open(host);
   const hasWork = () => operator.left.acts > 0 || writers.some(({ left }) => left.steps > 0);

@@ -105,6 +105,19 @@ export class RecordedDisk {
     settle(this.files.get(file)!);
   }
 
+  /** The state after a power cut, which is on the disk for good. */
+  restart(names: ReadonlyMap<string, number>, contentOf: (file: RecordedFile) => Buffer): void {
+    this.nameChanges = [];
+    for (const own of [this.durableNames, this.#names]) {
+      own.clear();
+      for (const [key, to] of names) own.set(key, to);
+    }
+    for (const file of this.files.values()) {
+      file.durable = contentOf(file);
+      file.changes = [];
+    }
+  }
+
   #settleNames(): void {
     const first = this.nameChanges.findIndex(({ synced }) => !synced);
     const settled = this.nameChanges.splice(0, first === -1 ? this.nameChanges.length : first);

@@ -42,6 +42,11 @@ export function writeAfterCut(disk: RecordedDisk, random: Random, to: string): v
   }
 }
 
+/** Brings the disk itself into one such state. */
+export function cutPower(disk: RecordedDisk, random: Random): void {
+  disk.restart(namesAfterCut(disk, random), (file) => contentAfterCut(file, random));
+}
+
 /** `folder/name` → file. */
 function namesAfterCut(disk: RecordedDisk, random: Random): Map<string, number> {
   const changes = disk.nameChanges;

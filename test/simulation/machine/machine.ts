@@ -1,0 +1,49 @@
+/** A simulated machine: its files, their locks, and its processes. A simulation has one, that of the agents. */
+import { type ActiveSimulation, activeSimulation } from "../time/run.ts";
+import type { SimulatedFiles } from "./file-system.ts";
+import { FolderLocks } from "./folder-locks.ts";
+import type { ProcessTable, Program } from "./process-table.ts";
+
+export interface MachineParts {
+  readonly files: SimulatedFiles;
+  readonly processes: ProcessTable;
+  /** The program that `spawn` starts with these arguments. */
+  readonly programOf: (args: readonly string[]) => Program;
+}
+
+export class SimulatedMachine {
+  readonly files: SimulatedFiles;
+  readonly processes: ProcessTable;
+  readonly locks = new FolderLocks();
+  readonly programOf: MachineParts["programOf"];
+  #spawned = 0;
+
+  constructor({ files, processes, programOf }: MachineParts) {
+    this.files = files;
+    this.processes = processes;
+    this.programOf = programOf;
+  }
+
+  /** A name for a process that has no other one. */
+  nextName(): string {
+    this.#spawned += 1;
+    return `spawned-${this.#spawned}`;
+  }
+
+  cutPower(): void {
+    this.processes.cutPower();
+    this.files.cutPower();
+  }
+}
+
+const machines = new WeakMap<ActiveSimulation, SimulatedMachine>();
+
+/** From now on the active simulation has this machine. */
+export function useMachine(machine: SimulatedMachine): void {
+  machines.set(activeSimulation()!, machine);
+}
+
+export function activeMachine(): SimulatedMachine | undefined {
+  const simulation = activeSimulation();
+  return simulation && machines.get(simulation);
+}
