@@ -19,12 +19,13 @@ test("the arguments of a story choose it again", () => {
   for (const args of [
     ["--seed", "7"],
     ["--broken", BROKEN_NAMES[0]!, "--size", "3", "--calm"],
+    ["--brief"],
     ["--story", "a.json"],
   ]) {
     const options = readSimulateOptions(args)!;
     expect(readSimulateOptions([...storyArgs(options), "--seed", String(options.first)])).toMatchObject({
       ...{ broken: options.broken, size: options.size, story: options.story },
-      calm: options.calm,
+      ...{ calm: options.calm, brief: options.brief },
     });
   }
 });
@@ -45,7 +46,7 @@ test("a printed story is read from a file, and any other file is refused with it
     };
     const story = storyOf(7, 2);
     expect(readStory(file(JSON.stringify(story)))).toEqual(story);
-    expect(() => readStory(file('{ "seed": 7 }'))).toThrow(/lacks events, /);
+    expect(() => readStory(file('{ "seed": 7 }'))).toThrow(/lacks steps, /);
     expect(() => readStory(file("null"))).toThrow(/lacks seed, /);
     expect(() => readStory(file("{"))).toThrow(/has none/);
     expect(() => readStory(join(folder, "absent.json"))).toThrow(/no such file/);

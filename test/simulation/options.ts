@@ -15,6 +15,8 @@ export interface SimulateOptions {
   readonly broken: BrokenName | null;
   /** Of each story: that of the tests is 1. */
   readonly size: number;
+  /** Stories of a few commands. */
+  readonly brief: boolean;
   /** The file of a story, which alone is run. */
   readonly story: string | null;
   /** No faults. */
@@ -39,6 +41,7 @@ the fault run. One seed gives one history, which only a change of the code chang
   --stride N      of the seeds only each Nth one, in one process
   --size N        stories with N times the agents, each with N times the steps in N times the time (default 1, at most ${SIZE_MAX});
                   longer ones run more commands in a minute
+  --brief         stories of a few commands, for thousands of seeds
   --story FILE    this story alone, as the JSON that a failing seed prints
   --broken NAME   a build without one safeguard: ${BROKEN_NAMES.slice(0, 6).join(", ")},
                   ${BROKEN_NAMES.slice(6).join(", ")}
@@ -49,7 +52,7 @@ the fault run. One seed gives one history, which only a change of the code chang
   --help          this text
 
 Examples:
-  npm run simulate -- --seeds 1000
+  npm run simulate -- --seeds 1000 --brief
   npm run simulate -- --minutes 480 --seed 100000 --size 4
   npm run simulate -- --minutes 120 --size 6 --record test/simulation/results/2030-01-31.json
   npm run simulate -- --seed 42 --json
@@ -70,6 +73,7 @@ export function readSimulateOptions(args: string[]): SimulateOptions | null {
       broken: { type: "string" },
       size: { type: "string", default: "1" },
       story: { type: "string" },
+      brief: { type: "boolean", default: false },
       calm: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
       record: { type: "string" },
@@ -92,6 +96,7 @@ export function readSimulateOptions(args: string[]): SimulateOptions | null {
     stride: whole("--stride", values.stride),
     broken: values.broken === undefined ? null : brokenBuild(values.broken),
     size,
+    brief: values.brief,
     story: values.story ?? null,
     calm: values.calm,
     json: values.json,
@@ -100,9 +105,10 @@ export function readSimulateOptions(args: string[]): SimulateOptions | null {
 }
 
 /** The arguments that choose the story of a seed. */
-export const storyArgs = ({ broken, size, story, calm }: SimulateOptions): string[] => [
+export const storyArgs = ({ broken, size, brief, story, calm }: SimulateOptions): string[] => [
   ...(broken === null ? [] : ["--broken", broken]),
   ...(size === 1 ? [] : ["--size", String(size)]),
+  ...(brief ? ["--brief"] : []),
   ...(story === null ? [] : ["--story", story]),
   ...(calm ? ["--calm"] : []),
 ];

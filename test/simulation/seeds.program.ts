@@ -6,7 +6,7 @@ import { shortened, storyFor } from "./judgement/failure.ts";
 import { narrative } from "./judgement/narrative.ts";
 import { readSimulateOptions, type SimulateOptions, storyArgs } from "./options.ts";
 import { stormy } from "./story/storm.ts";
-import { calm, type Story } from "./story/story.ts";
+import { briefStoryOf, calm, type Story } from "./story/story.ts";
 import { readStory } from "./story/story-file.ts";
 import { runStory, type StoryResult } from "./world/world.ts";
 
@@ -47,8 +47,10 @@ async function explain(story: Story, result: StoryResult, options: SimulateOptio
   print(`again: npm run simulate -- ${["--seed", String(story.seed), ...storyArgs(options)].join(" ")}`);
 }
 
-function chosenStory(seed: number, { broken, size, story: file, calm: isCalm }: SimulateOptions): Story {
+function chosenStory(seed: number, options: SimulateOptions): Story {
+  const { broken, size, brief, story: file, calm: isCalm } = options;
   if (file !== null) return readStory(file);
+  if (brief) return briefStoryOf(seed);
   const story = storyFor(seed, broken, size);
   if (isCalm) return calm(story);
   return broken === null && seed % STORMY_EVERY === 0 ? stormy(story, size) : story;

@@ -112,7 +112,7 @@ export function narrative(story: Story, result: StoryResult, kind?: Violation["k
   return [
     `${violation.kind}: ${violation.text}`,
     `  ${JSON.stringify(violation.details)}`,
-    `agents take ${story.steps.join(", ")} steps, workers ${story.tasks} tasks, a healthy agent ${story.healthyMs} ms, an operator ${story.acts} acts${story.removes ? ", and retention is on" : ""}`,
+    `agents take ${story.steps.join(", ")} steps, workers ${story.tasks} tasks, agents of a runner ${story.launched}, a healthy agent ${story.healthyMs} ms, an operator ${story.acts} acts${story.removes ? ", and retention is on" : ""}`,
     ...(constant.length > 0 ? [`all the time: ${constant.join(", ")}`] : []),
     ...(violation.task === null ? [] : [`the task ${violation.task}:`]),
     ...moments.map(({ at, who, what }) => {

@@ -24,7 +24,10 @@ export interface Story {
   /** The steps of each agent that writes. */
   readonly steps: readonly number[];
   readonly pauseMs: number;
-  readonly workers: number;
+  /** The processes of each service. */
+  readonly instances: number;
+  /** The programs beside the services and the agents that write. */
+  readonly others: readonly string[];
   /** The tasks of workers. */
   readonly tasks: number;
   /** The tasks of agents that the runner starts. */
@@ -48,11 +51,14 @@ export interface Story {
 export const SERVICES = ["writer", "reader", "coordinator", "watchdog"] as const;
 /** The programs that accept offers, one for each type of agent. */
 export const TAKERS = TAKEN_TYPES.map((type) => ({ name: `takers-${type}`, type }));
-const INSTANCES = [0, 1];
+/** The program that executes the tasks of workers. */
+export const WORKER_PROGRAM = "worker-0";
 /** The program that places holds and removes checkpoints. */
 export const OPERATOR = "operator-0";
 /** The program that starts agents as processes. */
 export const RUNNER = "runner-0";
+const OTHERS = [...TAKERS.map(({ name }) => name), WORKER_PROGRAM, OPERATOR, RUNNER];
+const INSTANCES = 2;
 const AGENTS = 3;
 const FAULTS_MS = 8_000;
 /** Longer than any silence of a healthy agent that counts as its failure. */
@@ -66,69 +72,121 @@ export const endOf = ({ events }: Story): number =>
 export const agentsLoseFiles = ({ events }: Story): boolean =>
   events.some((event) => event.kind === "power_cut" && event.machine === "agents");
 
-/** A story of twice the size has twice the agents, each of which takes twice the steps in twice the time. */
-export function storyOf(seed: number, size = 1): Story {
-  const random = seededRandom(Math.imul(seed, 0x9e3779b1) ^ 0x5f3759df);
-  const below = (count: number): number => Math.floor(random() * count);
-  const share = (most: number): number => (random() < 0.5 ? random() * most : 0);
-  const programs = [
-    ...SERVICES.flatMap((role) => INSTANCES.map((index) => `${role}-${index}`)),
-    ...Array.from({ length: AGENTS * size }, (_, n) => `agent-${n}`),
-    ...TAKERS.map(({ name }) => name),
-    "worker-0",
-    OPERATOR,
-    RUNNER,
-  ];
-  const program = (): string => programs[below(programs.length)]!;
-  const event = (): StoryEvent => {
-    const at = Math.round(random() * FAULTS_MS * size);
-    const forMs = Math.round(100 + random() ** 2 * 4_000);
-    const dice = random();
-    if (dice < 0.4) return { at, kind: "kill", program: program(), restartMs: Math.round(random() * 2_000) };
-    if (dice < 0.55) return { at, kind: "cut", program: program() };
-    if (dice < 0.7) return { at, kind: "partition", program: program(), forMs };
-    if (dice < 0.78) return { at, kind: "restart_bus", forMs: Math.min(forMs, 1_500) };
-    if (dice < 0.9) return { at, kind: "outage", how: random() < 0.5 ? "refuses" : "hangs", forMs };
-    return {
-      at,
-      kind: "power_cut",
-      machine: dice < 0.96 ? "services" : "agents",
-      forMs: Math.min(forMs, 1_500),
-    };
-  };
+type Random = () => number;
+
+const below = (random: Random, count: number): number => Math.floor(random() * count);
+const share = (random: Random, most: number): number => (random() < 0.5 ? random() * most : 0);
+
+/** A fault of any of these programs within the time. */
+function eventOf(random: Random, programs: readonly string[], withinMs: number): StoryEvent {
+  const program = (): string => programs[below(random, programs.length)]!;
+  const at = Math.round(random() * withinMs);
+  const forMs = Math.round(100 + random() ** 2 * 4_000);
+  const dice = random();
+  if (dice < 0.4) return { at, kind: "kill", program: program(), restartMs: Math.round(random() * 2_000) };
+  if (dice < 0.55) return { at, kind: "cut", program: program() };
+  if (dice < 0.7) return { at, kind: "partition", program: program(), forMs };
+  if (dice < 0.78) return { at, kind: "restart_bus", forMs: Math.min(forMs, 1_500) };
+  if (dice < 0.9) return { at, kind: "outage", how: random() < 0.5 ? "refuses" : "hangs", forMs };
   return {
-    seed,
-    events: Array.from({ length: below(8) * size }, event).sort((a, b) => a.at - b.at),
+    at,
+    kind: "power_cut",
+    machine: dice < 0.96 ? "services" : "agents",
+    forMs: Math.min(forMs, 1_500),
+  };
+}
+
+type Programs = Pick<Story, "instances" | "others" | "steps">;
+
+const programsOf = ({ instances, others, steps }: Programs): string[] => [
+  ...SERVICES.flatMap((role) => Array.from({ length: instances }, (_, index) => `${role}-${index}`)),
+  ...steps.map((_, n) => `agent-${n}`),
+  ...others,
+];
+
+interface Extent extends Programs {
+  readonly events: number;
+  readonly withinMs: number;
+}
+
+/** What a story of any length has: faults and their probabilities, and how the rows are protected. */
+function conditionsOf(random: Random, { events, withinMs, ...programs }: Extent) {
+  const names = programsOf(programs);
+  const all = Array.from({ length: events }, () => eventOf(random, names, withinMs));
+  return {
+    ...programs,
+    events: all.sort((a, b) => a.at - b.at),
     bus: {
       hopMs: { min: 0.2, max: 0.5 + random() * 5 },
-      lateMessage: share(0.05),
-      lostMessage: share(0.02),
-      lostConfirmation: share(0.05),
-      lostAcknowledgement: share(0.05),
-      earlyRedelivery: share(0.1),
-      forgottenAcknowledgements: share(0.3),
+      lateMessage: share(random, 0.05),
+      lostMessage: share(random, 0.02),
+      lostConfirmation: share(random, 0.05),
+      lostAcknowledgement: share(random, 0.05),
+      earlyRedelivery: share(random, 0.1),
+      forgottenAcknowledgements: share(random, 0.3),
     },
     store: {
       latencyMs: random() * 3,
-      conflicts: share(0.1),
-      unknown: share(0.08),
-      stalls: share(0.01),
+      conflicts: share(random, 0.1),
+      unknown: share(random, 0.08),
+      stalls: share(random, 0.01),
       stallMs: 3_000,
-      pauses: share(0.4),
+      pauses: share(random, 0.4),
       pauseMs: 1 + random() * 20,
     },
-    steps: Array.from({ length: AGENTS * size }, () => (5 + below(12)) * size),
-    pauseMs: 100 + random() * 900,
-    workers: 1,
-    tasks: below(3) * size,
-    launched: below(2) * size,
-    removes: random() < 0.3,
-    healthyMs: random() < 0.3 ? HEALTHY_MS + below(5_000) : 0,
-    killShare: share(0.03),
-    damages: random() < 0.3,
-    acts: random() < 0.3 ? (5 + below(16)) * size : 0,
     signs: random() < 0.5,
     encrypts: random() < 0.3,
+  };
+}
+
+const randomOf = (seed: number): Random => seededRandom(Math.imul(seed, 0x9e3779b1) ^ 0x5f3759df);
+
+/** A story of twice the size has twice the agents, each of which takes twice the steps in twice the time. */
+export function storyOf(seed: number, size = 1): Story {
+  const random = randomOf(seed);
+  const steps = Array.from({ length: AGENTS * size }, () => (5 + below(random, 12)) * size);
+  const extent = { events: below(random, 8) * size, withinMs: FAULTS_MS * size };
+  return {
+    seed,
+    ...conditionsOf(random, { steps, instances: INSTANCES, others: OTHERS, ...extent }),
+    pauseMs: 100 + random() * 900,
+    tasks: below(random, 3) * size,
+    launched: below(random, 2) * size,
+    removes: random() < 0.3,
+    healthyMs: random() < 0.3 ? HEALTHY_MS + below(random, 5_000) : 0,
+    killShare: share(random, 0.03),
+    damages: random() < 0.3,
+    acts: random() < 0.3 ? (5 + below(random, 16)) * size : 0,
+  };
+}
+
+const BRIEF_MS = 2_500;
+
+/** A story of a few commands, for thousands of seeds: few of its services have a second process, and few of its programs are there. */
+export function briefStoryOf(seed: number): Story {
+  const random = randomOf(seed);
+  const isRare = (): boolean => random() < 0.08;
+  const hasTakers = random() < 0.3;
+  const [hasWorker, hasRunner, hasOperator] = [isRare(), isRare(), isRare()];
+  const others = [
+    ...(hasTakers ? TAKERS.map(({ name }) => name) : []),
+    ...(hasWorker ? [WORKER_PROGRAM] : []),
+    ...(hasRunner ? [RUNNER] : []),
+    ...(hasOperator ? [OPERATOR] : []),
+  ];
+  const steps = Array.from({ length: 1 + below(random, 2) }, () => 2 + below(random, 5));
+  const extent = { events: below(random, 3), withinMs: BRIEF_MS };
+  return {
+    seed,
+    ...conditionsOf(random, { steps, instances: isRare() ? INSTANCES : 1, others, ...extent }),
+    pauseMs: 50 + random() * 250,
+    tasks: hasWorker ? 1 : 0,
+    launched: hasRunner ? 1 : 0,
+    removes: random() < 0.3,
+    healthyMs: 0,
+    killShare: share(random, 0.1),
+    damages: hasWorker && random() < 0.3,
+    acts: hasOperator ? 5 : 0,
   };
 }
 

@@ -18,7 +18,16 @@ import { SimulatedFiles } from "../machine/file-system.ts";
 import { SimulatedMachine, useMachine } from "../machine/machine.ts";
 import { ProcessTable } from "../machine/process-table.ts";
 import { SimulatedDatabase } from "../store/database.ts";
-import { agentsLoseFiles, endOf, OPERATOR, RUNNER, SERVICES, type Story, TAKERS } from "../story/story.ts";
+import {
+  agentsLoseFiles,
+  endOf,
+  OPERATOR,
+  RUNNER,
+  SERVICES,
+  type Story,
+  TAKERS,
+  WORKER_PROGRAM,
+} from "../story/story.ts";
 import { Fingerprint } from "../time/fingerprint.ts";
 import { activeSimulation, simulate } from "../time/run.ts";
 import { startTakers, startWorker, startWriterAgent } from "./agents.ts";
@@ -158,7 +167,9 @@ async function openWorld(story: Story, broken: BrokenName | null, fingerprint: F
   await bus.reconcileStreams(fleetStreams({ storageBytes: 200 * 1024 * 1024 }));
   const heartbeats: HeartbeatRecord[] = [];
   const stopRecording = await recordHeartbeats(bus, heartbeats);
-  const services = SERVICES.flatMap((role) => [0, 1].map((index) => superviseService(host, role, index)));
+  const services = SERVICES.flatMap((role) =>
+    Array.from({ length: story.instances }, (_, index) => superviseService(host, role, index)),
+  );
   await Promise.all(services.map((one) => one.ready()));
   const program = (name: string, start: (incarnation: string) => Promise<Stop>) =>
     new Supervised(name, host, start);
@@ -170,20 +181,26 @@ async function openWorld(story: Story, broken: BrokenName | null, fingerprint: F
     program(options.name, (incarnation) => startWriterAgent(host, incarnation, options)),
   );
   const operator = { name: OPERATOR, left: { acts: story.acts } };
-  agents.push(program(OPERATOR, (incarnation) => startOperator(host, incarnation, operator)));
-  const takers = [
-    ...TAKERS.map(({ name, type }) => program(name, (incarnation) => startTakers(host, incarnation, type))),
-    ...Array.from({ length: story.workers }, (_, n) =>
-      program(`worker-${n}`, (incarnation) => startWorker(host, incarnation, `worker-${n}`)),
-    ),
-    program(RUNNER, (incarnation) => startRunner(host, incarnation)),
-  ];
+  if (story.others.includes(OPERATOR))
+    agents.push(program(OPERATOR, (incarnation) => startOperator(host, incarnation, operator)));
+  const takers = story.others
+    .filter((name) => name !== OPERATOR)
+    .map((name) => program(name, (incarnation) => startTaker(host, incarnation, name)));
   const dispatcher = await Dispatcher.open(host);
   const hasWork = () => operator.left.acts > 0 || writers.some(({ left }) => left.steps > 0);
   return {
     ...{ host, services, agents, takers, dispatcher, hasWork },
     ...{ heartbeats, started: new Set(), bus, stopRecording },
   };
+}
+
+/** A program that accepts offers. */
+function startTaker(host: WorldHost, incarnation: string, name: string): Promise<Stop> {
+  if (name === WORKER_PROGRAM) return startWorker(host, incarnation, name);
+  if (name === RUNNER) return startRunner(host, incarnation);
+  const type = TAKERS.find((one) => one.name === name)?.type;
+  if (type === undefined) throw new Error(`there is no program ${name}`);
+  return startTakers(host, incarnation, type);
 }
 
 function recordHeartbeats(bus: World["bus"], heartbeats: HeartbeatRecord[]): Promise<Stop> {
