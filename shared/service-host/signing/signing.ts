@@ -36,6 +36,8 @@ const FILE = "signing-key.pem";
 const WRITE = { label: "signing_key", deadlineMs: 5_000, onUnknown: "safe" } as const;
 /** The time after which a replaced file is noticed. Changes in the store are noticed at once. */
 const POLL_MS = 10_000;
+/** The pause after a record that cannot be read: without the last value that was seen, each wait for a change ends at once. */
+const UNREADABLE_MS = 1_000;
 
 export interface SigningOptions {
   readonly service: string;
@@ -352,14 +354,16 @@ class SigningKeyHolder implements CommitSigner {
     const loop = (async () => {
       while (!signal.aborted) {
         const { id } = this.#key;
-        const seen = await this.#examine(id).catch((error: unknown) => {
+        try {
+          const seen = await this.#examine(id);
+          if (seen !== undefined && this.#key.id !== id) continue;
+          await this.#store
+            .changed(systemKeys.signingKey(id), seen, { signal, pollMs: POLL_MS })
+            .catch(() => this.#context.clock.sleep(POLL_MS, signal));
+        } catch (error) {
           this.#context.log.warn({ error, key_id: id }, "the signing key cannot be examined now");
-          return undefined;
-        });
-        if (seen !== undefined && this.#key.id !== id) continue;
-        await this.#store
-          .changed(systemKeys.signingKey(id), seen, { signal, pollMs: POLL_MS })
-          .catch(() => this.#context.clock.sleep(POLL_MS, signal));
+          await this.#context.clock.sleep(UNREADABLE_MS, signal);
+        }
       }
     })();
     return async () => {
