@@ -27,6 +27,7 @@ import type { FaultFleet } from "./environment/fleet.ts";
 import type { RoundFolders } from "./environment/round-folders.ts";
 import { hasEnded } from "./workers/task-state.ts";
 
+const OPEN_RECOVERIES = ["waiting", "attempted"] as const;
 const READY_MS = 30_000;
 const RESOLVE_MS = 30_000;
 const CONCURRENCY = 16;
@@ -144,7 +145,7 @@ export async function untilIdle(
       const queue = await client.admin.queueStatus();
       const handoffs = await openHandoffs(client);
       const messages = await pendingMessages(connection);
-      const tasks = await unfinishedTasks(client, unfinished);
+      const tasks = [...(await openRecoveries(client)), ...(await unfinishedTasks(client, unfinished))];
       const waiting = queue.depth + outbox.depth + index.behind + handoffs.length + messages + tasks.length;
       if (waiting === 0) return { ms, violations: [] };
       last = { queue, outbox, index, handoffs, messages, tasks };
@@ -175,6 +176,20 @@ async function openHandoffs(client: FleetClient): Promise<string[]> {
     cursor = page.cursor;
     if (cursor === undefined) return open;
   }
+}
+
+/** Any task can be in recovery: the agent that took it from another one may have been killed. Between two attempts it has no handoff. */
+async function openRecoveries(client: FleetClient): Promise<string[]> {
+  const open: string[] = [];
+  for (const state of OPEN_RECOVERIES)
+    for (let cursor: string | undefined; ; ) {
+      const page = await client.admin.recoveries({ state, limit: LIMITS.recoveries_limit_max, cursor });
+      for (const { task_id, recovery } of page.tasks)
+        open.push(`${task_id} ${state} ${recovery?.failures} ${recovery?.attempts}`);
+      cursor = page.cursor;
+      if (cursor === undefined) break;
+    }
+  return open;
 }
 
 /** Describes the tasks on which workers or watchdogs still have to act, and removes the ended ones from `names`. */
