@@ -1,4 +1,5 @@
-/** A simulated machine: its files, their locks, and its processes. A simulation has one, that of the agents. */
+/** A simulated machine: its files, their locks, and its processes. */
+import { currentProcess, type SimulatedProcess } from "../time/processes.ts";
 import { type ActiveSimulation, activeSimulation } from "../time/run.ts";
 import type { SimulatedFiles } from "./file-system.ts";
 import { FolderLocks } from "./folder-locks.ts";
@@ -37,13 +38,22 @@ export class SimulatedMachine {
 }
 
 const machines = new WeakMap<ActiveSimulation, SimulatedMachine>();
+const placed = new WeakMap<SimulatedProcess, SimulatedMachine>();
 
-/** From now on the active simulation has this machine. */
+/** From now on the processes of the active simulation run on this machine. */
 export function useMachine(machine: SimulatedMachine): void {
   machines.set(activeSimulation()!, machine);
 }
 
+/** This process runs on another one. */
+export function placeOn(machine: SimulatedMachine, process: SimulatedProcess): void {
+  placed.set(process, machine);
+}
+
+/** That of the running code. */
 export function activeMachine(): SimulatedMachine | undefined {
   const simulation = activeSimulation();
-  return simulation && machines.get(simulation);
+  if (simulation === undefined) return undefined;
+  const own = currentProcess();
+  return (own && placed.get(own)) ?? machines.get(simulation);
 }

@@ -11,7 +11,7 @@ import { seededRandom } from "../../load/workload.ts";
 import { spooled } from "../../shared/sdk/spool-command.ts";
 import { SimulatedProcess } from "../time/processes.ts";
 import { simulate } from "../time/run.ts";
-import { SILENT_LOG } from "../world/host.ts";
+import { SILENT_LOG } from "../world/silent-log.ts";
 import { SIMULATED_FOLDER, SimulatedFiles } from "./file-system.ts";
 import { SimulatedMachine, useMachine } from "./machine.ts";
 import { ProcessTable } from "./process-table.ts";

@@ -44,6 +44,8 @@ export interface Story {
   readonly acts: number;
   /** Whether the services sign what they commit. */
   readonly signs: boolean;
+  /** Whether the operator replaces and revokes signing keys. */
+  readonly rotates: boolean;
   /** Whether the rows of the store are encrypted. */
   readonly encrypts: boolean;
 }
@@ -134,9 +136,14 @@ function conditionsOf(random: Random, { events, withinMs, ...programs }: Extent)
       pauses: share(random, 0.4),
       pauseMs: 1 + random() * 20,
     },
-    signs: random() < 0.5,
+    ...signing(random),
     encrypts: random() < 0.3,
   };
+}
+
+function signing(random: Random) {
+  const signs = random() < 0.5;
+  return { signs, rotates: signs && random() < 0.5 };
 }
 
 const randomOf = (seed: number): Random => seededRandom(Math.imul(seed, 0x9e3779b1) ^ 0x5f3759df);
@@ -146,9 +153,10 @@ export function storyOf(seed: number, size = 1): Story {
   const random = randomOf(seed);
   const steps = Array.from({ length: AGENTS * size }, () => (5 + below(random, 12)) * size);
   const extent = { events: below(random, 8) * size, withinMs: FAULTS_MS * size };
+  const conditions = conditionsOf(random, { steps, instances: INSTANCES, others: OTHERS, ...extent });
   return {
     seed,
-    ...conditionsOf(random, { steps, instances: INSTANCES, others: OTHERS, ...extent }),
+    ...conditions,
     pauseMs: 100 + random() * 900,
     tasks: below(random, 3) * size,
     launched: below(random, 2) * size,
@@ -156,7 +164,7 @@ export function storyOf(seed: number, size = 1): Story {
     healthyMs: random() < 0.3 ? HEALTHY_MS + below(random, 5_000) : 0,
     killShare: share(random, 0.03),
     damages: random() < 0.3,
-    acts: random() < 0.3 ? (5 + below(random, 16)) * size : 0,
+    acts: conditions.rotates || random() < 0.3 ? (5 + below(random, 16)) * size : 0,
   };
 }
 

@@ -12,6 +12,7 @@ import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
 import { V7Generator } from "uuidv7";
 import { TIMER_MS_MAX } from "../../../shared/runtime/clock.ts";
+import { ed25519KeyOf } from "./ed25519.ts";
 import { currentProcess } from "./processes.ts";
 import { type ActiveSimulation, activeSimulation } from "./run.ts";
 import type { ScheduledEvent } from "./schedule.ts";
@@ -205,6 +206,8 @@ function uuid(simulation: ActiveSimulation): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20)}`;
 }
 
+const ED25519_BYTES = 32;
+
 function replaceRandomness(): void {
   replace(Math, "random", ({ random }) => random());
   replace(crypto, "randomBytes", (simulation, [size]) => fill(simulation, Buffer.alloc(size as number)));
@@ -216,6 +219,10 @@ function replaceRandomness(): void {
     return least + (word() % (end - least));
   });
   for (const owner of [crypto, globalThis.crypto]) replace(owner, "randomUUID", uuid);
+  replace(crypto, "generateKeyPairSync", (simulation) => {
+    const privateKey = ed25519KeyOf(fill(simulation, Buffer.alloc(ED25519_BYTES)) as Buffer);
+    return { privateKey, publicKey: crypto.createPublicKey(privateKey) };
+  });
   // That of `node:crypto` calls this one.
   replace(globalThis.crypto, "getRandomValues", (simulation, [into]) => fill(simulation, into as Uint8Array));
   replaceUuids();

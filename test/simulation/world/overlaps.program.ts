@@ -3,13 +3,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { seededRandom } from "../../load/workload.ts";
 import { SimulatedBusServer } from "../bus/server.ts";
-import { SimulatedFiles } from "../machine/file-system.ts";
-import { SimulatedMachine } from "../machine/machine.ts";
-import { ProcessTable } from "../machine/process-table.ts";
 import { SimulatedDatabase } from "../store/database.ts";
 import type { StoryEvent } from "../story/story.ts";
+import { Fingerprint } from "../time/fingerprint.ts";
 import { simulate } from "../time/run.ts";
 import { openDisk, openMetrics, SharedHistory, type WorldHost } from "./host.ts";
+import { openMachines } from "./machines.ts";
 import { play } from "./nemesis.ts";
 import { UNPROTECTED } from "./protection.ts";
 import { Supervised } from "./services.ts";
@@ -40,10 +39,7 @@ async function find(): Promise<OverlapFindings> {
   const host: WorldHost = {
     ...{ server, database, broken: null, removes: false, protection: UNPROTECTED, outage: "none" },
     damage: async () => {},
-    machine: new SimulatedMachine({
-      ...{ files: new SimulatedFiles({ random: seededRandom(3) }), processes: new ProcessTable(() => {}) },
-      programOf: () => async () => 0,
-    }),
+    machines: openMachines({ seed: 3, server, fingerprint: new Fingerprint(), host: () => host }),
     ...{ disk: openDisk(), metrics: openMetrics(), history: new SharedHistory() },
     kills: { untilUs: 0, share: 0, random: Math.random },
   };

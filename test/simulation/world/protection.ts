@@ -1,35 +1,42 @@
-/** The signatures and the encryption of a story's store, and the seal of its spools. The keys follow from its seed: new ones would be made from the machine's own entropy. */
+/** The signatures and the encryption of a story's store, and the seal of its spools. The keys follow from its seed. */
 import { createHash } from "node:crypto";
-import { type SigningKey, signingKeyFrom } from "../../../shared/integrity/dsse.ts";
+import { mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
 import type { KeyEncryptionKey } from "../../../shared/integrity/encryption/key-encryption-key.ts";
 import { secretKeyOf } from "../../../shared/integrity/encryption/secret-key.ts";
 import { openEncryption } from "../../../shared/records/encryption/open-encryption.ts";
-import { openFormat } from "../../../shared/records/kv/format.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import type { Metrics } from "../../../shared/runtime/observability/metrics.ts";
+import { syncFolders, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
+import { openSigning, type Signing } from "../../../shared/service-host/signing/signing.ts";
 import type { EncryptionKeys } from "../../../shared/service-host/store/encryption.ts";
 import type { Store } from "../../../shared/store/store.ts";
-import { register, storeSignedBy } from "../../harness/records/signed.ts";
-import type { SimulatedDatabase } from "../store/database.ts";
+import { SIMULATED_FOLDER } from "../machine/file-system.ts";
 import type { Story } from "../story/story.ts";
+import { ed25519KeyOf } from "../time/ed25519.ts";
+import { SILENT_LOG } from "./silent-log.ts";
 
 /** Each process reads its keys for itself. */
 export interface Protection {
-  /** null: the services sign nothing. */
-  readonly signingKey: (() => SigningKey) | null;
+  /** The file of the key with which services sign, on their machine. null: they sign nothing. */
+  readonly signingKeyFile: string | null;
   /** null: they encrypt nothing. */
   readonly rootKey: (() => KeyEncryptionKey) | null;
   /** null: agents spool commands in plain text. */
   readonly spoolKey: (() => KeyEncryptionKey) | null;
 }
 
-export interface ProtectedStore {
+export interface OpenedStore {
   readonly store: Store;
   readonly encryption: EncryptionKeys | null;
 }
 
-export const UNPROTECTED: Protection = { signingKey: null, rootKey: null, spoolKey: null };
+export const UNPROTECTED: Protection = { signingKeyFile: null, rootKey: null, spoolKey: null };
+
+const SIGNING_KEY_FILE = join(SIMULATED_FOLDER, "keys", "signing-key.pem");
 
 export const protectionOf = ({ seed, signs, encrypts }: Story): Protection => ({
-  signingKey: signs ? () => signingKeyOf(seed) : null,
+  signingKeyFile: signs ? SIGNING_KEY_FILE : null,
   rootKey: encrypts ? () => encryptionKeyOf("root key", seed) : null,
   spoolKey: encrypts ? () => encryptionKeyOf("spool key", seed) : null,
 });
@@ -40,32 +47,31 @@ const secretOf = (use: string, seed: number): Buffer =>
 const encryptionKeyOf = (use: string, seed: number): KeyEncryptionKey =>
   secretKeyOf(secretOf(use, seed).toString("base64"))!;
 
-/** An Ed25519 private key in PKCS #8 is this, then its 32 bytes (RFC 8410). */
-const PKCS8 = Buffer.from("302e020100300506032b657004220420", "hex");
-
-function signingKeyOf(seed: number): SigningKey {
-  const text = Buffer.concat([PKCS8, secretOf("signing key", seed)]).toString("base64");
-  return signingKeyFrom(`-----BEGIN PRIVATE KEY-----\n${text}\n-----END PRIVATE KEY-----\n`);
+/** Gives the services their first key. To be called on their machine. */
+export function placeSigningKey({ signingKeyFile: path }: Protection, { seed }: Story): void {
+  if (path === null) return;
+  const key = ed25519KeyOf(secretOf("signing key", seed));
+  mkdirSync(dirname(path));
+  syncFolders(dirname(path));
+  writeWhole(path, key.export({ type: "pkcs8", format: "pem" }).toString());
 }
 
-/** The store as a service works on it. */
-export async function protectedStore(
+/** The store with its rows in plain text. */
+export async function readableStore(
   engine: Store,
-  { signingKey, rootKey }: Protection,
-): Promise<ProtectedStore> {
-  const opened = rootKey === null ? null : await openEncryption(engine, [rootKey()]);
-  const store = opened === null ? engine : opened.store;
-  return {
-    store: signingKey === null ? store : storeSignedBy(store, signingKey()),
-    encryption: opened === null ? null : { engine, ring: opened.ring },
-  };
+  { rootKey }: Pick<Protection, "rootKey">,
+): Promise<OpenedStore> {
+  if (rootKey === null) return { store: engine, encryption: null };
+  const { store, ring } = await openEncryption(engine, [rootKey()]);
+  return { store, encryption: { engine, ring } };
 }
 
-/** The services find a store that knows their key. */
-export async function prepareStore(database: SimulatedDatabase, protection: Protection): Promise<void> {
-  if (protection.signingKey === null) return;
-  const { store } = await protectedStore(await database.open(), protection);
-  await openFormat(store);
-  await register(store, protection.signingKey());
-  await store.close({ drainMs: 0 });
+/** The store as a service writes to it. To be called on the machine of the services. */
+export function signingStore(
+  store: Store,
+  { signingKeyFile }: Pick<Protection, "signingKeyFile">,
+  { metrics, service }: { readonly metrics: Metrics; readonly service: string },
+): Promise<Signing> {
+  const context = { clock: systemClock, log: SILENT_LOG, metrics };
+  return openSigning(context, store, { service, signingKeyFile: signingKeyFile ?? "off" });
 }

@@ -4,7 +4,10 @@ import { pairedHistory } from "../../fleet/faults/agents/history.ts";
 import type { FinalState, Violation } from "../../fleet/faults/checker/evidence.ts";
 import { readStoredState, readStreamsOver } from "../../fleet/faults/final-state.ts";
 import { resolveOpen, untilIdle } from "../../fleet/faults/repair.ts";
-import { protectedStore } from "./protection.ts";
+import { placeOn } from "../machine/machine.ts";
+import { SimulatedProcess } from "../time/processes.ts";
+import type { WorldHost } from "./host.ts";
+import { readableStore, signingStore } from "./protection.ts";
 import type { Supervised } from "./services.ts";
 import type { World } from "./world-parts.ts";
 
@@ -44,11 +47,23 @@ export async function finish(world: World): Promise<Repaired> {
   await stop(services);
   await world.stopRecording();
   const streams = await readStreamsOver(connection);
-  const { store } = await protectedStore(await host.database.open(), host.protection);
-  const { unpublished, ...stored } = await readStoredState(store);
+  const { unpublished, ...stored } = await readFinalStore(host);
   await connection.close();
   await bus.close();
   return { violations, finalState: { ...stored, ...streams, events: [...streams.events, ...unpublished] } };
+}
+
+/** The acts of the scrub are signed as those of services are. */
+function readFinalStore({ database, protection, metrics, machines }: WorldHost) {
+  const judge = new SimulatedProcess("judge");
+  placeOn(machines.services, judge);
+  return judge.run(async () => {
+    const { store: readable } = await readableStore(await database.open(), protection);
+    const { store, stop } = await signingStore(readable, protection, { metrics, service: "judge" });
+    const stored = await readStoredState(store);
+    await stop();
+    return stored;
+  });
 }
 
 async function stopped(program: Supervised): Promise<Violation[]> {

@@ -24,7 +24,8 @@ import { SIMULATED_FOLDER } from "../machine/file-system.ts";
 import type { ProcessTable, Program } from "../machine/process-table.ts";
 import { currentProcess } from "../time/processes.ts";
 import { SimulatedAgents } from "./agents.ts";
-import { connectHost, killsOf, SILENT_LOG, type WorldHost } from "./host.ts";
+import { connectHost, killsOf, type WorldHost } from "./host.ts";
+import { SILENT_LOG } from "./silent-log.ts";
 
 const AGENTS_MAX = 3;
 const SETTINGS = runnerSettingsSchema.parse({

@@ -18,9 +18,11 @@ import { killableStore } from "../../fleet/faults/environment/kill-points.ts";
 import type { Role } from "../../fleet/faults/environment/service-role.ts";
 import { HEALTHY, LAUNCHED, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
 import { outageStore } from "../../harness/stores/outage-store.ts";
+import { placeOn, type SimulatedMachine } from "../machine/machine.ts";
 import { SimulatedProcess } from "../time/processes.ts";
-import { connectHost, killsOf, SILENT_LOG, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
-import { protectedStore } from "./protection.ts";
+import { connectHost, killsOf, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
+import { readableStore, signingStore } from "./protection.ts";
+import { SILENT_LOG } from "./silent-log.ts";
 
 // A simulation forbids to load the tables later.
 tokenizer();
@@ -43,19 +45,23 @@ async function startRole(host: WorldHost, role: Role, instance: string): Promise
   const own = host.broken === null ? opened : brokenStore(host.broken, opened);
   const reached = outageStore(own, () => host.outage);
   const killed = role === "reader" ? reached : killableStore(reached, role, killsOf(host));
-  const { store, encryption } = await protectedStore(killed, host.protection);
-  const format = await openFormat(store);
+  const { store: readable, encryption } = await readableStore(killed, host.protection);
+  const format = await openFormat(readable);
+  const { metrics } = host;
+  const signing = await signingStore(readable, host.protection, { metrics, service: role });
+  const { store } = signing;
   const connect = () =>
     connectHost(host, { identity: instance.replaceAll(".", "-"), messageKey: format.message_key });
   const [bus, backgroundBus] = await Promise.all([connect(), connect()]);
   const context = {
     ...{ store, encryption, format, bus, backgroundBus, instance, disk: host.disk },
-    ...{ clock: systemClock, log: SILENT_LOG, metrics: host.metrics },
+    ...{ clock: systemClock, log: SILENT_LOG, metrics },
     leases: createLeaderLeases(store, instance, Date.now),
   };
   const stop = await START[role](context, host);
   return async () => {
     await stop();
+    await signing.stop();
     await Promise.all([bus.close(), backgroundBus.close()]);
     await store.close({ drainMs: 5_000 });
   };
@@ -82,6 +88,7 @@ export class Supervised {
   readonly name: string;
   readonly #start: (incarnation: string) => Promise<Stop>;
   readonly #host: Pick<WorldHost, "server">;
+  readonly #machine: SimulatedMachine | undefined;
   #process: SimulatedProcess | undefined;
   #stop: Stop | undefined;
   #starts = 0;
@@ -89,8 +96,15 @@ export class Supervised {
   #restartMs = RESTART_MS;
   #isReady = Promise.withResolvers<void>();
 
-  constructor(name: string, host: Pick<WorldHost, "server">, start: (incarnation: string) => Promise<Stop>) {
+  /** `machine`: where it runs. undefined: where all agents do. */
+  constructor(
+    name: string,
+    host: Pick<WorldHost, "server">,
+    start: (incarnation: string) => Promise<Stop>,
+    machine?: SimulatedMachine,
+  ) {
     this.name = name;
+    this.#machine = machine;
     this.#host = host;
     this.#start = start;
     this.#run();
@@ -129,6 +143,7 @@ export class Supervised {
     this.#starts += 1;
     const own = new SimulatedProcess(`${this.name}.${this.#starts}`);
     this.#process = own;
+    if (this.#machine !== undefined) placeOn(this.#machine, own);
     own.onKill(() => this.#killed(own));
     own.arrival(own.run(() => this.#start(own.name))).then(
       (stop) => {
@@ -153,5 +168,6 @@ export class Supervised {
 }
 
 export function superviseService(host: WorldHost, role: Role, index: number): Supervised {
-  return new Supervised(`${role}-${index}`, host, (instance) => startRole(host, role, instance));
+  const start = (instance: string) => startRole(host, role, instance);
+  return new Supervised(`${role}-${index}`, host, start, host.machines.services);
 }

@@ -14,9 +14,7 @@ import type { BrokenName } from "../../fleet/faults/environment/broken-builds.ts
 import { LAUNCHED } from "../../fleet/faults/workers/task-kinds.ts";
 import { seededRandom } from "../../load/workload.ts";
 import { SimulatedBusServer } from "../bus/server.ts";
-import { SimulatedFiles } from "../machine/file-system.ts";
-import { SimulatedMachine, useMachine } from "../machine/machine.ts";
-import { ProcessTable } from "../machine/process-table.ts";
+import { placeOn } from "../machine/machine.ts";
 import { SimulatedDatabase } from "../store/database.ts";
 import {
   agentsLoseFiles,
@@ -29,6 +27,7 @@ import {
   WORKER_PROGRAM,
 } from "../story/story.ts";
 import { Fingerprint } from "../time/fingerprint.ts";
+import { SimulatedProcess } from "../time/processes.ts";
 import { activeSimulation, simulate } from "../time/run.ts";
 import { startTakers, startWorker, startWriterAgent } from "./agents.ts";
 import {
@@ -39,11 +38,12 @@ import {
   SIMULATED_POLICIES,
   type WorldHost,
 } from "./host.ts";
+import { openMachines } from "./machines.ts";
 import { heal, play } from "./nemesis.ts";
 import { startOperator } from "./operators.ts";
-import { prepareStore, protectionOf, UNPROTECTED } from "./protection.ts";
+import { placeSigningKey, protectionOf, UNPROTECTED } from "./protection.ts";
 import { finish } from "./repair.ts";
-import { shimProgram, startRunner } from "./runner.ts";
+import { startRunner } from "./runner.ts";
 import { Supervised, superviseService } from "./services.ts";
 import { Dispatcher } from "./tasks.ts";
 import type { World } from "./world-parts.ts";
@@ -136,24 +136,14 @@ async function openWorld(story: Story, broken: BrokenName | null, fingerprint: F
     random: seededRandom(story.seed + 1),
     observe: (change, bytes) => fingerprint.add(change, bytes),
   });
-  const files = new SimulatedFiles({
-    random: seededRandom(story.seed + 2),
-    observe: (change, bytes) => fingerprint.add(change, bytes),
-  });
-  const processes = new ProcessTable(({ name }) => server.kill(name));
-  const machine = new SimulatedMachine({
-    ...{ files, processes },
-    // The parents of agents are all that a runner starts.
-    programOf: ([, folder]) => shimProgram(() => host, processes, folder!),
-  });
-  useMachine(machine);
+  const machines = openMachines({ seed: story.seed, server, fingerprint, host: () => host });
   const kills = {
     untilUs: instant() + endOf(story) * 1_000,
     share: story.killShare,
     random: Math.random,
   };
   const host: WorldHost = {
-    ...{ server, database, machine, broken, kills, removes: story.removes, outage: "none" },
+    ...{ server, database, machines, broken, kills, removes: story.removes, outage: "none" },
     // A broken build changes the rows that it writes, which it must be able to read.
     protection: broken === null ? protectionOf(story) : UNPROTECTED,
     ...{ disk: openDisk(), metrics: openMetrics(), history: new SharedHistory() },
@@ -161,7 +151,9 @@ async function openWorld(story: Story, broken: BrokenName | null, fingerprint: F
   };
   activeSimulation()!.lastLines = () =>
     host.history.lines.slice(-LINES_SHOWN).map((line) => JSON.stringify(line));
-  await prepareStore(database, host.protection);
+  const setup = new SimulatedProcess("setup");
+  placeOn(host.machines.services, setup);
+  setup.run(() => placeSigningKey(host.protection, story));
   database.faults = story.store;
   const bus = await connectHost(host, { identity: "outside" });
   await bus.reconcileStreams(fleetStreams({ storageBytes: 200 * 1024 * 1024 }));
@@ -180,7 +172,7 @@ async function openWorld(story: Story, broken: BrokenName | null, fingerprint: F
   const agents = writers.map((options) =>
     program(options.name, (incarnation) => startWriterAgent(host, incarnation, options)),
   );
-  const operator = { name: OPERATOR, left: { acts: story.acts } };
+  const operator = { name: OPERATOR, left: { acts: story.acts }, rotates: story.rotates };
   if (story.others.includes(OPERATOR))
     agents.push(program(OPERATOR, (incarnation) => startOperator(host, incarnation, operator)));
   const takers = story.others
