@@ -8,7 +8,13 @@ import type { ExitReport } from "../../shared/protocol/exit-report.ts";
 import { type ExitWord, exitWordSchema, type LauncherName } from "../../shared/protocol/runner-settings.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { readRegularFile } from "../../shared/runtime/process/regular-file.ts";
-import { NewerFile, readJson, writeWhole } from "../../shared/runtime/process/whole-file.ts";
+import {
+  NewerFile,
+  readJson,
+  syncFolder,
+  syncFolders,
+  writeWhole,
+} from "../../shared/runtime/process/whole-file.ts";
 import type { FileSeal } from "../../shared/sdk/encryption/file-seal.ts";
 import { agentFiles } from "./launchers/agent-folder.ts";
 import { olderOutput } from "./launchers/output-log.ts";
@@ -71,6 +77,7 @@ export class Journal {
     this.#log = log;
     this.#seal = seal;
     mkdirSync(root, { recursive: true, mode: 0o700 });
+    syncFolders(root);
   }
 
   paths(agentId: string): AgentPaths {
@@ -92,6 +99,8 @@ export class Journal {
     writeWhole(paths.prompt, prompt);
     writeWhole(paths.startMessage, START_MESSAGE);
     this.save(record);
+    // Without the name of the folder, a power cut would take a record whose offer is accepted.
+    syncFolder(this.#root);
   }
 
   save(record: AgentRecord): void {
