@@ -5,8 +5,8 @@
 import { join } from "node:path";
 import { type AgentRecord, Journal } from "../../../services/runner/journal.ts";
 import { seededRandom } from "../../load/workload.ts";
+import { SILENT_LOG } from "../silent-log.ts";
 import { simulate } from "../time/run.ts";
-import { SILENT_LOG } from "../world/silent-log.ts";
 import { SIMULATED_FOLDER, SimulatedFiles } from "./file-system.ts";
 import { SimulatedMachine, useMachine } from "./machine.ts";
 import { ProcessTable } from "./process-table.ts";

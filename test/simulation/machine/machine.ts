@@ -37,6 +37,14 @@ export class SimulatedMachine {
   }
 }
 
+/** Those of a fleet. */
+export interface Machines {
+  /** That of all services and their store. */
+  readonly services: SimulatedMachine;
+  /** That of every other program. */
+  readonly agents: SimulatedMachine;
+}
+
 const machines = new WeakMap<ActiveSimulation, SimulatedMachine>();
 const placed = new WeakMap<SimulatedProcess, SimulatedMachine>();
 

@@ -21,9 +21,9 @@ import { withCalls } from "../../fleet/faults/workers/calls.ts";
 import { HEARTBEAT_MS, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
 import { WorkFailure, work } from "../../fleet/faults/workers/worker.ts";
 import { SIMULATED_FOLDER } from "../machine/file-system.ts";
+import { SILENT_LOG } from "../silent-log.ts";
 import { currentProcess, outside } from "../time/processes.ts";
 import { connectHost, killsOf, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
-import { SILENT_LOG } from "./silent-log.ts";
 
 const RETRY_MS = 300;
 const FLUSH_MS = 15_000;

@@ -10,11 +10,11 @@ import type { KillPlan } from "../../fleet/faults/environment/kill-points.ts";
 import { POLICY } from "../../fleet/faults/environment/policy.ts";
 import type { Outage } from "../../harness/stores/outage-store.ts";
 import type { SimulatedBusServer } from "../bus/server.ts";
+import type { Machines } from "../machine/machine.ts";
+import { SILENT_LOG } from "../silent-log.ts";
 import type { SimulatedDatabase } from "../store/database.ts";
 import { currentProcess } from "../time/processes.ts";
-import type { Machines } from "./machines.ts";
 import type { Protection } from "./protection.ts";
-import { SILENT_LOG } from "./silent-log.ts";
 
 export const SIMULATED_POLICIES: Policies = policySchema.parse(POLICY);
 

@@ -2,18 +2,11 @@
 import { seededRandom } from "../../load/workload.ts";
 import type { SimulatedBusServer } from "../bus/server.ts";
 import { SimulatedFiles } from "../machine/file-system.ts";
-import { SimulatedMachine, useMachine } from "../machine/machine.ts";
+import { type Machines, SimulatedMachine, useMachine } from "../machine/machine.ts";
 import { ProcessTable } from "../machine/process-table.ts";
 import type { Fingerprint } from "../time/fingerprint.ts";
 import type { WorldHost } from "./host.ts";
 import { shimProgram } from "./runner.ts";
-
-export interface Machines {
-  /** That of all services and their store. */
-  readonly services: SimulatedMachine;
-  /** That of every other program. */
-  readonly agents: SimulatedMachine;
-}
 
 interface MachineParts {
   readonly seed: number;

@@ -12,9 +12,9 @@ import { openSigning, type Signing } from "../../../shared/service-host/signing/
 import type { EncryptionKeys } from "../../../shared/service-host/store/encryption.ts";
 import type { Store } from "../../../shared/store/store.ts";
 import { SIMULATED_FOLDER } from "../machine/file-system.ts";
+import { SILENT_LOG } from "../silent-log.ts";
 import type { Story } from "../story/story.ts";
 import { ed25519KeyOf } from "../time/ed25519.ts";
-import { SILENT_LOG } from "./silent-log.ts";
 
 /** Each process reads its keys for itself. */
 export interface Protection {

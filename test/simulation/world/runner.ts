@@ -22,10 +22,10 @@ import { HEARTBEAT_MS, LAUNCHED } from "../../fleet/faults/workers/task-kinds.ts
 import { WorkFailure, work } from "../../fleet/faults/workers/worker.ts";
 import { SIMULATED_FOLDER } from "../machine/file-system.ts";
 import type { ProcessTable, Program } from "../machine/process-table.ts";
+import { SILENT_LOG } from "../silent-log.ts";
 import { currentProcess } from "../time/processes.ts";
 import { SimulatedAgents } from "./agents.ts";
 import { connectHost, killsOf, type WorldHost } from "./host.ts";
-import { SILENT_LOG } from "./silent-log.ts";
 
 const AGENTS_MAX = 3;
 const SETTINGS = runnerSettingsSchema.parse({

@@ -19,10 +19,10 @@ import type { Role } from "../../fleet/faults/environment/service-role.ts";
 import { HEALTHY, LAUNCHED, WORKER } from "../../fleet/faults/workers/task-kinds.ts";
 import { outageStore } from "../../harness/stores/outage-store.ts";
 import { placeOn, type SimulatedMachine } from "../machine/machine.ts";
+import { SILENT_LOG } from "../silent-log.ts";
 import { SimulatedProcess } from "../time/processes.ts";
 import { connectHost, killsOf, SIMULATED_POLICIES, type WorldHost } from "./host.ts";
 import { readableStore, signingStore } from "./protection.ts";
-import { SILENT_LOG } from "./silent-log.ts";
 
 // A simulation forbids to load the tables later.
 tokenizer();
