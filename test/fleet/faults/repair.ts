@@ -167,28 +167,32 @@ export async function untilIdle(
   }
 }
 
+/** Reads a list from its first page to its last. */
+async function everyPage<P extends { readonly cursor?: string }>(
+  read: (cursor: string | undefined) => Promise<P>,
+): Promise<P[]> {
+  const pages = [await read(undefined)];
+  for (let { cursor } = pages[0]!; cursor !== undefined; cursor = pages.at(-1)!.cursor)
+    pages.push(await read(cursor));
+  return pages;
+}
+
 async function openHandoffs(client: FleetClient): Promise<string[]> {
-  const open: string[] = [];
-  for (let cursor: string | undefined; ; ) {
-    const page = await client.handoffs({ limit: LIMITS.handoffs_limit_max, cursor });
-    for (const { handoff_id, state } of page.handoffs)
-      if (isOpenHandoff(state)) open.push(`${state} ${handoff_id}`);
-    cursor = page.cursor;
-    if (cursor === undefined) return open;
-  }
+  const limit = LIMITS.handoffs_limit_max;
+  const pages = await everyPage((cursor) => client.handoffs({ limit, cursor }));
+  const open = pages.flatMap(({ handoffs }) => handoffs.filter(({ state }) => isOpenHandoff(state)));
+  return open.map(({ handoff_id, state }) => `${state} ${handoff_id}`);
 }
 
 /** Any task can be in recovery: the agent that took it from another one may have been killed. Between two attempts it has no handoff. */
 async function openRecoveries(client: FleetClient): Promise<string[]> {
   const open: string[] = [];
-  for (const state of OPEN_RECOVERIES)
-    for (let cursor: string | undefined; ; ) {
-      const page = await client.admin.recoveries({ state, limit: LIMITS.recoveries_limit_max, cursor });
-      for (const { task_id, recovery } of page.tasks)
-        open.push(`${task_id} ${state} ${recovery?.failures} ${recovery?.attempts}`);
-      cursor = page.cursor;
-      if (cursor === undefined) break;
-    }
+  for (const state of OPEN_RECOVERIES) {
+    const limit = LIMITS.recoveries_limit_max;
+    const pages = await everyPage((cursor) => client.admin.recoveries({ state, limit, cursor }));
+    for (const { task_id, recovery } of pages.flatMap(({ tasks }) => tasks))
+      open.push(`${task_id} ${state} ${recovery?.failures} ${recovery?.attempts}`);
+  }
   return open;
 }
 

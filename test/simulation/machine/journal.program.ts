@@ -4,12 +4,10 @@
  */
 import { join } from "node:path";
 import { type AgentRecord, Journal } from "../../../services/runner/journal.ts";
-import { seededRandom } from "../../load/workload.ts";
 import { SILENT_LOG } from "../silent-log.ts";
 import { simulate } from "../time/run.ts";
-import { SIMULATED_FOLDER, SimulatedFiles } from "./file-system.ts";
-import { SimulatedMachine, useMachine } from "./machine.ts";
-import { ProcessTable } from "./process-table.ts";
+import { SIMULATED_FOLDER } from "./file-system.ts";
+import { useLoneMachine } from "./machine.ts";
 
 const LIMITS = { limitMs: 60_000, eventsMax: 10_000 };
 const FOLDER = join(SIMULATED_FOLDER, "runner", "agents");
@@ -24,11 +22,7 @@ const [first, last] = process.argv.slice(2).map(Number) as [number, number];
 const findings: JournalFindings = { begun: 0, found: 0 };
 for (let seed = first; seed <= last; seed += 1)
   await simulate(seed, LIMITS, async () => {
-    const machine = new SimulatedMachine({
-      ...{ files: new SimulatedFiles({ random: seededRandom(seed) }), processes: new ProcessTable(() => {}) },
-      programOf: () => async () => 0,
-    });
-    useMachine(machine);
+    const machine = useLoneMachine(seed);
     const journal = new Journal(FOLDER, SILENT_LOG);
     for (let n = 0; n < AGENTS; n += 1) {
       const record = { agent_id: `agent-${n}`, state: "accepting", created_at: new Date().toISOString() };

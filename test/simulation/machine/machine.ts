@@ -1,9 +1,11 @@
 /** A simulated machine: its files, their locks, and its processes. */
+
+import { seededRandom } from "../../load/workload.ts";
 import { currentProcess, type SimulatedProcess } from "../time/processes.ts";
 import { type ActiveSimulation, activeSimulation } from "../time/run.ts";
-import type { SimulatedFiles } from "./file-system.ts";
+import { SimulatedFiles } from "./file-system.ts";
 import { FolderLocks } from "./folder-locks.ts";
-import type { ProcessTable, Program } from "./process-table.ts";
+import { ProcessTable, type Program } from "./process-table.ts";
 
 export interface MachineParts {
   readonly files: SimulatedFiles;
@@ -51,6 +53,15 @@ const placed = new WeakMap<SimulatedProcess, SimulatedMachine>();
 /** From now on the processes of the active simulation run on this machine. */
 export function useMachine(machine: SimulatedMachine): void {
   machines.set(activeSimulation()!, machine);
+}
+
+/** The only machine of the active simulation, on which nothing is started. */
+export function useLoneMachine(seed: number): SimulatedMachine {
+  const files = new SimulatedFiles({ random: seededRandom(seed) });
+  const processes = new ProcessTable(() => {});
+  const machine = new SimulatedMachine({ files, processes, programOf: () => async () => 0 });
+  useMachine(machine);
+  return machine;
 }
 
 /** This process runs on another one. */

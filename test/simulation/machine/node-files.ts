@@ -8,8 +8,7 @@ import { activeSimulation } from "../time/run.ts";
 import { FD_FIRST, type FileFacts, fileError, SIMULATED_FOLDER, type SimulatedFiles } from "./file-system.ts";
 import { replaceDatabases } from "./folder-locks.ts";
 import { activeMachine, type SimulatedMachine } from "./machine.ts";
-
-type AnyFunction = (...args: unknown[]) => unknown;
+import { type AnyFunction, replaceCall } from "./replace-call.ts";
 
 /** The machine, if it has what a call names. */
 function machineWith(target: unknown): SimulatedMachine | undefined {
@@ -97,32 +96,27 @@ function route(
   name: string,
   simulated: (machine: SimulatedMachine, args: unknown[]) => unknown,
 ): void {
-  const real = Reflect.get(owner, name) as AnyFunction;
-  const routed = (...args: unknown[]): unknown => {
+  replaceCall(owner, name, (args) => {
     const machine = machineWith(args[0]);
-    if (machine === undefined) return real(...args);
-    machine.processes.noteCurrent();
-    return simulated(machine, args);
-  };
-  Object.assign(routed, real);
-  Object.defineProperty(owner, name, { value: routed, configurable: true, writable: true });
+    machine?.processes.noteCurrent();
+    return machine && (() => simulated(machine, args));
+  });
 }
 
 const call = (files: SimulatedFiles, name: (typeof SYNC)[number], args: unknown[]): unknown =>
   (files[name] as AnyFunction).apply(files, args);
 
 function replaceProcessFiles(): void {
-  const real = fs.readFileSync as AnyFunction;
-  const read = (...args: unknown[]): unknown => {
-    const [path] = args;
-    const machine = activeMachine();
-    if (machine === undefined || typeof path !== "string" || !path.startsWith("/proc/")) return real(...args);
-    machine.processes.noteCurrent();
-    const content = machine.processes.read(path);
-    if (content === undefined) throw fileError("ENOENT", "open", path);
-    return content;
-  };
-  Object.defineProperty(fs, "readFileSync", { value: read, configurable: true, writable: true });
+  replaceCall(fs, "readFileSync", ([path]) => {
+    const processes = activeMachine()?.processes;
+    if (processes === undefined || typeof path !== "string" || !path.startsWith("/proc/")) return undefined;
+    processes.noteCurrent();
+    return () => {
+      const content = processes.read(path);
+      if (content === undefined) throw fileError("ENOENT", "open", path);
+      return content;
+    };
+  });
 }
 
 /** Once in a process, after the traps: these would forbid most of the calls. */

@@ -5,8 +5,7 @@ import { syncBuiltinESMExports } from "node:module";
 import { currentProcess } from "../time/processes.ts";
 import { activeMachine, type SimulatedMachine } from "./machine.ts";
 import type { ProgramEnd } from "./process-table.ts";
-
-type AnyFunction = (...args: unknown[]) => unknown;
+import { replaceCall } from "./replace-call.ts";
 
 /** As far as Fleet uses a child process that it leaves alone. */
 class SimulatedChild extends EventEmitter {
@@ -33,24 +32,15 @@ function spawned(machine: SimulatedMachine, args: unknown[]): SimulatedChild {
   return new SimulatedChild(pid, exited);
 }
 
-function replaceCall(
-  owner: object,
-  name: string,
-  simulated: (machine: SimulatedMachine, args: unknown[]) => unknown,
-) {
-  const real = Reflect.get(owner, name) as AnyFunction;
-  const value = (...args: unknown[]): unknown => {
-    const machine = activeMachine();
-    return machine === undefined ? real.apply(owner, args) : simulated(machine, args);
-  };
-  Object.defineProperty(owner, name, { value, configurable: true, writable: true });
-}
-
 /** Once in a process, after the traps: these forbid to start a process. */
 export function replaceProcesses(): void {
-  replaceCall(childProcess, "spawn", spawned);
-  replaceCall(process, "kill", ({ processes }, [pid, signal]) =>
-    processes.signal(pid as number, (signal ?? "SIGTERM") as NodeJS.Signals),
-  );
+  replaceCall(childProcess, "spawn", (args) => {
+    const machine = activeMachine();
+    return machine && (() => spawned(machine, args));
+  });
+  replaceCall(process, "kill", ([pid, signal]) => {
+    const processes = activeMachine()?.processes;
+    return processes && (() => processes.signal(pid as number, (signal ?? "SIGTERM") as NodeJS.Signals));
+  });
   syncBuiltinESMExports();
 }

@@ -1,6 +1,6 @@
 /** The processes of a simulated machine: those that use its files, and the programs that they start. Locks of folders and runners ask whether one still runs. */
 import { crc32 } from "node:zlib";
-import { currentProcess, outside, SimulatedProcess } from "../time/processes.ts";
+import { currentProcess, SimulatedProcess } from "../time/processes.ts";
 
 /** Resolves with its exit code; it should do so when `terminated` aborts, as at SIGTERM. */
 export type Program = (env: Readonly<Record<string, string>>, terminated: AbortSignal) => Promise<number>;
@@ -59,7 +59,7 @@ export class ProcessTable {
       };
       own.arrival(own.run(() => program(env, terminated.signal))).then(end, () => end(1));
     });
-    return { pid, exited: outside(() => exited) };
+    return { pid, exited };
   }
 
   /** As `process.kill`. */

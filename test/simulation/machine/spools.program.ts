@@ -7,14 +7,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { SpoolSeal } from "../../../shared/sdk/spool/seal.ts";
 import { Spool } from "../../../shared/sdk/spool/spool.ts";
-import { seededRandom } from "../../load/workload.ts";
 import { spooled } from "../../shared/sdk/spool-command.ts";
 import { SILENT_LOG } from "../silent-log.ts";
 import { SimulatedProcess } from "../time/processes.ts";
 import { simulate } from "../time/run.ts";
-import { SIMULATED_FOLDER, SimulatedFiles } from "./file-system.ts";
-import { SimulatedMachine, useMachine } from "./machine.ts";
-import { ProcessTable } from "./process-table.ts";
+import { SIMULATED_FOLDER } from "./file-system.ts";
+import { type SimulatedMachine, useLoneMachine } from "./machine.ts";
 
 const LIMITS = { limitMs: 600_000, eventsMax: 1_000_000 };
 const PATH = join(SIMULATED_FOLDER, "spool", "default.agent");
@@ -117,11 +115,7 @@ const found: SpoolFindings = {
 for (let seed = first; seed <= last; seed += 1) {
   const agent = new Agent(found);
   await simulate(seed, LIMITS, async () => {
-    const machine = new SimulatedMachine({
-      ...{ files: new SimulatedFiles({ random: seededRandom(seed) }), processes: new ProcessTable(() => {}) },
-      programOf: () => async () => 0,
-    });
-    useMachine(machine);
+    const machine = useLoneMachine(seed);
     await work(machine, agent);
   });
   for (const id of agent.begun) {

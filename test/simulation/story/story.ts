@@ -55,7 +55,7 @@ export const SERVICES = ["writer", "reader", "coordinator", "watchdog"] as const
 export const TAKERS = TAKEN_TYPES.map((type) => ({ name: `takers-${type}`, type }));
 /** The program that executes the tasks of workers. */
 export const WORKER_PROGRAM = "worker-0";
-/** The program that places holds and removes checkpoints. */
+/** The program that places holds, removes checkpoints and changes signing keys. */
 export const OPERATOR = "operator-0";
 /** The program that starts agents as processes. */
 export const RUNNER = "runner-0";
