@@ -95,7 +95,9 @@ async function apply(
     if (signal.aborted) throw new Stopped();
     try {
       requireSpace(disk, "store");
-      return await breaker.run(() => command.apply(LIMITS.command_deadline_ms));
+      // An attempt that its caller has made without the queue may be in flight.
+      const settle = (refusal: unknown) => command.settle(refusal, LIMITS.command_deadline_ms);
+      return await breaker.run(() => command.apply(LIMITS.command_deadline_ms).catch(settle));
     } catch (error) {
       if (error instanceof BreakerOpen) {
         await breaker.closed(signal);

@@ -11,13 +11,13 @@
  *
  * A command may be applied and queued, if the direct attempt did not end in time. Its idempotency record
  * makes that one effect. A repetition after an unknown outcome is refused for good only once no copy of it can be in
- * the queue: the queued copy might be applied after the reason of the refusal has passed.
+ * the queue or in flight to the store: that copy might be applied after the reason of the refusal has passed.
  */
 
 import type { ServiceAnswer, ServiceRequest } from "../../shared/bus/request/endpoint.ts";
 import type { CommandAnswer } from "../../shared/protocol/answers.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
-import { isLasting } from "../../shared/protocol/lasting-refusal.ts";
+import { canPass } from "../../shared/protocol/lasting-refusal.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { isQueuedOp } from "../../shared/protocol/operations.ts";
 import { HEADERS, parseCommandSubject } from "../../shared/protocol/subjects.ts";
@@ -80,15 +80,16 @@ export function createCommandHandler(
     return { value, outcome: "queued", facts };
   };
 
-  /** The queue was empty before this second attempt, so it finds the record of a copy that was applied, and its refusal is final. */
+  /** The queue is empty before the second attempt, which then finds the record of a copy that was applied. */
   async function applyRepeated(
     refusal: unknown,
     command: ValidCommand,
     { headers }: ServiceRequest,
   ): Promise<CommandAnswer | QueueReason> {
-    const isFinal = !(refusal instanceof FleetError) || refusal.retryable || isLasting(refusal);
-    if (isFinal || headers.get(HEADERS.repeated) === undefined || !isQueuedOp(command.op)) throw refusal;
-    if ((await backlog.count()) === 0) return applyDirectly(command);
+    if (!canPass(refusal) || headers.get(HEADERS.repeated) === undefined) throw refusal;
+    const settle = (final: unknown) => command.settle(final, LIMITS.command_answer_ms_max);
+    if (!isQueuedOp(command.op)) return settle(refusal);
+    if ((await backlog.count()) === 0) return applyDirectly(command).catch(settle);
     throw new FleetError("UNAVAILABLE", "the command is refused, and the queue may have a copy of it", {
       details: { refused: refusal.code },
       retryAfterMs: SHORT_QUEUE_RETRY_MS,

@@ -8,6 +8,7 @@ import { requestHash } from "../../shared/integrity/request-hash.ts";
 import type { CommandAnswer, CommittedAnswer } from "../../shared/protocol/answers.ts";
 import { type Actor, COMMAND_SCHEMAS, type CommandBody } from "../../shared/protocol/commands.ts";
 import { invalid } from "../../shared/protocol/errors.ts";
+import { canPass } from "../../shared/protocol/lasting-refusal.ts";
 import type { MissionOp, ResumptionAnswer } from "../../shared/protocol/mission-commands.ts";
 import { COMMAND_OPS, type CommandOp } from "../../shared/protocol/operations.ts";
 import { type Policies, refusesSecrets } from "../../shared/protocol/policy.ts";
@@ -47,6 +48,11 @@ export interface ValidCommand {
   /** Throws the refusals for which no store is needed. */
   check(): void;
   apply(deadlineMs: number): Promise<CommandAnswer>;
+  /**
+   * Throws a refusal of the command once no earlier attempt at it can commit any more. Resolves with the answer of one that has
+   * committed. Any other error is thrown at once.
+   */
+  settle(refusal: unknown, deadlineMs: number): Promise<CommandAnswer>;
 }
 
 /** Throws INVALID, with every field that is wrong. */
@@ -201,6 +207,11 @@ export function createCommandParser(
         for (const [rule, count] of Object.entries(redactions))
           metrics.redactedTotal.inc({ rule: ruleLabel(rule) }, count);
         return answer;
+      },
+      async settle(refusal, deadlineMs) {
+        if (!canPass(refusal)) throw refusal;
+        const by = { actor, commandId: id, requestHash: hash };
+        return repository.applied.settle(by, refusal, deadlineMs);
       },
     };
   }

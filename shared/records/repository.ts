@@ -165,7 +165,7 @@ export class CheckpointRepository {
     this.accessLogs = new AccessLogs(parts);
     this.auditLogs = new AuditLogs(parts);
     this.sessions = new Sessions(parts);
-    this.applied = new AppliedCommands(store, transactions);
+    this.applied = new AppliedCommands(store, transactions, now);
     this.#options = options;
     this.#commands = new CommandRunner(parts);
     this.missions = new Missions(parts, this.#commands);

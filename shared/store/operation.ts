@@ -4,7 +4,8 @@
  *
  * The caller gets an answer at the deadline even when the engine, its network thread or the body hangs. An
  * outcome that became unknown in any attempt stays unknown until an attempt succeeds: the certain failure of
- * a later attempt says nothing about the earlier one.
+ * a later attempt says nothing about the earlier one. That holds for errors of the body too while the commit of
+ * the earlier attempt may be in flight: the body has decided on a state that this commit may still change.
  */
 import { systemClock } from "../runtime/clock.ts";
 import { backoffMs } from "../runtime/retry.ts";
@@ -115,7 +116,8 @@ export class Operation {
       try {
         return await once(this.#attempts);
       } catch (error) {
-        if (!(error instanceof StoreError)) throw error;
+        if (!(error instanceof StoreError))
+          throw this.#committed === "maybe_in_flight" ? early(error) : error;
         this.#last = error;
         this.#note(error.committed);
         if (!this.#again(error)) throw error;
@@ -157,4 +159,10 @@ export class Operation {
       cause: error.cause,
     });
   }
+}
+
+/** `cause` is the error of a body. */
+function early(cause: unknown): StoreError {
+  const message = "the body failed while the commit of an earlier attempt may be in flight";
+  return new StoreError("commit_unknown", message, { committed: "maybe_in_flight", cause });
 }

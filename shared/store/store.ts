@@ -103,6 +103,8 @@ export interface TransactOptions extends ReadOptions {
    * `safe`: the body may be applied twice, because it reads the keys on which it decides (an idempotency
    * record, or the keys that it writes), so an unknown commit result is retried. A blind write is not safe: a
    * late commit of an earlier attempt could land after a newer write. `unsafe`: the unknown result is thrown.
+   * An error of the body is thrown as it is, unless the commit of an earlier attempt may be in flight: then it is the
+   * cause of `commit_unknown`.
    * There is no default, so every caller decides.
    */
   readonly onUnknown: "safe" | "unsafe";

@@ -85,6 +85,8 @@ async function transactEncrypted<T>(
       last?.committed();
       return result;
     } catch (error) {
+      // A further run would have forgotten that this one may have taken effect.
+      if (error instanceof StoreError && error.committed !== "no") throw error;
       const before = missed.size;
       for (const [id, place] of last?.missing ?? []) missed.set(id, place);
       if (missed.size === before) repeats += 1;

@@ -36,6 +36,13 @@ export function isStoreAway(error: unknown): boolean {
   return !(failure.cause instanceof StoreError && failure.cause.retryable);
 }
 
+/** The refusal of a body whose earlier attempt may be in flight, behind the TIMEOUT that it became; null: there is none. */
+export function refusalBehind(error: unknown): FleetError | null {
+  if (!(error instanceof FleetError && error.cause instanceof StoreError)) return null;
+  const { cause } = error.cause;
+  return cause instanceof FleetError && !cause.retryable ? cause : null;
+}
+
 export function asFleetError(error: unknown): FleetError {
   if (error instanceof FleetError) return error;
   if (error instanceof StoreError) {

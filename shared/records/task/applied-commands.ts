@@ -1,17 +1,23 @@
 /** Asks by their idempotency records which commands were applied. */
-import type { Store } from "../../store/store.ts";
+import type { CommandAnswer } from "../../protocol/answers.ts";
+import type { FleetError } from "../../protocol/errors.ts";
+import type { Bytes, Store } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { asFleetError } from "../kv/store-errors.ts";
 import type { Transactions } from "../kv/transactions.ts";
-import { appliedAt } from "./idempotency.ts";
+import { closeCommand } from "./closed-command.ts";
+import type { Caller } from "./command-runner.ts";
+import { appliedAt, isClosed } from "./idempotency.ts";
 
 export class AppliedCommands {
   readonly #store: Store;
   readonly #transactions: Transactions;
+  readonly #now: () => number;
 
-  constructor(store: Store, transactions: Transactions) {
+  constructor(store: Store, transactions: Transactions, now: () => number) {
     this.#store = store;
     this.#transactions = transactions;
+    this.#now = now;
   }
 
   /** True if a command was applied and its idempotency record is still kept. */
@@ -19,9 +25,25 @@ export class AppliedCommands {
     const key = tenantKeys(tenant).command(commandId);
     return this.#transactions.read(
       "is_applied",
-      async (reader) => (await reader.get(key)) !== undefined,
+      async (reader) => isApplication(await reader.get(key)),
       deadlineMs,
     );
+  }
+
+  /**
+   * Throws the refusal of a command of which an earlier attempt may be in flight, once none can commit any more. Resolves with the answer
+   * of one that has committed.
+   */
+  async settle(
+    caller: Pick<Caller, "actor" | "commandId" | "requestHash">,
+    refusal: FleetError,
+    deadlineMs: number,
+  ): Promise<CommandAnswer> {
+    const closed = await closeCommand(this.#transactions, { ...caller, nowMs: this.#now() }, deadlineMs);
+    if (closed === null) throw refusal;
+    const { answer, position } = closed.replay;
+    const committed = { status: "committed", command_id: caller.commandId, ...answer, position };
+    return { ...committed, replayed: true } as CommandAnswer;
   }
 
   /** The times at which commands with this content were applied; null: never, or no longer recorded. */
@@ -50,12 +72,14 @@ export class AppliedCommands {
   ): Promise<boolean> {
     const key = tenantKeys(tenant).command(commandId);
     const signal = AbortSignal.timeout(waitMs);
-    while (!signal.aborted) {
-      await this.#store.changed(key, undefined, { signal, pollMs: waitMs }).catch((error: unknown) => {
+    for (;;) {
+      const record = await this.#transactions.read("is_applied", (reader) => reader.get(key), deadlineMs);
+      if (isApplication(record) || signal.aborted) return isApplication(record);
+      await this.#store.changed(key, record, { signal, pollMs: waitMs }).catch((error: unknown) => {
         throw asFleetError(error);
       });
-      if (await this.isApplied(tenant, commandId, deadlineMs)) return true;
     }
-    return false;
   }
 }
+
+const isApplication = (record: Bytes | undefined): boolean => record !== undefined && !isClosed(record);

@@ -7,7 +7,9 @@ import { LIMITS } from "../../protocol/limits.ts";
 import type { Policies } from "../../protocol/policy.ts";
 import type { Tx } from "../../store/store.ts";
 import type { Findings } from "../corruption/report-corrupt.ts";
+import { refusalBehind } from "../kv/store-errors.ts";
 import type { Transactions } from "../kv/transactions.ts";
+import { closeCommand } from "./closed-command.ts";
 import type { CommandContext, Replay } from "./command-transaction.ts";
 import type { RememberedAnswer } from "./idempotency.ts";
 import { TaskMutexes } from "./task-mutex.ts";
@@ -64,14 +66,32 @@ export class CommandRunner {
           deadlineMs - waitedMs,
         ),
       );
-    const { value, stamp } = await runOnce().catch(async (error: unknown) => {
+    const running = runOnce().catch(async (error: unknown) => {
       if (await findings.keepOf(actor.tenant, actor.task, error)) return runOnce();
       throw error;
     });
+    const { value, stamp } = await running.catch(async (error: unknown) => ({
+      value: await this.#close(caller, error),
+      stamp: null,
+    }));
     const replayed = "replay" in value;
     // The hash that told the replay from a misuse of its id covers the operation, so the answer is of the same kind.
     const answer = replayed ? (value.replay.answer as A) : value;
     const position = replayed ? value.replay.position : Buffer.from(stamp ?? []).toString("hex");
     return { status: "committed", command_id: caller.commandId, ...answer, position, replayed };
+  }
+
+  /** Returns the answer of an earlier attempt that was in flight when a later one was refused. Otherwise throws the error or that refusal. */
+  async #close(caller: Caller, error: unknown): Promise<Replay> {
+    const refusal = refusalBehind(error);
+    if (refusal === null) throw error;
+    const { transactions, now } = this.#parts;
+    const { deadlineMs = LIMITS.command_deadline_ms } = caller;
+    const closing = closeCommand(transactions, { ...caller, nowMs: now() }, deadlineMs);
+    const replay = await closing.catch(() => {
+      throw error;
+    });
+    if (replay === null) throw refusal;
+    return replay;
   }
 }

@@ -241,6 +241,14 @@ export function isOccasion(record: Bytes): boolean {
   return record.length <= STAMP_BYTES;
 }
 
+/** In place of an answer. A damaged record is no such mark, and is not taken for a command that was never applied. */
+const CLOSED = Buffer.from("closed");
+
+/** Whether the record is of a command that was refused, and of which no earlier attempt can commit. */
+export function isClosed(record: Bytes): boolean {
+  return CLOSED.equals(record.subarray(STAMP_BYTES));
+}
+
 /**
  * The time at which a command with this content was applied; null: it was not, or its record cannot be read.
  */
@@ -263,6 +271,17 @@ export function remember(
   const value = { request: Buffer.from(record.requestHash, "hex"), answer, seq };
   const checked: Remembered = { ...value, check: checkOf(record, value) };
   tx.setStampedValue(keys.command(record.command), new Uint8Array(0), encodeChecked(checked));
+  expire(tx, record);
+}
+
+/** Each earlier attempt at the command has read another record or none, so it conflicts with this one. */
+export function rememberClosed(
+  tx: Tx,
+  keys: TenantKeys,
+  record: CommandKey & { readonly nowMs: number },
+): void {
+  // With the stamp of the commit no two of these records are equal.
+  tx.setStampedValue(keys.command(record.command), new Uint8Array(0), CLOSED);
   expire(tx, record);
 }
 

@@ -95,6 +95,23 @@ test("the unknown outcome of an attempt stays unknown when a later one certainly
   expect(error.details.reason).toBe("unavailable");
 });
 
+test.each([
+  ["maybe_settled", false],
+  ["maybe_in_flight", true],
+] as const)(
+  "an error of the body after a commit that is %s leaves the outcome unknown: %s",
+  async (committed, isUnknown) => {
+    const own = new RangeError("of the body");
+    const operation = new Operation({ ...rules, onUnknown: "safe" });
+    const error = await operation.run(script(failure("commit_unknown", committed), own)).then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    if (!isUnknown) expect(error).toBe(own);
+    else expect(error).toMatchObject({ kind: "commit_unknown", committed, cause: own });
+  },
+);
+
 test("the deadline ends an operation whose attempt hangs, cancels the attempt, and names the last failure", async () => {
   // Long enough for the second attempt to begin on a busy machine.
   const operation = new Operation({ ...rules, deadlineMs: 2_000 });

@@ -9,7 +9,7 @@ import type { Bytes } from "../../../store/store.ts";
 import { readable } from "../../kv/codec.ts";
 import { after, endingId, tenantKeys } from "../../kv/keyspace.ts";
 import { forgottenKey, isKept } from "../../task/expiry.ts";
-import { isOccasion, openRemembered } from "../../task/idempotency.ts";
+import { isClosed, isOccasion, openRemembered } from "../../task/idempotency.ts";
 import { ofTask, type ScrubStep, TaskScrub } from "../scrub-reader.ts";
 import { readEntry } from "./entries.ts";
 
@@ -110,7 +110,7 @@ export async function verifyCommandRecords(
   const range = { begin: from === null ? begin : after(from), end };
   const { rows, more } = await step.reader.getRange(range, { limit: SLICE });
   const answered = rows.flatMap(({ key, value }) => {
-    if (isOccasion(value)) return [];
+    if (isOccasion(value) || isClosed(value)) return [];
     const command = endingId(key);
     // A damaged record is found by the entry of its command.
     const read = readable(() => openRemembered(value, { tenant, command }));
