@@ -38,6 +38,7 @@ test(
     expect(sumOf(lines, ({ kills }) => kills)).toBeGreaterThan(lines.length);
     expect(sumOf(lines, ({ spooled }) => spooled)).toBeGreaterThan(0);
     expect(sumOf(lines, ({ launched }) => launched)).toBeGreaterThan(0);
+    expect(sumOf(lines, ({ requested }) => requested)).toBeGreaterThan(0);
     expect(sumOf(lines, ({ zombies }) => zombies.refused)).toBeGreaterThan(0);
   },
 );

@@ -2,7 +2,16 @@ import { expect, test } from "vitest";
 import { type SeedLine, SeedTotals } from "./totals.ts";
 
 const LINE: SeedLine = {
-  ...{ seed: 7, digest: "d", commands: 50, simulatedMs: 1_000.4, kills: 2, spooled: 1, launched: 2 },
+  ...{
+    seed: 7,
+    digest: "d",
+    commands: 50,
+    simulatedMs: 1_000.4,
+    kills: 2,
+    spooled: 1,
+    launched: 2,
+    requested: 0,
+  },
   ...{
     storeFaults: { conflicts: 3, stalls: 1 },
     checked: { reads: 20, versions: 12 },

@@ -9,6 +9,7 @@ export interface SeedLine {
   readonly kills: number;
   readonly spooled: number;
   readonly launched: number;
+  readonly requested: number;
   /** The number of faults of each kind. */
   readonly storeFaults: Readonly<Record<string, number>>;
   readonly checked: { readonly reads: number; readonly versions: number };

@@ -16,10 +16,13 @@ export interface ServerMessage {
 
 export class Router {
   readonly #fate: SimulatedFate;
+  readonly #witness: string | undefined;
   readonly #subscriptions = new SubjectTree<Subscription>();
 
-  constructor(fate: SimulatedFate) {
+  /** `witness`: the name of the connections to which no message is lost. */
+  constructor(fate: SimulatedFate, witness: string | undefined) {
     this.#fate = fate;
+    this.#witness = witness;
   }
 
   add(one: Subscription): void {
@@ -37,7 +40,10 @@ export class Router {
   /** A message of a client. False: no client is subscribed. */
   publish(message: Publication): boolean {
     const receivers = this.#receivers(message.subject);
-    for (const one of receivers) if (!this.#fate.isLostMessage()) one.connection.deliver(one, message);
+    for (const one of receivers) {
+      const isLost = this.#fate.isLostMessage() && one.connection.name !== this.#witness;
+      if (!isLost) one.connection.deliver(one, message);
+    }
     return receivers.length > 0;
   }
 

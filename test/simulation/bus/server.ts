@@ -39,6 +39,8 @@ export interface SimulatedServerOptions {
   readonly faults?: BusFaults;
   /** Of all streams together. Default: unlimited. */
   readonly storageBytes?: number;
+  /** The name of the connections to which no message is lost, so that what they record is what others may have received. */
+  readonly witness?: string;
   /** The identity of the fleet, in hex. */
   readonly fleet?: string;
   /** Sees each frame that arrives: `>` at the server, `<` at the client. */
@@ -79,10 +81,10 @@ export class SimulatedBusServer {
   readonly #clients = new Set<Client>();
   #isRunning = true;
 
-  constructor({ random, faults = {}, storageBytes, fleet, observe }: SimulatedServerOptions) {
+  constructor({ random, faults = {}, storageBytes, witness, fleet, observe }: SimulatedServerOptions) {
     const run = runnerOfCaller();
     this.#fate = fateOf(random, faults);
-    this.#router = new Router(this.#fate);
+    this.#router = new Router(this.#fate, witness);
     this.#plan = new Alarm(run, () => this.#happen());
     this.#host = {
       run,

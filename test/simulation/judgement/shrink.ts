@@ -9,7 +9,7 @@ const withoutBusFaults: Cut = (story) => ({ ...story, bus: calm(story).bus });
 const withoutStoreFaults: Cut = (story) => ({ ...story, store: NO_STORE_FAULTS });
 const withoutOthers: Cut = (story) => ({
   ...{ ...story, tasks: 0, launched: 0, acts: 0, healthyMs: 0 },
-  ...{ removes: false, damages: false, signs: false, rotates: false, encrypts: false },
+  ...{ removes: false, damages: false, signs: false, rotates: false, recovers: false, encrypts: false },
 });
 
 /** Those that take most away. */
@@ -47,7 +47,9 @@ function smallCuts({ events, bus, store, steps }: Story): Cut[] {
     (story) => ({ ...story, ...part });
   return [
     ...[{ removes: false }, { damages: false }, { signs: false, rotates: false }].map(without),
-    ...[{ rotates: false }, { encrypts: false }, { killShare: 0 }, { healthyMs: 0 }].map(without),
+    ...[{ rotates: false }, { recovers: false }, { encrypts: false }, { killShare: 0 }, { healthyMs: 0 }].map(
+      without,
+    ),
     ...events.toReversed().map(
       (event): Cut =>
         (story) => ({ ...story, events: story.events.filter((one) => one !== event) }),

@@ -32,6 +32,6 @@ export function stormy(story: Story, size = 1): Story {
     },
     store: { ...store, latencyMs: 2, conflicts: 0.1, unknown: 0.08, stalls: 0.01, pauses: 0.4, pauseMs: 15 },
     ...{ launched: Math.max(size, story.launched), removes: true, signs: true, encrypts: true },
-    ...{ rotates: true, acts: Math.max(5 * size, story.acts) },
+    ...{ rotates: true, recovers: true, acts: Math.max(5 * size, story.acts) },
   };
 }

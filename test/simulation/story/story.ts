@@ -46,6 +46,8 @@ export interface Story {
   readonly signs: boolean;
   /** Whether the operator replaces and revokes signing keys. */
   readonly rotates: boolean;
+  /** Whether the operator requests recoveries, some of them of tasks whose agents are alive. */
+  readonly recovers: boolean;
   /** Whether the rows of the store are encrypted. */
   readonly encrypts: boolean;
 }
@@ -55,7 +57,7 @@ export const SERVICES = ["writer", "reader", "coordinator", "watchdog"] as const
 export const TAKERS = TAKEN_TYPES.map((type) => ({ name: `takers-${type}`, type }));
 /** The program that executes the tasks of workers. */
 export const WORKER_PROGRAM = "worker-0";
-/** The program that places holds, removes checkpoints and changes signing keys. */
+/** The program that places holds, removes checkpoints, requests recoveries and changes signing keys. */
 export const OPERATOR = "operator-0";
 /** The program that starts agents as processes. */
 export const RUNNER = "runner-0";
@@ -165,6 +167,7 @@ export function storyOf(seed: number, size = 1): Story {
     killShare: share(random, 0.03),
     damages: random() < 0.3,
     acts: conditions.rotates || random() < 0.3 ? (5 + below(random, 16)) * size : 0,
+    recovers: random() < 0.5,
   };
 }
 
@@ -195,6 +198,7 @@ export function briefStoryOf(seed: number): Story {
     killShare: share(random, 0.1),
     damages: hasWorker && random() < 0.3,
     acts: hasOperator ? 5 : 0,
+    recovers: random() < 0.5,
   };
 }
 

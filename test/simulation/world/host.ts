@@ -61,11 +61,14 @@ export function killsOf({ kills }: Pick<WorldHost, "kills">): KillPlan {
   return { ...kills, killAt };
 }
 
+/** The connections of no process: those that watch the fleet. */
+export const OUTSIDE = "outside";
+
 /** A connection of the current process, which ends with it. */
 export function connectHost(
   { server }: Pick<WorldHost, "server">,
   options: { readonly identity: string; readonly tenant?: string; readonly messageKey?: string },
 ): Promise<Bus> {
-  const name = currentProcess()?.name ?? "outside";
+  const name = currentProcess()?.name ?? OUTSIDE;
   return server.connect({ name, log: SILENT_LOG, ...options });
 }

@@ -1,4 +1,4 @@
-/** An operator, who places and releases holds, removes checkpoints, and replaces and revokes signing keys. */
+/** An operator, who places and releases holds, removes checkpoints, requests recoveries, and replaces and revokes signing keys. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { REVOCATION_REASONS } from "../../../shared/protocol/signing-keys.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
@@ -9,6 +9,7 @@ import { SimulatedAgents } from "./agents.ts";
 import type { WorldHost } from "./host.ts";
 
 const PAUSE_MS = 500;
+const RECOVERY_SHARE = 0.3;
 /** The share of the acts on keys, and that of the revocations among these. */
 const KEY_SHARE = 0.3;
 const REVOKED_SHARE = 0.5;
@@ -20,6 +21,8 @@ export interface OperatorOptions {
   readonly left: { acts: number };
   /** Whether it changes signing keys. */
   readonly rotates: boolean;
+  /** Whether it requests recoveries. */
+  readonly recovers: boolean;
 }
 
 const oneOf = <T>(all: readonly T[]): T => all[Math.floor(Math.random() * all.length)]!;
@@ -35,11 +38,11 @@ async function changeKeys({ admin }: FleetClient): Promise<void> {
 export async function startOperator(
   host: WorldHost,
   incarnation: string,
-  { name, left, rotates }: OperatorOptions,
+  { name, left, rotates, recovers }: OperatorOptions,
 ): Promise<Stop> {
   const group = new SimulatedAgents(host, incarnation);
   const { client } = await group.connect(name, (bus) => withCalls(bus, group));
-  const operator = new Operator(client, Math.random);
+  const operator = new Operator(client, Math.random, { recoveries: recovers ? RECOVERY_SHARE : 0 });
   const working = (async () => {
     while (left.acts > 0 && !group.stopping.aborted) {
       left.acts -= 1;

@@ -6,7 +6,7 @@ import { readStoredState, readStreamsOver } from "../../fleet/faults/final-state
 import { resolveOpen, untilIdle } from "../../fleet/faults/repair.ts";
 import { placeOn } from "../machine/machine.ts";
 import { SimulatedProcess } from "../time/processes.ts";
-import type { WorldHost } from "./host.ts";
+import { OUTSIDE, type WorldHost } from "./host.ts";
 import { readableStore, signingStore } from "./protection.ts";
 import type { Supervised } from "./services.ts";
 import type { World } from "./world-parts.ts";
@@ -22,7 +22,7 @@ interface Repaired {
 
 export async function finish(world: World): Promise<Repaired> {
   const { host, bus, started, agents, takers, services } = world;
-  const connection = await host.server.open("outside");
+  const connection = await host.server.open(OUTSIDE);
   const violations: Violation[] = [];
   const stop = async (programs: readonly Supervised[]): Promise<void> => {
     for (const one of programs) violations.push(...(await stopped(one)));

@@ -32,6 +32,7 @@ import { activeSimulation, simulate } from "../time/run.ts";
 import { startTakers, startWorker, startWriterAgent } from "./agents.ts";
 import {
   connectHost,
+  OUTSIDE,
   openDisk,
   openMetrics,
   SharedHistory,
@@ -62,6 +63,8 @@ export interface StoryResult {
   readonly spooled: number;
   /** The agents that the runner has started and that have begun to work. */
   readonly launched: number;
+  /** The recoveries that the operator has requested. */
+  readonly requested: number;
   readonly storeFaults: SimulatedDatabase["counts"];
   /** Of the frames of the bus, the bytes of the disk, the recorded history and the events of the final state: equal for equal runs. */
   readonly digest: string;
@@ -96,6 +99,7 @@ async function live(story: Story, broken: BrokenName | null) {
   const { heartbeats } = world;
   const silenceMs = SIMULATED_POLICIES.defaults.recovery?.silence_ms ?? 0;
   const { finalState } = repaired;
+  const entries = [...finalState.tasks.values()].flatMap((task) => task.entries);
   const evidence = { ...history, finalState, heartbeats, silenceMs, hasSpools: !agentsLoseFiles(story) };
   const verdict = judge(evidence);
   for (const line of host.history.lines) fingerprint.add("line", Buffer.from(JSON.stringify(line)));
@@ -107,6 +111,7 @@ async function live(story: Story, broken: BrokenName | null) {
     kills: [...agents, ...takers, ...services].reduce((sum, { kills }) => sum + kills, 0),
     spooled: history.attempts.filter(({ outcome }) => outcome === "spooled").length,
     launched: history.lifecycle.filter(({ what, agent }) => what === "begins" && isLaunched(agent)).length,
+    requested: entries.filter(({ op }) => op === "retry").length,
     storeFaults: host.database.counts,
     digest: fingerprint.digest(),
   };
@@ -129,7 +134,7 @@ async function openWorld(story: Story, broken: BrokenName | null, fingerprint: F
   renewRandomness();
   const random = seededRandom(story.seed);
   const server = new SimulatedBusServer({
-    ...{ random, faults: { ...story.bus } },
+    ...{ random, faults: { ...story.bus }, witness: OUTSIDE },
     observe: (connection, direction, frame) => fingerprint.add(direction + connection, frame),
   });
   const database = new SimulatedDatabase({
@@ -155,7 +160,7 @@ async function openWorld(story: Story, broken: BrokenName | null, fingerprint: F
   placeOn(host.machines.services, setup);
   setup.run(() => placeSigningKey(host.protection, story));
   database.faults = story.store;
-  const bus = await connectHost(host, { identity: "outside" });
+  const bus = await connectHost(host, { identity: OUTSIDE });
   await bus.reconcileStreams(fleetStreams({ storageBytes: 200 * 1024 * 1024 }));
   const heartbeats: HeartbeatRecord[] = [];
   const stopRecording = await recordHeartbeats(bus, heartbeats);
@@ -172,7 +177,8 @@ async function openWorld(story: Story, broken: BrokenName | null, fingerprint: F
   const agents = writers.map((options) =>
     program(options.name, (incarnation) => startWriterAgent(host, incarnation, options)),
   );
-  const operator = { name: OPERATOR, left: { acts: story.acts }, rotates: story.rotates };
+  const { rotates, recovers } = story;
+  const operator = { name: OPERATOR, left: { acts: story.acts }, rotates, recovers };
   if (story.others.includes(OPERATOR))
     agents.push(program(OPERATOR, (incarnation) => startOperator(host, incarnation, operator)));
   const takers = story.others

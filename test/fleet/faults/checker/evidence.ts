@@ -44,6 +44,8 @@ export interface Entry {
   readonly action?: string;
   readonly recovery_from?: string;
   readonly recovery_to?: string;
+  /** Whether an operator's request restores the budget: `yes` or `no`. */
+  readonly reset?: string;
   /** The rung and the recovery point of an attempt. */
   readonly rung?: string;
   readonly from_checkpoint?: string;
@@ -249,12 +251,16 @@ const ADDITIONAL: ReadonlySet<string> = new Set([
   "block",
 ]);
 
+/** An operator's request for a recovery first ends the open handoff. */
+export const endsForRetry = (entry: Entry, next: Entry | undefined): boolean =>
+  entry.op === "cancel_handoff" && next?.op === "retry" && next.command_id === entry.command_id;
+
 /** The entries of the commands' own transitions. */
 export function commandEntries(entries: readonly Entry[]): Entry[] {
   return entries.filter((entry, i) => {
     const before = entries[i - 1];
-    const isAdditional = ADDITIONAL.has(entry.op) && before?.command_id === entry.command_id;
-    return !isAnnotation(entry) && !isAdditional;
+    const isAfterOwn = ADDITIONAL.has(entry.op) && before?.command_id === entry.command_id;
+    return !isAnnotation(entry) && !isAfterOwn && !endsForRetry(entry, entries[i + 1]);
   });
 }
 

@@ -47,6 +47,7 @@ const TYPES: Record<string, FleetEvent["type"]> = {
   recover: "RECOVERY_INITIATED",
   resume: "RECOVERY_COMPLETED",
   settle: "RECOVERY_SETTLED",
+  retry: "RECOVERY_REQUESTED",
   remove: "CHECKPOINT_REMOVED",
   retain: "TASK_RETENTION_CHANGED",
   hold: "TASK_RETENTION_CHANGED",

@@ -1,9 +1,10 @@
-/** One operator: it places holds on tasks and releases them, and removes checkpoints, of one task after the other. */
+/** One operator: it places holds on tasks and releases them, removes checkpoints and requests recoveries, of one task after the other. */
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { TaskPage } from "../../../../shared/protocol/queries.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
 import { randomDeadline } from "../agents/agent.ts";
+import { kindOf } from "../workers/task-kinds.ts";
 
 /** The shares of the acts. The rest are prunes of a task. */
 const SHARES = { hold: 0.25, remove: 0.6 } as const;
@@ -15,17 +16,22 @@ const ALLOWED_SHARE = 0.6;
 /** The newest checkpoints that a removal keeps, from one to this number. */
 const KEEP_MAX = 3;
 const HISTORY = 30;
+/** The shares of the recoveries that take a task from its agent, restore its budget, or begin at a certain checkpoint. */
+const RECOVERY = { force: 0.5, reset: 0.3, named: 0.4 } as const;
 
 const holdsOf = ({ retention }: Pick<Task, "retention">): readonly string[] => retention?.holds ?? [];
 
 export class Operator {
   readonly #client: FleetClient;
   readonly #random: () => number;
+  readonly #recoveries: number;
   #cursor: string | undefined;
 
-  constructor(client: FleetClient, random: () => number) {
+  /** `recoveries`: the share of the acts that request a recovery. */
+  constructor(client: FleetClient, random: () => number, { recoveries = 0 } = {}) {
     this.#client = client;
     this.#random = random;
+    this.#recoveries = recoveries;
   }
 
   /** Acts on a task of the next page. Rejects when it is refused, as most removals are. */
@@ -33,7 +39,27 @@ export class Operator {
     const page = await this.#client.admin.tasks({ limit: LIMITS.tasks_limit_max, cursor: this.#cursor });
     this.#cursor = page.cursor;
     const task = this.#pick(page.tasks);
-    if (task !== undefined) await this.#actOn(task);
+    if (task === undefined) return;
+    const recovers = this.#recoveries > 0 && this.#random() < this.#recoveries;
+    await (recovers ? this.#recover(task) : this.#actOn(task));
+  }
+
+  async #recover({ task_id: taskId, agent_type }: TaskPage["tasks"][number]): Promise<void> {
+    const kind = kindOf(taskId);
+    // A healthy agent would lose its task, which must not happen to it.
+    if (kind === "healthy") return;
+    // Other agents would take the task of a worker and leave it undone.
+    const toAgentType = kind === null ? undefined : (agent_type ?? undefined);
+    const deadlineMs = randomDeadline(this.#random);
+    const [force, reset, isNamed] = [RECOVERY.force, RECOVERY.reset, RECOVERY.named].map(
+      (share) => this.#random() < share,
+    );
+    const options = { deadlineMs, limit: HISTORY };
+    const { checkpoints } = isNamed
+      ? await this.#client.getCheckpointHistory(taskId, options)
+      : { checkpoints: [] };
+    const id = this.#pick(checkpoints)?.metadata.checkpoint_id ?? null;
+    await this.#client.admin.executeRecovery(id, { taskId, toAgentType, force, reset, deadlineMs });
   }
 
   async #actOn(task: TaskPage["tasks"][number]): Promise<void> {

@@ -2,7 +2,7 @@
 import { BUILTIN_AGENT_TYPES } from "../../../../../shared/protocol/checkpoint.ts";
 import { type HandoffState, isOpenHandoff } from "../../../../../shared/protocol/handoff-states.ts";
 import type { DamageLine } from "../../agents/history.ts";
-import type { Command, Entry, Violation } from "../evidence.ts";
+import { type Command, type Entry, endsForRetry, type Violation } from "../evidence.ts";
 import {
   causeOf,
   firstWrites,
@@ -71,10 +71,11 @@ const JUSTIFIED: Readonly<Record<End, Justification>> = {
         return cause?.op === "take" ? null : "no agent took the task";
       case "task_ended":
         return cause?.op === "finalize" ? null : "the task did not end";
-      case "superseded":
-        return cause?.op === "create" && followedBy(history, end, "handoff")
-          ? null
-          : "no other handoff superseded it";
+      case "superseded": {
+        const isByHandoff = cause?.op === "create" && followedBy(history, end, "handoff");
+        if (isByHandoff || endsForRetry(end, history.entries[end.seq])) return null;
+        return "neither another handoff nor the request for a recovery superseded it";
+      }
       case "agent_failed":
         if (end.handoff_from !== "accepted") return "no agent had accepted it";
         return history.entries[end.seq]?.op === "fail" ? null : "no agent failed";

@@ -50,6 +50,10 @@ export class ScriptedHandoffs extends ScriptedHistory {
   }
 
   #grant(attempt: Mutable<CallAttempt>, handoff: string, fence: number | null = null): void {
+    this.grant(attempt, fence, handoff);
+  }
+
+  protected grant(attempt: Mutable<CallAttempt>, fence: number | null, handoff: string | null = null): void {
     attempt.outcome = "committed";
     const nothing = { checkpoint_id: null, version: null, seq: null, hash: null };
     attempt.committed = { ...nothing, fence, handoff, position: String(this.entries.length) };

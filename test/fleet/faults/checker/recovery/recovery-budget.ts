@@ -1,6 +1,6 @@
 /**
- * The checks of the budget: one attempt for each failure and none without a failure, counted in advance, and no more attempts than
- * the policy allows between two events of progress or in its window. Progress means more different completed items than ever before, by the
+ * The checks of the budget: one attempt for each failure and each request of an operator, and none without one of them, counted in advance, and no more
+ * attempts after failures than the policy allows between two events that restore the budget or in its window. Progress means more different completed items than ever before, by the
  * commands that the agents sent.
  */
 import { POLICY } from "../../environment/policy.ts";
@@ -70,20 +70,20 @@ function checkAttempts(history: RecoveryHistory): Violation[] {
   const rungs: Record<string, number> = {};
   const times: number[] = [];
   for (const { entry, failure } of history.moves) {
-    if (isProgress(entry)) {
+    if (restoresBudget(entry)) {
       attempts = 0;
       for (const rung of Object.keys(rungs)) delete rungs[rung];
     }
+    if (isReset(entry)) times.length = 0;
     if (!isAttempt(entry)) continue;
     const { seq, attempt, rung = "", handoff_id } = entry;
     attempts += 1;
     rungs[rung] = (rungs[rung] ?? 0) + 1;
     times.push(timeOf(entry));
     const lately = times.filter((at) => at > timeOf(entry) - RULES.window_ms).length;
-    const isWithin =
-      (rungs.latest ?? 0) <= RULES.attempts &&
-      (rungs.previous ?? 0) <= RULES.previous_attempts &&
-      lately <= RULES.window_attempts;
+    const allowed = rung === "latest" ? RULES.attempts : RULES.previous_attempts;
+    // What an operator requests has no limit.
+    const isWithin = failure === null || (rungs[rung]! <= allowed && lately <= RULES.window_attempts);
     if (!isWithin || attempt !== attempts) {
       report("budget_overdrawn", "an attempt exceeds the policy or was not counted", {
         ...{ seq, attempt, counted: attempts, rungs: { ...rungs }, lately },
@@ -103,6 +103,11 @@ function checkAttempts(history: RecoveryHistory): Violation[] {
 }
 
 export const isProgress = ({ op, reason }: Entry): boolean => op === "settle" && reason === "progress";
+
+/** An operator's request restores the whole budget, with the window. */
+export const isReset = ({ op, reset }: Entry): boolean => op === "retry" && reset === "yes";
+
+export const restoresBudget = (entry: Entry): boolean => isProgress(entry) || isReset(entry);
 
 /**
  * Checks that the budget is restored by an entry directly after every checkpoint with more different items than before, and by nothing else.

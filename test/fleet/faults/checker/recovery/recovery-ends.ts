@@ -9,7 +9,7 @@ import { damagedBefore, removedBefore } from "../damaged.ts";
 import type { Entry, Evidence, FinalTask, Violation } from "../evidence.ts";
 import { timeOf } from "../handoff/handoff-history.ts";
 import { ancestorsOf, type Lineage, lineagesOf } from "../lineage.ts";
-import { isProgress } from "./recovery-budget.ts";
+import { isProgress, isReset, restoresBudget } from "./recovery-budget.ts";
 import { isAttempt, type RecoveryHistory, type RecoveryMove, recoveryReporter } from "./recovery-history.ts";
 
 const { recovery: RULES } = POLICY.defaults;
@@ -82,6 +82,13 @@ function isRepeated(
   );
 }
 
+/** Whether a checkpoint or an ancestor of it is damaged. */
+function isTainted(id: string, lineages: readonly Lineage[], { damaged, removed }: Losses): boolean {
+  const byId = new Map(lineages.map((one) => [one.id, one]));
+  const own = byId.get(id);
+  return [id, ...(own === undefined ? [] : ancestorsOf(own, byId, removed))].some((one) => damaged.has(one));
+}
+
 interface BlockContext {
   readonly history: RecoveryHistory;
   readonly entry: Entry;
@@ -90,8 +97,17 @@ interface BlockContext {
   readonly evidence: Evidence;
 }
 
-const sinceProgress = (moves: readonly RecoveryMove[]): readonly RecoveryMove[] =>
-  moves.slice(1 + moves.findLastIndex(({ entry }) => isProgress(entry)));
+const since = (moves: readonly RecoveryMove[], isBegin: (entry: Entry) => boolean): readonly RecoveryMove[] =>
+  moves.slice(1 + moves.findLastIndex(({ entry }) => isBegin(entry)));
+
+/** The checkpoint from which an operator requested the recovery that is open at the end of these moves. */
+function namedPoint(moves: readonly RecoveryMove[], { sent }: Pick<Evidence, "sent">): string | null {
+  const begin = moves.findLast(({ entry }) => BEGINS.has(entry.op))?.entry;
+  const body = begin?.op === "retry" ? sent.get(begin.command_id ?? "")?.body : undefined;
+  return body === undefined ? null : ((JSON.parse(body) as { checkpoint_id?: string }).checkpoint_id ?? null);
+}
+
+const BEGINS: ReadonlySet<string> = new Set(["fail", "retry", "settle"]);
 
 /** The time for which a verification from before the damage may be used. */
 const VERIFIED_MS = 2_000;
@@ -104,9 +120,7 @@ interface Losses {
 /** Whether no recovery can continue: the newest sound checkpoint has a damaged ancestor, or there is none. */
 function isChainBroken(lineages: readonly Lineage[], { damaged, removed }: Losses): boolean {
   const newest = lineages.findLast(({ id }) => !damaged.has(id) && !removed.has(id));
-  if (newest === undefined) return true;
-  const byId = new Map(lineages.map((one) => [one.id, one]));
-  return [...ancestorsOf(newest, byId, removed)].some((id) => damaged.has(id));
+  return newest === undefined || isTainted(newest.id, lineages, { damaged, removed });
 }
 
 /** Returns the reason why a block is not justified, or null. */
@@ -114,26 +128,31 @@ const REASONS: Readonly<Record<string, (blocked: BlockContext) => string | null>
   unrecoverable: ({ failure }) =>
     failure?.class === "unrecoverable" ? null : "the failure has another class",
   attempts_spent: ({ before }) => {
-    const made = sinceProgress(before).filter(({ entry }) => isAttempt(entry));
+    const made = since(before, restoresBudget).filter(({ entry }) => isAttempt(entry));
     const on = (name: string) => made.filter(({ entry }) => entry.rung === name).length;
     return on("previous") >= RULES.previous_attempts ? null : "attempts are left";
   },
   too_many_attempts: ({ before, entry }) => {
-    const lately = before.filter(
+    const lately = since(before, isReset).filter(
       (move) => isAttempt(move.entry) && timeOf(move.entry) > timeOf(entry) - RULES.window_ms,
     );
     return lately.length >= RULES.window_attempts ? null : "there were fewer attempts";
   },
-  chain_broken: ({ history, entry, evidence }) => {
+  chain_broken: ({ history, entry, before, evidence }) => {
     const damaged = damagedBefore(history.finalTask, evidence, entry.seq, timeOf(entry));
     if (damaged.size === 0) return "no checkpoint was damaged";
     const removed = removedBefore(history.finalTask, entry.seq, timeOf(entry) - VERIFIED_MS);
     const lineages = lineagesOf(history.finalTask, evidence.sent).filter(({ seq }) => seq < entry.seq);
-    return isChainBroken(lineages, { damaged, removed })
-      ? null
-      : "the newest valid checkpoint has no damaged ancestor";
+    const named = namedPoint(before, evidence);
+    const isBroken =
+      named === null
+        ? isChainBroken(lineages, { damaged, removed })
+        : isTainted(named, lineages, { damaged, removed });
+    return isBroken ? null : "the newest valid checkpoint has no damaged ancestor";
   },
-  no_checkpoint: ({ history, entry }) => {
+  no_checkpoint: ({ history, entry, before, evidence }) => {
+    const named = namedPoint(before, evidence);
+    if (named !== null && removedBefore(history.finalTask, entry.seq).has(named)) return null;
     const hasAny = history.finalTask.entries.some(({ op, seq }) => op === "create" && seq < entry.seq);
     return hasAny ? "there are checkpoints" : null;
   },

@@ -10,7 +10,7 @@ export interface RecoveryMove {
   /** The state by the earlier entries. */
   readonly from: RecoveryState;
   readonly to: RecoveryState;
-  /** The entry of the failure. */
+  /** The entry of the failure; null also after an operator's request, which is no failure. */
   readonly failure: Entry | null;
 }
 
@@ -55,6 +55,7 @@ function historyOf(finalTask: FinalTask): RecoveryHistory {
   for (const entry of finalTask.entries) {
     if (!(entry.op in TO)) continue;
     if (entry.op === "fail") failure = entry;
+    if (entry.op === "retry") failure = null;
     // Progress restores the budget and does not end a block.
     const isKept: boolean = state === "blocked" && entry.op === "settle" && entry.reason === "progress";
     const to: RecoveryState = isKept ? state : TO[entry.op]!;

@@ -138,6 +138,24 @@ export class ScriptedRecoveries extends ScriptedHandoffs {
     this.move("settle", "idle", { command_id: command, reason: "progress" });
   }
 
+  /** An operator requests an attempt, with the whole budget if `resets`, from a certain checkpoint if one is named. */
+  request({ resets = false, checkpoint }: { resets?: boolean; checkpoint?: string } = {}): string {
+    const attempt = this.call({ op: "recover", agent: "human=olga" });
+    const command = attempt.command_id!;
+    const body = JSON.stringify({ command_id: command, checkpoint_id: checkpoint });
+    this.sent.set(command, { line: "sent", command_id: command, subject: "", body });
+    if (this.openHandoff !== null) this.cancel(this.openHandoff, "superseded", command);
+    const owner_from = this.owner;
+    this.owner = null;
+    this.fence += 1;
+    if (resets) this.attemptCount = 0;
+    const facts = { command_id: command, owner_from, owner_to: null, reset: resets ? "yes" : "no" };
+    this.move("retry", "waiting", facts, "active");
+    this.grant(attempt, this.fence);
+    this.wallMs += 10;
+    return command;
+  }
+
   /** An agent requests a handoff in place of the due attempt. */
   handOffInstead(agent: string): string {
     return this.initiate(agent, undefined, (command_id) =>
