@@ -28,6 +28,8 @@ function faultText(event: StoryEvent): string {
       return `the bus is down for ${event.forMs} ms`;
     case "outage":
       return `the store ${event.how === "refuses" ? "refuses every call" : "answers no call"} for ${event.forMs} ms`;
+    case "replace_root_key":
+      return `the services get a new root key, one every ${event.everyMs} ms`;
     case "power_cut":
       return `${event.machine === "agents" ? "all agents" : "the store and all services"} lose their power for ${event.forMs} ms`;
   }

@@ -13,6 +13,7 @@ function roundOf(n: number): StoryEvent[] {
     { at: 2_500, kind: "outage", how: "hangs", forMs: 700 },
     { at: 4_000, kind: "restart_bus", forMs: 600 },
     { at: 5_500, kind: "outage", how: "refuses", forMs: 500 },
+    { at: 6_000, kind: "replace_root_key", everyMs: 200 },
     { at: 6_600, kind: "power_cut", machine: "agents", forMs: 300 },
     { at: 7_000, kind: "power_cut", machine: "services", forMs: 800 },
   ];

@@ -12,6 +12,8 @@ export type StoryEvent = { readonly at: number } & (
   | { readonly kind: "partition"; readonly program: string; readonly forMs: number }
   | { readonly kind: "restart_bus"; readonly forMs: number }
   | { readonly kind: "outage"; readonly how: "refuses" | "hangs"; readonly forMs: number }
+  /** The services have a new first root key of the encryption: each is started again, one after the other. */
+  | { readonly kind: "replace_root_key"; readonly everyMs: number }
   /** A machine loses its power: that of the store and all services, or that of all agents. */
   | { readonly kind: "power_cut"; readonly machine: "services" | "agents"; readonly forMs: number }
 );
@@ -67,6 +69,8 @@ const AGENTS = 3;
 const FAULTS_MS = 8_000;
 /** Longer than any silence of a healthy agent that counts as its failure. */
 const HEALTHY_MS = 12_000;
+/** The longest time between the restarts of two services. */
+const REPLACEMENT_MS = 1_000;
 
 /** The time after which the story has no more faults. */
 export const endOf = ({ events }: Story): number =>
@@ -116,10 +120,12 @@ interface Extent extends Programs {
 /** What a story of any length has: faults and their probabilities, and how the rows are protected. */
 function conditionsOf(random: Random, { events, withinMs, ...programs }: Extent) {
   const names = programsOf(programs);
-  const all = Array.from({ length: events }, () => eventOf(random, names, withinMs));
+  const faults = Array.from({ length: events }, () => eventOf(random, names, withinMs));
+  const encrypts = random() < 0.3;
+  const replacements = encrypts && random() < 0.5 ? [replacementOf(random, withinMs)] : [];
   return {
     ...programs,
-    events: all.sort((a, b) => a.at - b.at),
+    events: [...faults, ...replacements].sort((a, b) => a.at - b.at),
     bus: {
       hopMs: { min: 0.2, max: 0.5 + random() * 5 },
       lateMessage: share(random, 0.05),
@@ -139,9 +145,15 @@ function conditionsOf(random: Random, { events, withinMs, ...programs }: Extent)
       pauseMs: 1 + random() * 20,
     },
     ...signing(random),
-    encrypts: random() < 0.3,
+    encrypts,
   };
 }
+
+const replacementOf = (random: Random, withinMs: number): StoryEvent => ({
+  at: Math.round(random() * withinMs),
+  kind: "replace_root_key",
+  everyMs: Math.round(random() * REPLACEMENT_MS),
+});
 
 function signing(random: Random) {
   const signs = random() < 0.5;

@@ -64,6 +64,13 @@ async function happen(world: Stricken, event: StoryEvent, open: OpenFaults): Pro
       return open.endWithLast(event.kind, event.forMs, () => {
         host.outage = "none";
       });
+    case "replace_root_key":
+      host.protection.replaceRootKey();
+      for (const one of services) {
+        one.kill();
+        await sleep(event.everyMs);
+      }
+      return;
     case "power_cut":
       if (event.machine === "agents") {
         for (const one of [...agents, ...takers]) one.kill(event.forMs);

@@ -1,4 +1,4 @@
-/** An operator, who places and releases holds, removes checkpoints, requests recoveries, and replaces and revokes signing keys. */
+/** An operator, who places and releases holds, removes checkpoints, requests recoveries, and replaces and revokes keys. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { REVOCATION_REASONS } from "../../../shared/protocol/signing-keys.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
@@ -27,7 +27,7 @@ export interface OperatorOptions {
 
 const oneOf = <T>(all: readonly T[]): T => all[Math.floor(Math.random() * all.length)]!;
 
-async function changeKeys({ admin }: FleetClient): Promise<void> {
+async function changeSigningKeys({ admin }: FleetClient): Promise<void> {
   const deadlineMs = DEADLINE_MS;
   if (Math.random() >= REVOKED_SHARE) return void (await admin.rotateKeys({ deadlineMs }));
   const { keys } = await admin.signingKeys({ deadlineMs });
@@ -43,12 +43,17 @@ export async function startOperator(
   const group = new SimulatedAgents(host, incarnation);
   const { client } = await group.connect(name, (bus) => withCalls(bus, group));
   const operator = new Operator(client, Math.random, { recoveries: recovers ? RECOVERY_SHARE : 0 });
+  const actOf = (): Promise<unknown> => {
+    if (rotates && Math.random() < KEY_SHARE) return changeSigningKeys(client);
+    if (host.protection.rootKeys !== null && Math.random() < KEY_SHARE)
+      return client.admin.rotateEncryption({ deadlineMs: DEADLINE_MS });
+    return operator.act();
+  };
   const working = (async () => {
     while (left.acts > 0 && !group.stopping.aborted) {
       left.acts -= 1;
       // Most checkpoints are needed, and the fleet is often unavailable. The history has the outcome.
-      const act = rotates && Math.random() < KEY_SHARE ? changeKeys(client) : operator.act();
-      await act.catch(() => {});
+      await actOf().catch(() => {});
       await sleep(Math.random() * PAUSE_MS);
     }
   })();

@@ -2,7 +2,10 @@
 import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
-import type { KeyEncryptionKey } from "../../../shared/integrity/encryption/key-encryption-key.ts";
+import type {
+  KeyEncryptionKey,
+  KeyEncryptionKeys,
+} from "../../../shared/integrity/encryption/key-encryption-key.ts";
 import { secretKeyOf } from "../../../shared/integrity/encryption/secret-key.ts";
 import { openEncryption } from "../../../shared/records/encryption/open-encryption.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
@@ -20,8 +23,10 @@ import { ed25519KeyOf } from "../time/ed25519.ts";
 export interface Protection {
   /** The file of the key with which services sign, on their machine. null: they sign nothing. */
   readonly signingKeyFile: string | null;
-  /** null: they encrypt nothing. */
-  readonly rootKey: (() => KeyEncryptionKey) | null;
+  /** The newest first. null: they encrypt nothing. */
+  readonly rootKeys: (() => KeyEncryptionKeys) | null;
+  /** From now on a process that starts has a new first root key beside the earlier ones. */
+  readonly replaceRootKey: () => void;
   /** null: agents spool commands in plain text. */
   readonly spoolKey: (() => KeyEncryptionKey) | null;
 }
@@ -31,15 +36,26 @@ export interface OpenedStore {
   readonly encryption: EncryptionKeys | null;
 }
 
-export const UNPROTECTED: Protection = { signingKeyFile: null, rootKey: null, spoolKey: null };
+export const UNPROTECTED: Protection = {
+  ...{ signingKeyFile: null, rootKeys: null, spoolKey: null },
+  replaceRootKey: () => {},
+};
 
 const SIGNING_KEY_FILE = join(SIMULATED_FOLDER, "keys", "signing-key.pem");
 
-export const protectionOf = ({ seed, signs, encrypts }: Story): Protection => ({
-  signingKeyFile: signs ? SIGNING_KEY_FILE : null,
-  rootKey: encrypts ? () => encryptionKeyOf("root key", seed) : null,
-  spoolKey: encrypts ? () => encryptionKeyOf("spool key", seed) : null,
-});
+export function protectionOf({ seed, signs, encrypts }: Story): Protection {
+  const roots: [string, ...string[]] = ["root key 1"];
+  return {
+    signingKeyFile: signs ? SIGNING_KEY_FILE : null,
+    rootKeys: encrypts ? () => keysOf(roots, seed) : null,
+    spoolKey: encrypts ? () => encryptionKeyOf("spool key", seed) : null,
+    replaceRootKey: () => void roots.unshift(`root key ${roots.length + 1}`),
+  };
+}
+
+function keysOf([first, ...earlier]: readonly [string, ...string[]], seed: number): KeyEncryptionKeys {
+  return [encryptionKeyOf(first, seed), ...earlier.map((use) => encryptionKeyOf(use, seed))];
+}
 
 const secretOf = (use: string, seed: number): Buffer =>
   createHash("sha256").update(`${use} of seed ${seed}`).digest();
@@ -59,10 +75,10 @@ export function placeSigningKey({ signingKeyFile: path }: Protection, { seed }: 
 /** The store with its rows in plain text. */
 export async function readableStore(
   engine: Store,
-  { rootKey }: Pick<Protection, "rootKey">,
+  { rootKeys }: Pick<Protection, "rootKeys">,
 ): Promise<OpenedStore> {
-  if (rootKey === null) return { store: engine, encryption: null };
-  const { store, ring } = await openEncryption(engine, [rootKey()]);
+  if (rootKeys === null) return { store: engine, encryption: null };
+  const { store, ring } = await openEncryption(engine, rootKeys());
   return { store, encryption: { engine, ring } };
 }
 

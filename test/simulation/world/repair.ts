@@ -1,5 +1,6 @@
 /** The time after the faults: the fleet becomes idle, open commands get their answers, and all programs stop. Then the final state is read. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { readBucketCounts } from "../../../shared/records/encryption/encryption-status.ts";
 import { pairedHistory } from "../../fleet/faults/agents/history.ts";
 import type { FinalState, Violation } from "../../fleet/faults/checker/evidence.ts";
 import { readStoredState, readStreamsOver } from "../../fleet/faults/final-state.ts";
@@ -44,25 +45,49 @@ export async function finish(world: World): Promise<Repaired> {
   await world.dispatcher.stop();
   await resolve("resolving-takers");
   await becomeIdle();
+  if (violations.length === 0) violations.push(...(await untilRewrapped(host)));
   await stop(services);
   await world.stopRecording();
   const streams = await readStreamsOver(connection);
-  const { unpublished, ...stored } = await readFinalStore(host);
+  const { unpublished, ...stored } = await readFinalStore(host, violations.length === 0);
   await connection.close();
   await bus.close();
   return { violations, finalState: { ...stored, ...streams, events: [...streams.events, ...unpublished] } };
 }
 
-/** The acts of the scrub are signed as those of services are. */
-function readFinalStore({ database, protection, metrics, machines }: WorldHost) {
+/** The acts of the scrub are signed as those of services are. `isRewrapped`: the first root key is enough. */
+function readFinalStore({ database, protection, metrics, machines }: WorldHost, isRewrapped: boolean) {
   const judge = new SimulatedProcess("judge");
   placeOn(machines.services, judge);
   return judge.run(async () => {
-    const { store: readable } = await readableStore(await database.open(), protection);
+    const { rootKeys } = protection;
+    const first = rootKeys && (() => [rootKeys()[0]] as const);
+    const keys = { rootKeys: isRewrapped ? first : rootKeys };
+    const { store: readable } = await readableStore(await database.open(), keys);
     const { store, stop } = await signingStore(readable, protection, { metrics, service: "judge" });
     const stored = await readStoredState(store);
     await stop();
     return stored;
+  });
+}
+
+/** The watchdogs wrap all bucket keys by the first root key. */
+function untilRewrapped({ database, protection, machines }: WorldHost): Promise<Violation[]> {
+  const reader = new SimulatedProcess("reader-of-keys");
+  placeOn(machines.services, reader);
+  return reader.run(async (): Promise<Violation[]> => {
+    const { encryption } = await readableStore(await database.open(), protection);
+    if (encryption === null) return [];
+    const { engine, ring } = encryption;
+    for (let ms = 0; ; ms += POLL_MS) {
+      const counts = await readBucketCounts(engine, { ring });
+      if (counts.bucket_keys_of_other_roots === 0) return [];
+      if (ms > IDLE_MS) {
+        const text = "bucket keys still need an earlier root key";
+        return [{ kind: "not_recovered", task: null, text, details: { ...counts } }];
+      }
+      await sleep(POLL_MS);
+    }
   });
 }
 
