@@ -125,7 +125,7 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
     const kills = [...faults.kills, ...fleet.killsAtPoints.map(({ at }) => at)];
     const { heartbeats } = fleet.heartbeatRecorder;
     const verdict = judge(
-      { ...history, finalState, heartbeats, silenceMs: silenceOf(o), hasSpools: true },
+      { ...history, finalState, heartbeats, silenceMs: silenceOf(o), lossMs: 0, hasSpools: true },
       kills,
     );
     const { violations: found, ...counts } = verdict;

@@ -125,6 +125,8 @@ export interface Evidence {
   readonly heartbeats: readonly HeartbeatRecord[];
   /** The silence after which an agent counts as failed. */
   readonly silenceMs: number;
+  /** By so much the silence may seem longer, because the bus may lose a heartbeat on its way to the watchdogs. 0: it loses none. */
+  readonly lossMs: number;
   /** Whether agents have a spool: the order of the queue then holds for their next process too. */
   readonly hasSpools: boolean;
 }

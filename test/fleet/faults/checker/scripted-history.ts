@@ -291,6 +291,7 @@ export class ScriptedHistory {
       damages: this.damages,
       heartbeats: this.heartbeats,
       silenceMs: POLICY.defaults.recovery.silence_ms,
+      lossMs: 0,
       hasSpools: true,
     };
   }

@@ -230,6 +230,18 @@ describe("a broken fleet", () => {
     expect(kinds(history)).toEqual(["false_recovery"]);
   });
 
+  test("fails an agent by silence whose last heartbeat the bus cannot have lost", () => {
+    const history = new ScriptedRecoveries();
+    history.startWork();
+    history.wallMs += 1_000;
+    history.heartbeat("a");
+    history.wallMs += RULES.silence_ms - 1_000;
+    history.fail("lease_lapsed", "crash");
+    history.recover("b", 1);
+    expect(kinds(history)).toEqual(["false_recovery"]);
+    expect(judge({ ...history.evidence(), lossMs: 700 }).violations).toEqual([]);
+  });
+
   test("fails an agent by silence that wrote a checkpoint", () => {
     const history = new ScriptedRecoveries();
     history.startWork();

@@ -68,9 +68,8 @@ const PROBLEMS: Readonly<Record<string, (failed: FailureContext) => Problem | nu
     const at = timeOf(entry);
     if (heartbeats.length === 0 && !announcedHeartbeats(history.finalTask, entry, evidence))
       return unjustified("an agent failed by silence that had neither sent nor announced a heartbeat");
-    const isAlive = heartbeats.some(
-      ({ sentAt, receivedAt }) => sentAt > at - evidence.silenceMs + SLACK_MS && receivedAt < at - SLACK_MS,
-    );
+    const since = at - evidence.silenceMs + evidence.lossMs + SLACK_MS;
+    const isAlive = heartbeats.some(({ sentAt, receivedAt }) => sentAt > since && receivedAt < at - SLACK_MS);
     if (isAlive) return falseRecovery("an agent failed by silence that had sent a heartbeat");
     const wrote = lastWriteUnder(history.finalTask, entry);
     return wrote !== undefined && timeOf(wrote) > at - evidence.silenceMs
