@@ -13,6 +13,7 @@ import type { LOCK_STATES } from "../../protocol/mission-locks.ts";
 import type { MailboxEvent, MessageState, SkippedMessage } from "../../protocol/mission-messages.ts";
 import type { RecoveryState } from "../../protocol/recovery-states.ts";
 import type { TaskShred } from "../../protocol/shred.ts";
+import { sameBytes } from "../../store/same-bytes.ts";
 import { type Bytes, STAMP_BYTES, type Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import { formatUuid } from "../kv/key-elements.ts";
@@ -241,12 +242,15 @@ export function isOccasion(record: Bytes): boolean {
   return record.length <= STAMP_BYTES;
 }
 
-/** In place of an answer. A damaged record is no such mark, and is not taken for a command that was never applied. */
-const CLOSED = Buffer.from("closed");
+/**
+ * In place of an answer, and never that of a content: a writer of an earlier version takes it for the answer to another one, and refuses the command too.
+ * A damaged record is no such mark, and is not taken for a command that was never applied.
+ */
+const CLOSED: Bytes = encodeChecked({ request: new Uint8Array(0), answer: { task_id: "" } });
 
 /** Whether the record is of a command that was refused, and of which no earlier attempt can commit. */
 export function isClosed(record: Bytes): boolean {
-  return CLOSED.equals(record.subarray(STAMP_BYTES));
+  return sameBytes(CLOSED, record.subarray(STAMP_BYTES));
 }
 
 /**
