@@ -4,7 +4,9 @@ import { describe, expect, test, vi } from "vitest";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { openEncryption } from "../../../../shared/records/encryption/open-encryption.ts";
 import { openFormat } from "../../../../shared/records/kv/format.ts";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { CheckpointRepository } from "../../../../shared/records/repository.ts";
+import { recall } from "../../../../shared/records/task/idempotency.ts";
 import type { Store } from "../../../../shared/store/store.ts";
 import { rootKey } from "../../../harness/encryption/root-key.ts";
 import { acknowledge, initiate, offer } from "../../../harness/records/handoffs.ts";
@@ -134,4 +136,16 @@ describe.each([
     expect([await isApplied(), await owner()]).toEqual([true, AGENT]);
     expect(database.arrive()).toEqual([false]);
   });
+});
+
+test("a writer of an earlier version, which knows no such record, refuses the command too", async () => {
+  const { database, readings, commandId, accept, expire } = await offered(async (store) => store);
+  readings.push(none, expire);
+  database.delayNext("unknown");
+  await refusalOf(accept());
+  const key = tenantKeys("default").command(commandId);
+  const options = { label: "test", deadlineMs: DEADLINE_MS };
+  const record = await database.open().read(options, (reader) => reader.get(key));
+  const read = () => recall(record!, { tenant: "default", command: commandId }, "00");
+  expect(read).toThrow(expect.objectContaining({ code: "CONFLICT" }));
 });
