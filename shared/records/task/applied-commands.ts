@@ -1,13 +1,13 @@
-/** Asks by their idempotency records which commands were applied. */
+/** Tells by their idempotency records which commands were applied, and makes sure of one that it was not. */
 import type { CommandAnswer } from "../../protocol/answers.ts";
 import type { FleetError } from "../../protocol/errors.ts";
-import type { Bytes, Store } from "../../store/store.ts";
+import type { Store } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { asFleetError } from "../kv/store-errors.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import { closeCommand } from "./closed-command.ts";
 import type { Caller } from "./command-runner.ts";
-import { appliedAt, isClosed } from "./idempotency.ts";
+import { appliedAt, isAnswered } from "./idempotency.ts";
 
 export class AppliedCommands {
   readonly #store: Store;
@@ -25,7 +25,7 @@ export class AppliedCommands {
     const key = tenantKeys(tenant).command(commandId);
     return this.#transactions.read(
       "is_applied",
-      async (reader) => isApplication(await reader.get(key)),
+      async (reader) => isAnswered(await reader.get(key)),
       deadlineMs,
     );
   }
@@ -74,12 +74,10 @@ export class AppliedCommands {
     const signal = AbortSignal.timeout(waitMs);
     for (;;) {
       const record = await this.#transactions.read("is_applied", (reader) => reader.get(key), deadlineMs);
-      if (isApplication(record) || signal.aborted) return isApplication(record);
+      if (isAnswered(record) || signal.aborted) return isAnswered(record);
       await this.#store.changed(key, record, { signal, pollMs: waitMs }).catch((error: unknown) => {
         throw asFleetError(error);
       });
     }
   }
 }
-
-const isApplication = (record: Bytes | undefined): boolean => record !== undefined && !isClosed(record);

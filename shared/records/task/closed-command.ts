@@ -6,7 +6,7 @@
 import { tenantKeys } from "../kv/keyspace.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import type { CommandContext, Replay } from "./command-transaction.ts";
-import { isClosed, recall, rememberClosed } from "./idempotency.ts";
+import { isAnswered, recall, rememberClosed } from "./idempotency.ts";
 
 type ClosedCommand = Pick<CommandContext, "actor" | "commandId" | "requestHash" | "nowMs">;
 
@@ -24,8 +24,7 @@ export async function closeCommand(
     "close_command",
     async (tx) => {
       const seen = await tx.get(keys.command(command));
-      if (seen !== undefined && !isClosed(seen))
-        return { replay: recall(seen, { tenant, command }, requestHash) };
+      if (isAnswered(seen)) return { replay: recall(seen, { tenant, command }, requestHash) };
       rememberClosed(tx, keys, { tenant, command, nowMs });
       return null;
     },

@@ -22,7 +22,7 @@ import { fenceFloorOf } from "../kv/incarnation.ts";
 import { systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { forgottenKey, requireRemembered } from "./expiry.ts";
 import { decodeHead } from "./head.ts";
-import { isClosed, type RememberedAnswer, recall, remember } from "./idempotency.ts";
+import { isAnswered, type RememberedAnswer, recall, remember } from "./idempotency.ts";
 import { writeTransitions } from "./transitions.ts";
 
 /**
@@ -72,7 +72,7 @@ export async function begin(
     keys.task(task),
     ...wanted(keys),
   ]);
-  if (seen !== undefined && !isClosed(seen)) {
+  if (isAnswered(seen)) {
     const key = { tenant, command: context.commandId };
     return { replay: recall(seen, key, context.requestHash) };
   }

@@ -253,6 +253,11 @@ export function isClosed(record: Bytes): boolean {
   return sameBytes(CLOSED, record.subarray(STAMP_BYTES));
 }
 
+/** Whether the command of the record was applied, as far as its record says. */
+export function isAnswered(record: Bytes | undefined): record is Bytes {
+  return record !== undefined && !isClosed(record);
+}
+
 /**
  * The time at which a command with this content was applied; null: it was not, or its record cannot be read.
  */

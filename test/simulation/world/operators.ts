@@ -43,7 +43,7 @@ export async function startOperator(
   const group = new SimulatedAgents(host, incarnation);
   const { client } = await group.connect(name, (bus) => withCalls(bus, group));
   const operator = new Operator(client, Math.random, { recoveries: recovers ? RECOVERY_SHARE : 0 });
-  const actOf = (): Promise<unknown> => {
+  const act = (): Promise<unknown> => {
     if (rotates && Math.random() < KEY_SHARE) return changeSigningKeys(client);
     if (host.protection.rootKeys !== null && Math.random() < KEY_SHARE)
       return client.admin.rotateEncryption({ deadlineMs: DEADLINE_MS });
@@ -53,7 +53,7 @@ export async function startOperator(
     while (left.acts > 0 && !group.stopping.aborted) {
       left.acts -= 1;
       // Most checkpoints are needed, and the fleet is often unavailable. The history has the outcome.
-      await actOf().catch(() => {});
+      await act().catch(() => {});
       await sleep(Math.random() * PAUSE_MS);
     }
   })();

@@ -17,6 +17,12 @@ export interface Lineage {
   readonly items: number | null;
 }
 
+/** The ids of the checkpoints that are not as they were written. */
+export interface Losses {
+  readonly damaged: ReadonlySet<string>;
+  readonly removed: ReadonlySet<string>;
+}
+
 interface SentCreate {
   readonly checkpoint?: CheckpointInput;
   readonly fence?: number;
@@ -76,6 +82,17 @@ export function ancestorsOf(
     for (const parent of lineages.get(id)?.parents ?? []) if (!removed.has(parent)) found.add(parent);
   }
   return found;
+}
+
+/** Whether a checkpoint or an ancestor of it is damaged. */
+export function isTainted(
+  id: string,
+  lineages: ReadonlyMap<string, Lineage>,
+  { damaged, removed }: Losses,
+): boolean {
+  const own = lineages.get(id);
+  const ancestors = own === undefined ? [] : ancestorsOf(own, lineages, removed);
+  return [id, ...ancestors].some((one) => damaged.has(one));
 }
 
 function itemsOf({ execution_state }: CheckpointInput): number {

@@ -30,7 +30,7 @@ export class ScriptedHandoffs extends ScriptedHistory {
     attempt.handoff = id;
     first(id);
     this.begin(id, id);
-    this.#grant(attempt, id);
+    this.grant(attempt, id);
     return id;
   }
 
@@ -49,11 +49,7 @@ export class ScriptedHandoffs extends ScriptedHistory {
     this.transition("handoff", { ...named, ...point }, "handing_off");
   }
 
-  #grant(attempt: Mutable<CallAttempt>, handoff: string, fence: number | null = null): void {
-    this.grant(attempt, fence, handoff);
-  }
-
-  protected grant(attempt: Mutable<CallAttempt>, fence: number | null, handoff: string | null = null): void {
+  protected grant(attempt: Mutable<CallAttempt>, handoff: string | null, fence: number | null = null): void {
     attempt.outcome = "committed";
     const nothing = { checkpoint_id: null, version: null, seq: null, hash: null };
     attempt.committed = { ...nothing, fence, handoff, position: String(this.entries.length) };
@@ -89,7 +85,7 @@ export class ScriptedHandoffs extends ScriptedHistory {
     const offer_digest = digestOf(record);
     const facts = { command_id: attempt.command_id!, owner_to: agent, offer_digest };
     this.#move("acknowledge", id, "accepted", facts, "active");
-    this.#grant(attempt, id, this.fence);
+    this.grant(attempt, id, this.fence);
     return attempt;
   }
 
@@ -115,7 +111,7 @@ export class ScriptedHandoffs extends ScriptedHistory {
       ...(fence !== undefined && { fence }),
     });
     this.cancel(id, "withdrawn", attempt.command_id!);
-    this.#grant(attempt, id);
+    this.grant(attempt, id);
     return attempt;
   }
 

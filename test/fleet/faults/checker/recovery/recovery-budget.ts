@@ -1,7 +1,7 @@
 /**
- * The checks of the budget: one attempt for each failure and each request of an operator, and none without one of them, counted in advance, and no more
- * attempts after failures than the policy allows between two events that restore the budget or in its window. Progress means more different completed items than ever before, by the
- * commands that the agents sent.
+ * The checks of the budget: one attempt for each failure and each request of an operator, and none without one of them, counted in advance,
+ * and no more attempts after failures than the policy allows between two events that restore the budget or in its window. Progress means more
+ * different completed items than ever before, by the commands that the agents sent.
  */
 import { POLICY } from "../../environment/policy.ts";
 import { kindOf } from "../../workers/task-kinds.ts";

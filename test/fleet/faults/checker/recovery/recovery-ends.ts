@@ -8,7 +8,7 @@ import { kindOf, type TaskKind } from "../../workers/task-kinds.ts";
 import { damagedBefore, removedBefore } from "../damaged.ts";
 import type { Entry, Evidence, FinalTask, Violation } from "../evidence.ts";
 import { timeOf } from "../handoff/handoff-history.ts";
-import { ancestorsOf, type Lineage, lineagesOf } from "../lineage.ts";
+import { ancestorsOf, isTainted, type Lineage, type Losses, lineagesOf } from "../lineage.ts";
 import { isProgress, isReset, restoresBudget } from "./recovery-budget.ts";
 import { isAttempt, type RecoveryHistory, type RecoveryMove, recoveryReporter } from "./recovery-history.ts";
 
@@ -82,13 +82,6 @@ function isRepeated(
   );
 }
 
-/** Whether a checkpoint or an ancestor of it is damaged. */
-function isTainted(id: string, lineages: readonly Lineage[], { damaged, removed }: Losses): boolean {
-  const byId = new Map(lineages.map((one) => [one.id, one]));
-  const own = byId.get(id);
-  return [id, ...(own === undefined ? [] : ancestorsOf(own, byId, removed))].some((one) => damaged.has(one));
-}
-
 interface BlockContext {
   readonly history: RecoveryHistory;
   readonly entry: Entry;
@@ -112,16 +105,14 @@ const BEGINS: ReadonlySet<string> = new Set(["fail", "retry", "settle"]);
 /** The time for which a verification from before the damage may be used. */
 const VERIFIED_MS = 2_000;
 
-interface Losses {
-  readonly damaged: ReadonlySet<string>;
-  readonly removed: ReadonlySet<string>;
+/** Whether no recovery can continue: the newest sound checkpoint has a damaged ancestor, or there is none. */
+function isChainBroken(lineages: readonly Lineage[], losses: Losses): boolean {
+  const newest = lineages.findLast(({ id }) => !losses.damaged.has(id) && !losses.removed.has(id));
+  return newest === undefined || isTainted(newest.id, byId(lineages), losses);
 }
 
-/** Whether no recovery can continue: the newest sound checkpoint has a damaged ancestor, or there is none. */
-function isChainBroken(lineages: readonly Lineage[], { damaged, removed }: Losses): boolean {
-  const newest = lineages.findLast(({ id }) => !damaged.has(id) && !removed.has(id));
-  return newest === undefined || isTainted(newest.id, lineages, { damaged, removed });
-}
+const byId = (lineages: readonly Lineage[]): ReadonlyMap<string, Lineage> =>
+  new Map(lineages.map((one) => [one.id, one]));
 
 /** Returns the reason why a block is not justified, or null. */
 const REASONS: Readonly<Record<string, (blocked: BlockContext) => string | null>> = {
@@ -147,7 +138,7 @@ const REASONS: Readonly<Record<string, (blocked: BlockContext) => string | null>
     const isBroken =
       named === null
         ? isChainBroken(lineages, { damaged, removed })
-        : isTainted(named, lineages, { damaged, removed });
+        : isTainted(named, byId(lineages), { damaged, removed });
     return isBroken ? null : "the newest valid checkpoint has no damaged ancestor";
   },
   no_checkpoint: ({ history, entry, before, evidence }) => {

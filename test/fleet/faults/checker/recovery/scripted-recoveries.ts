@@ -151,7 +151,7 @@ export class ScriptedRecoveries extends ScriptedHandoffs {
     if (resets) this.attemptCount = 0;
     const facts = { command_id: command, owner_from, owner_to: null, reset: resets ? "yes" : "no" };
     this.move("retry", "waiting", facts, "active");
-    this.grant(attempt, this.fence);
+    this.grant(attempt, null, this.fence);
     this.wallMs += 10;
     return command;
   }

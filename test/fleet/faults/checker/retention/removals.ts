@@ -8,7 +8,7 @@ import { DEFAULT_RETENTION } from "../../../../../shared/protocol/retention.ts";
 import { POLICY } from "../../environment/policy.ts";
 import { damagedBefore, removedBefore } from "../damaged.ts";
 import type { Entry, Evidence, FinalTask, Violation } from "../evidence.ts";
-import { ancestorsOf, type Lineage, lineagesOf } from "../lineage.ts";
+import { isTainted, type Lineage, type Losses, lineagesOf } from "../lineage.ts";
 import { checkTombstones } from "./tombstones.ts";
 
 const { keep: KEEP, max: MAX } = POLICY.defaults.retention;
@@ -180,19 +180,13 @@ function damagedUntil({ entry, finalTask, evidence }: Removal, slackMs: number):
   return damagedBefore(finalTask, evidence, entry.seq, Date.parse(entry.at) - slackMs);
 }
 
-function isTainted(
-  { lineages, finalTask, entry }: Removal,
-  id: string,
-  damaged: ReadonlySet<string>,
-): boolean {
-  const lineage = lineages.get(id);
-  const removed = removedBefore(finalTask, entry.seq);
-  const ancestors = lineage === undefined ? [] : ancestorsOf(lineage, lineages, removed);
-  return [id, ...ancestors].some((one) => damaged.has(one));
+/** What is lost at the removal, with these damages. */
+function lossesOf({ finalTask, entry }: Removal, damaged: ReadonlySet<string>): Losses {
+  return { damaged, removed: removedBefore(finalTask, entry.seq) };
 }
 
 function isDamaged(removal: Removal): boolean {
-  return isTainted(removal, removal.id, damagedUntil(removal, PAUSED_MS));
+  return isTainted(removal.id, removal.lineages, lossesOf(removal, damagedUntil(removal, PAUSED_MS)));
 }
 
 /** Whether the checkpoint is one of the newest sound ones, along the states from which a recovery continues. */
@@ -201,11 +195,12 @@ function isRecoveryPoint(removal: Removal): boolean {
   const damaged = damagedUntil(removal, 0);
   // The sweep may have decided before or after this damage.
   if (damaged.size !== damagedUntil(removal, PAUSED_MS).size) return false;
+  const losses = lossesOf(removal, damaged);
   const points: string[] = [];
   const seen = new Set<string>();
   for (let next = before.living.at(-1) ?? null; next !== null && !seen.has(next); ) {
     seen.add(next);
-    if (before.living.includes(next) && !isTainted(removal, next, damaged)) points.push(next);
+    if (before.living.includes(next) && !isTainted(next, lineages, losses)) points.push(next);
     if (points.length === (before.isCompleted ? 1 : POINTS)) break;
     next = lineages.get(next)?.fallback ?? null;
   }
